@@ -1,0 +1,20 @@
+# The worker (and every other `sluice` verb) as docker-compose.yml runs it.
+FROM python:3.11.13-slim-bookworm
+
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+WORKDIR /srv/sluice
+
+# First, so that a change of the code does not install the dependencies again.
+COPY requirements.lock ./
+RUN pip install --no-deps --only-binary :all: --require-hashes -r requirements.lock
+
+COPY pyproject.toml README.md ./
+COPY config config
+COPY topics topics
+COPY app app
+# Editable: config/ is read from beside app/, as in a checkout.
+RUN pip install --no-deps --no-build-isolation -e . && useradd --system --uid 10001 sluice
+
+USER sluice
+ENTRYPOINT ["sluice"]
+CMD ["worker"]

@@ -1,0 +1,5 @@
+"""`python -m app` is the `sluice` command."""
+
+from app.cli.main import main
+
+main()

@@ -1,0 +1,151 @@
+"""Builds the parts from settings and hands them over: the only place that knows every part."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app.core.actions.stages import default_stages
+from app.core.bundles import load_bundle
+from app.core.decide import DecisionPoint
+from app.core.errors import CoreError
+from app.core.limits import SessionLimits
+from app.core.registry import load_registry
+from app.stream.answers import Ports
+from app.stream.application import ApplicationSettings, build_application
+from app.stream.clock import SystemClock
+from app.stream.engine import Engine, EngineSettings
+from app.stream.failstop import fail_stop
+from app.stream.readiness import Readiness
+from app.stream.transaction import BeforeCommit, TransactionSettings, Transactor
+from topics.catalog import ACTIONS, BY_NAME, CATALOG, OUTCOMES, SESSIONS_CHANGELOG
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from app.core.actions.stage import Stage
+    from app.ports import Port
+    from app.settings import Settings
+    from app.stream.application import SluiceApp
+
+INPUTS = (ACTIONS, OUTCOMES)
+
+
+class PolicyError(Exception):
+    """Bundle, registry or stage order cannot be used; the message names the file and the place in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Additions:
+    """What a caller adds to the parts that the settings name: load and tests bring slow stages."""
+
+    stages: Mapping[str, Stage] = field(default_factory=dict)
+    ports: Mapping[str, Port] = field(default_factory=dict)
+    before_commit: BeforeCommit | None = None
+
+
+def build_worker(settings: Settings, additions: Additions | None = None) -> SluiceApp:
+    """The worker's Faust app, not started. Raises PolicyError."""
+    added = additions or Additions()
+    transactions = _transaction_settings(settings)
+    engine = Engine(
+        build_decision_point(settings, added.stages),
+        Ports(added.ports),
+        _engine_settings(settings),
+        lambda number: Transactor(transactions, number, added.before_commit),
+        SystemClock(),
+        fail_stop,
+    )
+    readiness = Readiness(settings.worker.ready_file)
+    return build_application(_application_settings(settings), engine, fail_stop, readiness.changed)
+
+
+def build_decision_point(settings: Settings, stages: Mapping[str, Stage]) -> DecisionPoint:
+    """The pure core with the policy that the settings name; `stages` adds gates. Raises PolicyError."""
+    policy = settings.policy
+    try:
+        bundle = load_bundle(_read(policy.bundle_file))
+        registry = load_registry(_read(policy.registry_file))
+        order: Sequence[Stage] = [
+            stages[name] if name in stages else default_stages([name])[0] for name in policy.stages
+        ]
+    except CoreError as refused:
+        raise PolicyError(f"{policy.bundle_file.name}, {policy.registry_file.name}: {refused}") from refused
+    return DecisionPoint(
+        bundle,
+        registry,
+        order,
+        _limits(settings),
+        stopwatch=time.perf_counter_ns,
+        environment=policy.environment,
+    )
+
+
+def real_names(settings: Settings) -> dict[str, str]:
+    """Topic name on the broker by base name."""
+    return {t.name: t.real_name(settings.kafka.topic_prefix, settings.worker.app_id) for t in CATALOG}
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise PolicyError(f"{path}: {error.strerror}") from error
+
+
+def _limits(settings: Settings) -> SessionLimits:
+    session = settings.session
+    return SessionLimits(
+        action_window_ms=int(session.action_window_s * 1000),
+        idle_timeout_ms=int(session.idle_timeout_s * 1000),
+        max_recent_actions=session.max_recent_actions,
+        max_early_outcomes=session.max_early_outcomes,
+        max_tenants=session.max_tenants,
+    )
+
+
+def _engine_settings(settings: Settings) -> EngineSettings:
+    worker = settings.worker
+    return EngineSettings(
+        input_topics=INPUTS,
+        real_names=real_names(settings),
+        source=f"/sluice/{settings.policy.environment}/{worker.app_id}",
+        partitions=settings.kafka.partitions,
+        max_batch=worker.max_batch,
+        max_in_flight=worker.max_in_flight,
+        offsets_interval_s=worker.offsets_interval_s,
+        linger_low_s=worker.linger_min_ms / 1000,
+        linger_high_s=worker.linger_max_ms / 1000,
+        timer_interval_s=worker.timer_interval_s,
+        close_timeout_s=worker.close_timeout_s,
+        halt_on_offset_gap=worker.halt_on_offset_gap,
+    )
+
+
+def _transaction_settings(settings: Settings) -> TransactionSettings:
+    return TransactionSettings(
+        bootstrap_servers=settings.kafka.bootstrap_servers,
+        group_id=settings.worker.app_id,
+        changelog=real_names(settings)[SESSIONS_CHANGELOG],
+        transaction_timeout_ms=int(settings.worker.transaction_timeout_s * 1000),
+        request_timeout_ms=int(settings.worker.request_timeout_s * 1000),
+        max_request_bytes=BY_NAME[SESSIONS_CHANGELOG].max_message_bytes,
+    )
+
+
+def _application_settings(settings: Settings) -> ApplicationSettings:
+    worker = settings.worker
+    names = real_names(settings)
+    return ApplicationSettings(
+        app_id=worker.app_id,
+        bootstrap_servers=settings.kafka.bootstrap_servers,
+        partitions=settings.kafka.partitions,
+        input_names={names[base]: base for base in INPUTS},
+        session_timeout_s=worker.session_timeout_s,
+        heartbeat_interval_s=worker.heartbeat_interval_s,
+        rebalance_timeout_s=worker.rebalance_timeout_s,
+        request_timeout_s=worker.request_timeout_s,
+        max_poll_records=worker.max_poll_records,
+    )

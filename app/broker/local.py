@@ -1,0 +1,170 @@
+"""A real single-node Apache Kafka (KRaft) on a local JVM."""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import signal
+import subprocess
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from app.broker import jars, ports, properties
+from app.broker.errors import BrokerError
+from app.broker.process import ProcessIdentity
+from app.broker.ready import wait_until_ready
+
+READY_S = 60.0
+FORMAT_S = 60.0
+STOP_S = 30.0
+HEAP = "-Xmx512m"
+LOG_TAIL = 2000
+LOG_CONFIG = Path(__file__).resolve().parent / "log4j2.xml"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where a local broker keeps its things: `work` for configuration and log, `data`, and shared `jars`."""
+
+    work: Path
+    data: Path
+    jars: Path
+
+    @property
+    def log(self) -> Path:
+        return self.work / "broker.log"
+
+    @property
+    def properties(self) -> Path:
+        return self.work / "server.properties"
+
+
+@dataclass
+class LocalBroker:
+    """A broker on this machine's JVM. It outlives this object; `stop`, `kill` or `close` end it.
+
+    Built by `launch`, or by `app.broker.state` from what an earlier process wrote down.
+    """
+
+    layout: Layout
+    port: int
+    controller_port: int
+    identity: ProcessIdentity | None = None
+    kind: str = field(default="jvm", init=False)
+    _child: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return f"{ports.LOOPBACK}:{self.port}"
+
+    def alive(self) -> bool:
+        """Whether the JVM runs (it may not answer yet)."""
+        return self.identity is not None and self.identity.alive()
+
+    def start(self) -> None:
+        """Format the storage unless it is, start the JVM, wait until it answers. Raises BrokerError."""
+        if self.alive():
+            return
+        java = _java()
+        self._check_ports()
+        self._prepare(java)
+        self._launch(java)
+        if not wait_until_ready(self.bootstrap_servers, READY_S, self.alive):
+            ended = not self.alive()
+            self.kill()
+            what = "ended at once" if ended else f"did not answer within {READY_S:.0f} s"
+            raise BrokerError(f"The broker {what}. The end of {self.layout.log}:\n{self._log_tail()}")
+
+    def stop(self) -> None:
+        """SIGTERM, and SIGKILL if it has not gone after `STOP_S` seconds."""
+        self._end(signal.SIGTERM)
+        if self.alive():
+            self._end(signal.SIGKILL)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self._end(signal.SIGKILL)
+
+    def close(self) -> None:
+        """Stop it. The data stay; whoever named the folder removes it."""
+        self.stop()
+
+    def _end(self, number: signal.Signals) -> None:
+        if self.identity is None:
+            return
+        self.identity.signal(number)
+        gone = self.identity.wait_gone(STOP_S)
+        if gone and self._child is not None:
+            self._child.wait(STOP_S)
+            self._child = None
+
+    def _check_ports(self) -> None:
+        for port in (self.port, self.controller_port):
+            if not ports.is_free(port):
+                raise BrokerError(
+                    f"Port {port} on {ports.LOOPBACK} is taken by another program; name another port."
+                )
+
+    def _prepare(self, java: str) -> None:
+        self.layout.work.mkdir(parents=True, exist_ok=True)
+        jars.resolve(self.layout.jars)
+        where = properties.listeners(self.port, self.controller_port, ports.LOOPBACK)
+        settings = {**properties.SINGLE_NODE, **where, "log.dirs": str(self.layout.data)}
+        self.layout.properties.write_text(properties.as_file(settings), encoding="utf-8")
+        if not (self.layout.data / "meta.properties").exists():
+            self._format(java)
+
+    def _format(self, java: str) -> None:
+        self.layout.data.mkdir(parents=True, exist_ok=True)
+        config = str(self.layout.properties)
+        command = [*self._jvm(java), "kafka.tools.StorageTool", "format", "-t", _cluster_id(), "-c", config]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=FORMAT_S)  # noqa: S603
+        except subprocess.TimeoutExpired:
+            raise BrokerError(f"Formatting {self.layout.data} took over {FORMAT_S:.0f} s") from None
+        if done.returncode != 0:
+            raise BrokerError(
+                f"Could not format {self.layout.data}:\n{(done.stdout + done.stderr)[-LOG_TAIL:]}"
+            )
+
+    def _launch(self, java: str) -> None:
+        command = [*self._jvm(java), "kafka.Kafka", str(self.layout.properties)]
+        with self.layout.log.open("ab") as log:
+            # A session of its own: a Ctrl-C at the terminal that started it does not reach it.
+            self._child = subprocess.Popen(  # noqa: S603 - our own command line
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        self.identity = ProcessIdentity.of(self._child.pid)
+
+    def _jvm(self, java: str) -> list[str]:
+        classpath = str(self.layout.jars / "*")
+        return [java, HEAP, f"-Dlog4j2.configurationFile={LOG_CONFIG}", "-cp", classpath]
+
+    def _log_tail(self) -> str:
+        return self.layout.log.read_text(encoding="utf-8", errors="replace")[-LOG_TAIL:]
+
+
+def launch(layout: Layout, port: int | None = None) -> LocalBroker:
+    """Start a broker on `port` (and the next free one for its controller), or on free ports.
+
+    Raises BrokerError: no JDK, no Maven, jars other than the manifest's, port taken, not ready in time.
+    """
+    chosen, controller = ports.free_ports(2)
+    broker = LocalBroker(layout, port or chosen, controller)
+    broker.start()
+    return broker
+
+
+def _java() -> str:
+    found = shutil.which("java")
+    if found is None:
+        raise BrokerError("Java (java) is not on the PATH")
+    return os.fspath(found)
+
+
+def _cluster_id() -> str:
+    # As the storage tool draws it: 16 random bytes, URL-safe base64; a leading dash would read as an option.
+    drawn = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    return drawn if not drawn.startswith("-") else f"A{drawn[1:]}"

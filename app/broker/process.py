@@ -1,0 +1,66 @@
+"""A process named by its id and its start time, so that a reused id is never mistaken for it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import signal
+
+POLL_S = 0.05
+_STATE, _START_TIME = 0, 19  # fields 3 and 22 of proc(5) stat, counted behind the command's name
+
+
+@dataclass(frozen=True)
+class ProcessIdentity:
+    """`pid` and what the system says of its start (clock ticks since boot on Linux, else a date)."""
+
+    pid: int
+    started: str
+
+    @classmethod
+    def of(cls, pid: int) -> ProcessIdentity | None:
+        """The identity of a running process; None if there is none (a zombie does not run)."""
+        started = _started(pid)
+        return None if started is None else cls(pid, started)
+
+    def alive(self) -> bool:
+        """Whether this very process still runs."""
+        return _started(self.pid) == self.started
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal, to this very process or to none."""
+        if self.alive():
+            os.kill(self.pid, number)
+
+    def wait_gone(self, deadline_s: float) -> bool:
+        """Whether it ended within `deadline_s` seconds."""
+        end = time.monotonic() + deadline_s
+        while self.alive():
+            if time.monotonic() >= end:
+                return False
+            time.sleep(POLL_S)
+        return True
+
+
+def _started(pid: int) -> str | None:
+    if not Path("/proc/self/stat").exists():
+        return _started_by_ps(pid)
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[_STATE] in {"Z", "X"} else fields[_START_TIME]
+
+
+def _started_by_ps(pid: int) -> str | None:
+    listing = ["ps", "-o", "state=,lstart=", "-p", str(pid)]
+    found = subprocess.run(listing, capture_output=True, text=True, check=False, timeout=10)  # noqa: S603 - a number
+    state, _, started = found.stdout.strip().partition(" ")
+    return None if not started or state.startswith("Z") else started.strip()

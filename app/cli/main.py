@@ -1,0 +1,29 @@
+"""`sluice`: one verb per file of this folder; this one puts them together."""
+
+from __future__ import annotations
+
+import typer
+
+from app.cli import broker, ledger, publish, topics, watch, worker
+
+cli = typer.Typer(
+    name="sluice",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="""The gate on a Kafka stream that decides what AI agents may do, remember and read.
+
+    A first look: sluice broker start, sluice topics create, sluice worker (leave it running), then in another
+    terminal sluice watch gate.verdicts and sluice publish FILE. Settings: config/sluice.toml.
+    Exit codes: 0 done, 1 the answer is no (differences, findings), 2 could not do it; of a worker also 3,
+    stopped on a fault, and 4, another worker took over.""",
+)
+cli.add_typer(broker.cli, name="broker")
+cli.add_typer(topics.cli, name="topics")
+cli.add_typer(ledger.cli, name="ledger")
+for verb in (worker, publish, watch):
+    verb.register(cli)
+
+
+def main() -> None:
+    """Entry point of the `sluice` command."""
+    cli()

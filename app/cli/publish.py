@@ -1,0 +1,128 @@
+"""`sluice publish FILE`: JSON lines to an input topic."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.adapters.kafka_publish import Outgoing, Placed, publish
+from app.adapters.kafka_read import KafkaUnreachable, UnknownTopics
+from app.cli.lines import Invalid, Line, checked, lines_of, unchecked
+from app.cli.output import (
+    WELL,
+    WRONG,
+    console,
+    errors,
+    print_json,
+    settings_or_stop,
+    shown,
+    stop,
+    stop_unknown_topics,
+)
+from topics.catalog import ACTIONS, CATALOG
+
+if TYPE_CHECKING:
+    from topics.catalog import Topic
+
+INPUTS = {topic.name: topic for topic in CATALOG if topic.direction == "in"}
+
+
+def register(cli: typer.Typer) -> None:
+    """Add the verb to the command."""
+    cli.command(name="publish")(publish_command)
+
+
+def publish_command(  # noqa: PLR0913 - the options of one command
+    file: Annotated[str, typer.Argument(help="A file of JSON lines, or - for standard input.")],
+    *,
+    topic: Annotated[str, typer.Option(help=f"One of {', '.join(INPUTS)}.")] = ACTIONS,
+    key: Annotated[
+        str, typer.Option(help="The field that is the key. A session keeps its order only by session_id.")
+    ] = "session_id",
+    raw: Annotated[bool, typer.Option("--raw", help="Publish each line as it is, unchecked.")] = False,
+    skip_invalid: Annotated[
+        bool, typer.Option("--skip-invalid", help="Leave invalid lines out instead of publishing nothing.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="A JSON object per line of the file.")] = False,
+) -> None:
+    """Publish records to an input topic; the bytes of each line are one record's value.
+
+    Every line is first read as the worker reads it. An invalid one is named with the place of its error, and
+    nothing is published unless --skip-invalid is given. With --raw even unreadable bytes go out, to see how
+    they come back as dead letters.
+
+    Exit codes: 0 all published, 1 some lines are invalid, 2 could not publish.
+
+    Example:
+
+      echo '{"action_id":"a1","agent_id":"agent-1","session_id":"s1","toolName":"db.read","parameters":{}}'
+      | sluice publish - && sluice watch gate.verdicts --from-beginning --max 1
+    """
+    if topic not in INPUTS:
+        stop(f"{topic} is no input topic; there are {', '.join(INPUTS)}")
+    numbered = lines_of(_contents(file))
+    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    lines = list(unchecked(numbered, key) if raw else checked(numbered, INPUTS[topic], key, now))
+    wrong = [line for line in lines if isinstance(line.content, Invalid)]
+    for line in wrong:
+        _tell_invalid(line, json=json)
+    if wrong and not skip_invalid:
+        stop(f"{len(wrong)} of {len(lines)} lines are invalid; nothing was published", WRONG)
+    _publish(lines, INPUTS[topic], json=json)
+    raise typer.Exit(WRONG if wrong else WELL)
+
+
+def _contents(file: str) -> bytes:
+    try:
+        return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except OSError as error:
+        stop(f"cannot read {file}: {error.strerror}")
+
+
+def _publish(lines: list[Line], topic: Topic, *, json: bool) -> None:
+    kafka = settings_or_stop().kafka
+    ready = [(line.number, line.content) for line in lines if isinstance(line.content, Outgoing)]
+    name = topic.real_name(kafka.topic_prefix, "")
+    try:
+        placed = asyncio.run(
+            publish(
+                kafka.bootstrap_servers,
+                name,
+                [outgoing for _, outgoing in ready],
+                max_request_bytes=topic.max_message_bytes,
+            )
+        )
+    except UnknownTopics as error:
+        stop_unknown_topics(error)
+    except KafkaUnreachable as error:
+        stop(f"cannot publish: {error}")
+    if json:
+        _print_places([number for number, _ in ready], placed)
+    else:
+        console.print(_summary(placed, name), soft_wrap=True)
+
+
+def _print_places(numbers: list[int], placed: list[Placed]) -> None:
+    for number, place in zip(numbers, placed, strict=True):
+        print_json({"line": number, **asdict(place)})
+
+
+def _summary(placed: list[Placed], topic: str) -> str:
+    partitions = len({place.partition for place in placed})
+    return f"[green]{len(placed)} records[/] published to {shown(topic)}, in {partitions} partitions"
+
+
+def _tell_invalid(line: Line, *, json: bool) -> None:
+    if not isinstance(line.content, Invalid):
+        return
+    why = line.content.why
+    if json:
+        print_json({"line": line.number, "error": asdict(why)})
+    place = f"line {line.number}: [red]{shown(why.code)}[/] at {shown(why.path)}"
+    errors.print(f"{place}: {shown(why.message)}", soft_wrap=True)

@@ -1,0 +1,77 @@
+"""A record in one line for people, or as one JSON value for programs."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from app.cli.output import shown
+
+if TYPE_CHECKING:
+    from app.adapters.kafka_read import StoredRecord
+
+_COLOURS = {"allowed": "green", "denied": "bold red", "needs_human": "yellow"}
+_SUBJECTS = ("action_id", "subject_id", "subject", "dead_letter_id")
+_REASONS = ("blockReason", "reason", "message", "toolName", "tool_name", "rows_affected", "decision")
+
+
+def as_json(record: StoredRecord, topic: str) -> dict[str, Any]:
+    """{topic, partition, offset, timestamp (ms), key, value}; a value that is not JSON comes as text."""
+    return {
+        "topic": topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp_ms,
+        "key": _text(record.key),
+        "value": _parsed(record.value),
+    }
+
+
+def as_line(record: StoredRecord, topic: str) -> str:
+    """Time, topic, session, subject, verdict, gate and reason, as far as the record has them; rich markup."""
+    fields = _parsed(record.value)
+    time = datetime.fromtimestamp(record.timestamp_ms / 1000, UTC).strftime("%H:%M:%S.%f")[:-3]
+    head = f"[dim]{time} {record.partition}/{record.offset}[/] {shown(topic.removeprefix('gate.')):<16}"
+    if not isinstance(fields, dict):
+        size = len(record.value or b"")
+        return f"{head} {shown(_text(record.key))} [red]not a JSON object[/], {size} bytes"
+    session = shown(fields.get("session_id") or "-")
+    subject = shown(_first(fields, _SUBJECTS) or "-")
+    return f"{head} {session} {subject} {_word(fields)} {shown(_reason(fields))}".rstrip()
+
+
+def _word(fields: dict[str, Any]) -> str:
+    verdict = fields.get("verdict")
+    if isinstance(verdict, str):
+        again = " (again)" if fields.get("duplicate_of") else ""
+        return f"[{_COLOURS.get(verdict, 'white')}]{shown(verdict)}[/]{again}"
+    schema = fields.get("schema")
+    return shown(schema.split("/")[1]) if isinstance(schema, str) and "/" in schema else ""
+
+
+def _reason(fields: dict[str, Any]) -> str:
+    reason = _first(fields, _REASONS)
+    failed = [gate.get("gate") for gate in _gates(fields) if gate.get("passed") is False]
+    said = "" if reason is None else str(reason)
+    return f"{failed[-1]}: {said}" if failed else said
+
+
+def _gates(fields: dict[str, Any]) -> list[dict[str, Any]]:
+    gates = fields.get("gateResults")
+    return [gate for gate in gates if isinstance(gate, dict)] if isinstance(gates, list) else []
+
+
+def _first(fields: dict[str, Any], names: tuple[str, ...]) -> Any:
+    return next((fields[name] for name in names if fields.get(name) is not None), None)
+
+
+def _parsed(value: bytes | None) -> Any:
+    try:
+        return None if value is None else json.loads(value)
+    except (ValueError, RecursionError):
+        return _text(value)
+
+
+def _text(raw: bytes | None) -> str | None:
+    return None if raw is None else raw.decode("utf-8", "replace")

@@ -1,0 +1,136 @@
+"""The action pipeline: the configured stages in order, fail-fast, each timed (product.md, "action pipeline").
+
+A generator without I/O: a stage's Request is yielded and the pipeline resumed with the Answer. BLOCK ends it;
+ESCALATE goes on to Gate 4, which says who must agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from app.core.actions.stage import StageResult
+from app.core.actions.tier_auth import TierAuth
+from app.core.errors import CanonicalError
+from app.core.ledger.canonical import canonical, wire_safe
+from app.core.requests import Answer, Ask, Request
+
+if TYPE_CHECKING:
+    from app.core.actions.stage import ActionContext, Stage
+
+BUDGET_EXCEEDED = "budget_exceeded"
+INCONCLUSIVE = "inconclusive"
+LAST_STAGE = TierAuth.name
+
+
+@dataclass(slots=True)
+class Evaluation:
+    """What the stages made of an action.
+
+    `outcome` is the real one, before shadow mode. `gates` are gateResults without durationMs, `durations_ns`
+    beside them: durations are the only part of a decision that a rerun does not repeat.
+    """
+
+    outcome: str = "ALLOW"
+    reason: str | None = None
+    gates: list[dict[str, Any]] = field(default_factory=list)
+    durations_ns: list[int] = field(default_factory=list)
+    evidence: list[str] = field(default_factory=list)
+    obligations: list[str] = field(default_factory=list)
+    advisories: list[dict[str, Any]] = field(default_factory=list)
+    model_outputs: list[dict[str, Any]] = field(default_factory=list)
+
+    def settle(self, outcome: str, reason: str | None) -> None:
+        """Take an outcome and its reason."""
+        self.outcome, self.reason = outcome, reason
+
+    def list_gate(self, gate: str, result: StageResult, duration_ns: int) -> None:
+        """Enter a stage that ran."""
+        self.gates.append(
+            {
+                "gate": gate,
+                "passed": result.outcome == "pass",
+                "failureReason": result.reason,
+                "detail": result.detail,
+            }
+        )
+        self.durations_ns.append(duration_ns)
+        if result.evidence:
+            self.evidence += result.evidence
+        if result.obligations:
+            self.obligations += result.obligations
+
+
+def run(
+    stages: tuple[Stage, ...], context: ActionContext, stopwatch: Callable[[], int]
+) -> Generator[Request, Answer, Evaluation]:
+    """Evaluate the stages on a context. `stopwatch` returns ns."""
+    done = Evaluation()
+    for stage in stages:
+        if context.escalated is not None and stage.name != LAST_STAGE:
+            continue
+        began = stopwatch()
+        step = stage.evaluate(context)
+        result = (yield from _answered(step, stage.name, context, done)) if isinstance(step, Ask) else step
+        done.list_gate(stage.name, result, stopwatch() - began)
+        if result.outcome == "block":
+            done.settle("BLOCK", result.reason)
+            break
+        if result.outcome == "escalate":
+            context.escalated = result.reason
+            done.settle("ESCALATE", result.reason)
+    return done
+
+
+def _answered(
+    step: StageResult | Ask, gate: str, context: ActionContext, done: Evaluation
+) -> Generator[Request, Answer, StageResult]:
+    while isinstance(step, Ask):
+        answer = _recordable((yield step.request))
+        done.model_outputs.append(_recorded(gate, step.request, answer))
+        if answer.status == "answered":
+            step = step.then(answer.payload)
+        else:
+            step = _unanswered(gate, step.request, answer, context, done)
+    return step
+
+
+def _unanswered(
+    gate: str, request: Request, answer: Answer, context: ActionContext, done: Evaluation
+) -> StageResult:
+    detail = {"port": request.port, "budget_ms": request.budget_ms, "status": answer.status}
+    if answer.status == "unavailable":
+        return StageResult("escalate", f"{INCONCLUSIVE}: {gate} got no answer of {request.port}", detail)
+    if context.mode == "high_stakes":
+        return StageResult("block", f"{BUDGET_EXCEEDED}: {gate}", detail)
+    done.advisories.append(
+        {
+            "source": f"sluice.{gate}",
+            "text": f"{gate} was skipped: {request.port} took over {request.budget_ms} ms",
+            "severity": "warn",
+        }
+    )
+    return StageResult("skip", BUDGET_EXCEEDED, detail)
+
+
+def _recordable(answer: Answer) -> Answer:
+    """The answer as the ledger can hold it; a payload that is no JSON value is no answer."""
+    if answer.payload is None:
+        return answer
+    try:
+        payload = wire_safe(answer.payload)
+        canonical(payload)
+    except (CanonicalError, RecursionError):
+        return Answer("unavailable", None, "the payload is no JSON value")
+    return Answer(answer.status, payload, answer.detail)
+
+
+def _recorded(gate: str, request: Request, answer: Answer) -> dict[str, Any]:
+    return {
+        "gate": gate,
+        "port": request.port,
+        "status": answer.status,
+        "payload": answer.payload,
+        "detail": answer.detail,
+    }

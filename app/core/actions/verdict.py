@@ -1,0 +1,104 @@
+"""The Verdict record, field by field as topics/records/verdict.py has it. Plain dicts: this is the hot path."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from app.core.actions.ruling import VERDICT_OF, Ruling
+from app.core.clock import rfc3339
+from app.core.decision import OutRecord
+from app.core.ids import verdict_id
+from app.core.ledger.canonical import digest, wire_int
+from topics.catalog import VERDICTS
+
+if TYPE_CHECKING:
+    from app.core.actions.pipeline import Evaluation
+    from app.core.arrival import Arrival
+
+SCHEMA = "sluice/verdict/v1"
+NOT_RUN = {
+    "source": "sluice.checkpoints",
+    "text": "no check of incoming content, reasoning or outgoing content ran: front, integrity and back are observed",
+    "severity": "info",
+}
+NOTHING: dict[str, Any] = {"aggregateRowsAffected": 0, "aggregateActionCount": 0}
+_MICROSECOND_NS = 1000
+_MILLISECOND_US = 1000
+
+
+@dataclass(slots=True)
+class Findings:
+    """What a verdict says beside the stages' evaluation. Ids that are unknown stay None."""
+
+    ruling: Ruling
+    mode: str
+    enforcement: str
+    policy_bundle_id: str | None
+    bundle_hash: str
+    registry_hashes: dict[str, str]
+    before: dict[str, Any] = field(default_factory=lambda: NOTHING)
+    after: dict[str, Any] = field(default_factory=lambda: NOTHING)
+    ids: dict[str, Any] = field(default_factory=dict)
+    tier: str | None = None
+    escalation_id: str | None = None
+    duplicate_of: str | None = None
+    rows_reserved: int = 0
+    advisories: list[dict[str, Any]] = field(default_factory=list)
+
+
+def verdict_record(arrival: Arrival, findings: Findings, evaluation: Evaluation, subject: str) -> OutRecord:
+    """The verdict without its place in the chain.
+
+    `rerun_hash` is over the canonical form of the record as it stands before the hash itself, the durations
+    and the chain's four fields are added: all inputs of the decision and the decision. Raises CanonicalError
+    when a stage's detail is no JSON value.
+    """
+    body = _decided(arrival, findings, evaluation)
+    body["rerun_hash"] = digest(body, finite=True)
+    for gate, duration_ns in zip(evaluation.gates, evaluation.durations_ns, strict=True):
+        gate["durationMs"] = milliseconds(duration_ns)
+    return OutRecord(VERDICTS, "Verdict", body, subject)
+
+
+def milliseconds(duration_ns: int) -> int | float:
+    """A duration in ms, to the microsecond. Whole ones are integers: RFC 8785 writes 1, not 1.0."""
+    whole, rest = divmod(duration_ns // _MICROSECOND_NS, _MILLISECOND_US)
+    return whole + rest / _MILLISECOND_US if rest else whole
+
+
+def _decided(arrival: Arrival, findings: Findings, evaluation: Evaluation) -> dict[str, Any]:
+    ruling = findings.ruling
+    return {
+        "schema": SCHEMA,
+        "verdict_id": verdict_id(arrival.decision_id),
+        **findings.ids,
+        "verdict": VERDICT_OF[ruling.outcome],
+        "outcome": ruling.outcome,
+        "shadowOutcome": ruling.shadow,
+        "mode": findings.mode,
+        "enforcement": findings.enforcement,
+        "tier": findings.tier,
+        "blockReason": evaluation.reason,
+        "escalationId": findings.escalation_id,
+        "duplicate_of": findings.duplicate_of,
+        "gateResults": evaluation.gates,
+        "rule_results": [],
+        "evidence_refs": evaluation.evidence,
+        "policy_bundle_id": findings.policy_bundle_id,
+        "bundle_hash": findings.bundle_hash,
+        "registry_hashes": findings.registry_hashes,
+        "checkpoints": {
+            "front": "observed",
+            "autonomy": ruling.autonomy,
+            "integrity": "observed",
+            "back": "observed",
+        },
+        "advisories": [*evaluation.advisories, *findings.advisories, NOT_RUN],
+        "obligations": evaluation.obligations,
+        "session": {"before": findings.before, "after": findings.after},
+        "rows_reserved": wire_int(findings.rows_reserved),
+        "model_outputs": evaluation.model_outputs,
+        "decided_at": rfc3339(arrival.timestamp_ms),
+        "input": arrival.coordinates(),
+    }

@@ -1,0 +1,197 @@
+"""Policy bundles: every number and table that the gates decide with, validated and compiled when loaded."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Annotated, Any, Literal, Self
+
+import orjson
+from pydantic import Field, ValidationError, model_validator
+
+from app.core.errors import BundleError
+from app.core.ledger.canonical import digest
+from app.core.patterns import PatternError, PatternSet
+from app.core.strict import ActionTypeName, StrictModel, TierName, first_error, json_object
+from app.core.words import words_of
+
+PerMille = Annotated[int, Field(ge=0, le=1000)]
+Rows = Annotated[int, Field(ge=0, le=2**53 - 1)]
+Name = Annotated[str, Field(min_length=1, max_length=256)]
+REMEMBERED_TOOL_NAMES = 4096
+
+
+class ByReversibility(StrictModel):
+    """A per-mille value for each answer to "can it be undone?"."""
+
+    reversible: PerMille
+    irreversible: PerMille
+    unknown: PerMille
+
+    def of(self, reversible: bool | None) -> int:
+        """The value for True, False or None (unknown)."""
+        if reversible is None:
+            return self.unknown
+        return self.reversible if reversible else self.irreversible
+
+
+class TierByReversibility(StrictModel):
+    """An action type's tier where the tool has no registered one."""
+
+    reversible: TierName
+    irreversible: TierName
+    unknown: TierName = "T3"
+
+    def of(self, reversible: bool | None) -> str:
+        """The tier for True, False or None (unknown)."""
+        if reversible is None:
+            return self.unknown
+        return self.reversible if reversible else self.irreversible
+
+
+class ActionTypePolicy(StrictModel):
+    """What holds for an action type where neither registry nor caller say more.
+
+    `rows_upper_bound` counts for an action that gives no row estimate and so may not be zero; `words` are those of
+    a tool's name that classify it.
+    """
+
+    risk: PerMille
+    reversible: bool | None
+    rows_upper_bound: Annotated[int, Field(ge=1, le=2**53 - 1)]
+    tier: TierByReversibility
+    words: list[Annotated[str, Field(pattern=r"^[a-z0-9]+$")]] = []
+
+
+class Pattern(StrictModel):
+    """A forbidden pattern, an RE2 expression searched without regard to case."""
+
+    id: Name
+    reason: Name
+    severity: Literal["info", "warn", "critical"]
+    pattern: Annotated[str, Field(min_length=1, max_length=4096)]
+
+
+class Weights(StrictModel):
+    """Shares of the consequence score, in per mille, 1000 together."""
+
+    reversibility: PerMille
+    rows: PerMille
+    action_type: PerMille
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.reversibility + self.rows + self.action_type != 1000:  # noqa: PLR2004 - per mille
+            raise ValueError("the weights must sum to 1000")
+        return self
+
+
+class RowStep(StrictModel):
+    """From this many rows on, the row part of the score."""
+
+    from_rows: Rows
+    score: PerMille
+
+
+class Consequence(StrictModel):
+    """Gate 2's layer 2: parts, weights and thresholds of the score, in per mille."""
+
+    weights: Weights
+    reversibility: ByReversibility
+    row_steps: Annotated[list[RowStep], Field(min_length=1)]
+    escalate_at: PerMille
+    block_at: Annotated[int, Field(ge=0, le=1001, description="1001 never blocks")]
+
+    @model_validator(mode="after")
+    def _rising(self) -> Self:
+        rows = [step.from_rows for step in self.row_steps]
+        scores = [step.score for step in self.row_steps]
+        if rows[0] != 0 or rows != sorted(set(rows)) or scores != sorted(scores):
+            raise ValueError("row_steps must start at 0 rows, rise in rows and never fall in score")
+        if self.escalate_at > self.block_at:
+            raise ValueError("escalate_at is above block_at")
+        object.__setattr__(self, "_steps", (rows, scores))
+        return self
+
+    _steps: tuple[list[int], list[int]]
+
+    @property
+    def step_rows(self) -> list[int]:
+        """Where the row steps begin, rising from 0."""
+        return self._steps[0]
+
+    @property
+    def step_scores(self) -> list[int]:
+        """Their scores."""
+        return self._steps[1]
+
+
+class BundleFile(StrictModel):
+    """A bundle as it is written down."""
+
+    id: Name
+    revision: Annotated[int, Field(ge=1, le=2**53 - 1)]
+    description: str
+    action_types: dict[ActionTypeName, ActionTypePolicy]
+    irreversible_row_threshold: Rows
+    patterns: list[Pattern]
+    consequence: Consequence
+    escalation_ttl_ms: Annotated[int, Field(ge=1, le=2**53 - 1)]
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        missing = set(ActionTypeName.__args__) - set(self.action_types)  # type: ignore[attr-defined]
+        if missing:
+            raise ValueError(f"action_types lacks {', '.join(sorted(missing))}")
+        ids = [pattern.id for pattern in self.patterns]
+        if len(set(ids)) != len(ids):
+            raise ValueError("two patterns have the same id")
+        return self
+
+
+class Bundle:
+    """A loaded bundle: its file's fields, its hash and what was compiled from it."""
+
+    def __init__(self, file: BundleFile, bundle_hash: str) -> None:
+        """Raises BundleError when a pattern does not compile."""
+        self.id = file.id
+        self.revision = file.revision
+        self.hash = bundle_hash
+        self.action_types: dict[str, ActionTypePolicy] = {**file.action_types}
+        self.irreversible_row_threshold = file.irreversible_row_threshold
+        self.consequence = file.consequence
+        self.escalation_ttl_ms = file.escalation_ttl_ms
+        self.largest_rows_upper_bound = max(one.rows_upper_bound for one in file.action_types.values())
+        self.patterns = _patterns(file.patterns)
+        table = {word: name for name, one in reversed(file.action_types.items()) for word in one.words}
+        order = {name: place for place, name in enumerate(file.action_types)}
+
+        @lru_cache(maxsize=REMEMBERED_TOOL_NAMES)
+        def classified(tool_name: str) -> str:
+            found = {table[word] for word in words_of(tool_name) if word in table}
+            return min(found, key=order.__getitem__, default="OTHER")
+
+        self.classified = classified
+        """A tool's action type by the words of its name: the first type of the bundle that has one of them."""
+
+
+def load_bundle(raw: bytes) -> Bundle:
+    """The bundle in a file's bytes. Raises BundleError with the path and the reason."""
+    try:
+        document: dict[str, Any] = json_object(raw)
+        return Bundle(BundleFile.model_validate(document), digest(document))
+    except ValidationError as error:
+        raise BundleError(first_error(error)) from None
+    except orjson.JSONDecodeError as error:
+        raise BundleError(f"$: not JSON: {error}") from None
+    except ValueError as error:
+        raise BundleError(str(error)) from None
+
+
+def _patterns(patterns: list[Pattern]) -> PatternSet[Pattern]:
+    try:
+        return PatternSet([(pattern, pattern.pattern) for pattern in patterns])
+    except PatternError as error:
+        broken = patterns[error.index]
+        raise BundleError(
+            f"$.patterns[{error.index}].pattern: {broken.id} does not compile: {error.message}"
+        ) from None

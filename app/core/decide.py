@@ -1,0 +1,69 @@
+"""The policy decision point: what the stream engine calls, one method per kind of input.
+
+Sans-I/O: `evaluate` is a generator that yields a Request where a stage needs one and is resumed with the
+Answer; it reads the session's state and never changes it, so it may be abandoned at any yield.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import TYPE_CHECKING
+
+from app.core import dead_letters, expiry, faults, outcomes
+from app.core.actions import proposal
+from app.core.point import PointParts
+from topics.records import ActionOutcome, ProposedAction
+
+if TYPE_CHECKING:
+    from app.core.actions.stage import Stage
+    from app.core.arrival import Arrival
+    from app.core.bundles import Bundle
+    from app.core.decision import Decision
+    from app.core.limits import SessionLimits
+    from app.core.registry import Registry
+    from app.core.requests import Answer, Request
+    from app.core.session import SessionState
+    from topics.reading import Unreadable
+
+Message = ProposedAction | ActionOutcome
+
+
+class DecisionPoint:
+    """Decides with one bundle and one registry. Holds no state of any session."""
+
+    def __init__(
+        self,
+        bundle: Bundle,
+        registry: Registry,
+        stages: Sequence[Stage],
+        limits: SessionLimits,
+        *,
+        stopwatch: Callable[[], int],
+        environment: str,
+    ) -> None:
+        """`stopwatch` returns ns and is only used for durations; `environment` names this installation."""
+        self._parts = PointParts(bundle, registry, tuple(stages), limits, stopwatch, environment)
+
+    def evaluate(
+        self, arrival: Arrival, message: Message, state: SessionState
+    ) -> Generator[Request, Answer, Decision]:
+        """Decide on a readable input."""
+        if isinstance(message, ProposedAction):
+            return (yield from proposal.evaluate(self._parts, arrival, message, state))
+        return outcomes.evaluate(self._parts, arrival, message, state)
+
+    def unreadable(self, arrival: Arrival, error: Unreadable) -> Decision:
+        """An input that could not be read: a dead letter, and no session is touched."""
+        return dead_letters.unreadable(arrival, error)
+
+    def unread(self, arrival: Arrival) -> Decision:
+        """An input that was in flight at three crashes in a row: denied without looking into it."""
+        return faults.unread(self._parts, arrival)
+
+    def fault(self, arrival: Arrival, message: Message | None, state: SessionState, reason: str) -> Decision:
+        """The core raised on this input (`message` None: while it was read): denied `internal_error`, in standard mode allowed and counted."""
+        return faults.fault(self._parts, arrival, message, state, reason)
+
+    def expire(self, key: bytes, state: SessionState, now_ms: int) -> Decision | None:
+        """What time alone does to a session at `now_ms`; None when nothing is due."""
+        return expiry.expire(self._parts, key, state, now_ms)

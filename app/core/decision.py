@@ -1,0 +1,31 @@
+"""What the core wants to happen. Nothing has happened yet: the shell applies and writes it in one step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from app.core.session import Transition
+
+
+@dataclass(slots=True)
+class OutRecord:
+    """One ledger record without its place in the chain.
+
+    `topic` is the base name of the output topic, `kind` the record's model ("Verdict", ...), `subject` the
+    Kafka key: the session's id, or the input's coordinates when no session could be read.
+    """
+
+    topic: str
+    kind: str
+    body: dict[str, Any]
+    subject: str
+
+
+@dataclass(slots=True)
+class Decision:
+    """The session's change (None: no session changes) and the records to chain, in this order."""
+
+    transition: Transition | None
+    records: list[OutRecord] = field(default_factory=list)

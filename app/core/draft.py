@@ -1,0 +1,111 @@
+"""What one input will make of a session: read through it, change it, and take the finished transition out.
+
+The state itself is never touched. An account is copied the first time that it changes, so a draft that is
+abandoned leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from app.core.session import (
+    NEVER_DUE_MS,
+    UNREGISTERED,
+    Account,
+    EarlyOutcome,
+    RecentAction,
+    SessionState,
+    Transition,
+)
+
+if TYPE_CHECKING:
+    from app.core.limits import SessionLimits
+
+class SessionDraft:
+    """`now` is the input's broker time, never before the session's last; `folded` says that the session had
+    been idle for too long and starts anew; `refused` are the early outcomes that time has run out for."""
+
+    __slots__ = ("_base", "_changed", "_limits", "_opened_at", "early", "folded", "now", "refused", "state")
+
+    def __init__(self, state: SessionState, limits: SessionLimits, at_ms: int) -> None:
+        self.state = state
+        self._limits = limits
+        self.now = max(at_ms, state.last_at)
+        self._changed: dict[str, Account] = {}
+        self.early: list[EarlyOutcome] = state.early
+        self.refused: list[EarlyOutcome] = []
+        if self.early:
+            self._expire_early()
+        self.folded = bool(state.accounts) and state.last_at + limits.idle_timeout_ms <= self.now
+        self._base = {} if self.folded else state.accounts
+        self._opened_at = self.now if self.folded or state.gone else state.opened_at
+
+    def _expire_early(self) -> None:
+        cut = self.now - self._limits.action_window_ms
+        self.refused = [one for one in self.early if one.at_ms <= cut]
+        self.early = [one for one in self.early if one.at_ms > cut]
+
+    def account(self, tenant: str) -> Account | None:
+        """For reading."""
+        return self._changed.get(tenant) or self._base.get(tenant)
+
+    def tenants(self) -> list[str]:
+        """Every tenant that has an account in the session."""
+        return [*self._base, *(tenant for tenant in self._changed if tenant not in self._base)]
+
+    def action(self, tenant: str, action_id: str) -> RecentAction | None:
+        """What is remembered of an action id; None outside its window."""
+        account = self.account(tenant)
+        found = None if account is None else account.action(action_id)
+        return found if found is not None and self._in_window(found.at_ms) else None
+
+    def change(self, tenant: str) -> Account:
+        """The tenant's account for changing, opened when missing; what left the window is dropped from it."""
+        account = self._changed.get(tenant)
+        if account is None:
+            account = self._changed[tenant] = self._copied(self._base.get(tenant))
+        return account
+
+    def remember(self, tenant: str, action_id: str, action: RecentAction) -> None:
+        """Keep an action for its window, or replace what is kept of it."""
+        self.change(tenant).recent[action_id] = tuple(action)
+
+    def has_room(self, tenant: str) -> bool:
+        """Whether one more action of this tenant can be remembered."""
+        if tenant != UNREGISTERED and self.account(tenant) is None:
+            named = sum(known != UNREGISTERED for known in self.tenants())
+            if named >= self._limits.max_tenants:
+                return False
+        if self._remembered() < self._limits.max_recent_actions:
+            return True
+        for known in self.tenants():
+            self.change(known)
+        return self._remembered() < self._limits.max_recent_actions
+
+    def transition(self, *, touched: bool = True) -> Transition:
+        """The session's values now. `touched` False: time alone acted, which is no sign of life."""
+        last_at = self.now if touched else self.state.last_at
+        due = last_at + self._limits.idle_timeout_ms
+        if self.early:
+            due = min(due, self.early[0].at_ms + self._limits.action_window_ms)
+        return Transition(
+            self.folded, self._changed, self.early, self._opened_at, last_at, min(due, NEVER_DUE_MS)
+        )
+
+    def _in_window(self, at_ms: int) -> bool:
+        return at_ms + self._limits.action_window_ms > self.now
+
+    def _remembered(self) -> int:
+        return sum([len(account.recent) for account in ({**self._base, **self._changed}).values()])
+
+    def _copied(self, account: Account | None) -> Account:
+        if account is None:
+            return Account(0, 0, {})
+        gone = 0
+        for stored in account.recent.values():
+            if self._in_window(stored[2]):
+                break
+            gone += 1
+        recent = dict(islice(account.recent.items(), gone, None)) if gone else account.recent.copy()
+        return Account(account.rows, account.actions, recent)

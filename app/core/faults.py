@@ -1,0 +1,125 @@
+"""Answers where the core itself failed on an input, so that one input can neither stop nor loop a worker.
+
+Product.md, "Bad input": denied `internal_error`, in standard mode allowed with an advisory, and a dead letter.
+Nothing here runs a stage; it touches as little as it can of what may have raised.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from app.core.actions.counting import count
+from app.core.actions.pipeline import Evaluation
+from app.core.actions.ruling import Ruling
+from app.core.actions.verdict import Findings, verdict_record
+from app.core.dead_letters import dead_letter, subject_of, well_formed
+from app.core.decision import Decision, OutRecord
+from app.core.draft import SessionDraft
+from app.core.expiry import time_records
+from app.core.refusals import refused
+from app.core.registry_entries import NO_ORG
+from app.core.reservations import Sighting
+from app.core.session import UNREGISTERED, totals
+from topics.catalog import ACTIONS
+from topics.records import ActionOutcome, ProposedAction
+
+if TYPE_CHECKING:
+    from app.core.arrival import Arrival
+    from app.core.point import PointParts
+    from app.core.session import SessionState
+
+INTERNAL_ERROR = "internal_error"
+CRASHED = "in flight at several crashes in a row, so nobody looked into it again"
+DENIED = Ruling("BLOCK", None, carried=False, waits=False)
+
+
+def unread(parts: PointParts, arrival: Arrival, reason: str = CRASHED) -> Decision:
+    """Deny an input without reading it; nothing in it is known, and no session changes."""
+    letter = dead_letter(arrival, INTERNAL_ERROR, "$", reason)
+    if arrival.topic != ACTIONS:
+        return Decision(None, [_refused(arrival, None, None, reason), letter])
+    findings = Findings(DENIED, "high_stakes", "enforce", None, parts.bundle.hash, {}, ids=_ids(None, None))
+    evaluation = Evaluation("BLOCK", INTERNAL_ERROR)
+    return Decision(None, [verdict_record(arrival, findings, evaluation, subject_of(arrival)), letter])
+
+
+def fault(
+    parts: PointParts,
+    arrival: Arrival,
+    message: ProposedAction | ActionOutcome | None,
+    state: SessionState,
+    reason: str,
+) -> Decision:
+    """Answer an input that made the core raise; `message` is None when reading it did."""
+    reason = well_formed(reason)
+    if message is None:
+        return unread(parts, arrival, reason)
+    letter = dead_letter(arrival, INTERNAL_ERROR, "$", reason)
+    if isinstance(message, ActionOutcome):
+        refusal = _refused(arrival, message.session_id, message.action_id, reason)
+        return Decision(None, [refusal, letter])
+    return _faulty_action(parts, arrival, message, state, letter)
+
+
+def _faulty_action(
+    parts: PointParts, arrival: Arrival, action: ProposedAction, state: SessionState, letter: OutRecord
+) -> Decision:
+    draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
+    records = time_records(draft)
+    agent = parts.registry.agents.get(action.agent_id)
+    tenant = UNREGISTERED if agent is None else agent.tenant
+    mode = action.mode or "high_stakes"
+    org = parts.registry.orgs.get(tenant, NO_ORG)
+    ruling = _ruling(mode, org.enforcement)
+    rows = parts.bundle.largest_rows_upper_bound if action.rows_affected is None else action.rows_affected
+    before = totals(draft.account(tenant))
+    seen = Sighting(tenant, action.action_id, arrival.digest[len("sha256:") :], arrival.offset, rows)
+    reserved = count(draft, seen, ruling, room=draft.has_room(tenant))
+    findings = Findings(
+        ruling,
+        mode,
+        org.enforcement,
+        None,
+        parts.bundle.hash,
+        {entry.key: entry.hash for entry in (agent, org) if entry is not None and entry.key},
+        before,
+        totals(draft.account(tenant)),
+        _ids(action, None if agent is None else tenant),
+        rows_reserved=reserved,
+        advisories=[_advisory()],
+    )
+    evaluation = Evaluation(ruling.real, INTERNAL_ERROR if ruling.real == "BLOCK" else None)
+    verdict = verdict_record(arrival, findings, evaluation, action.session_id)
+    return Decision(draft.transition(), [*records, verdict, letter])
+
+
+def _ruling(mode: str, enforcement: str) -> Ruling:
+    if mode == "standard":
+        return Ruling("ALLOW", "ALLOW" if enforcement == "shadow" else None, carried=True, waits=False)
+    if enforcement == "shadow":
+        return Ruling("ALLOW", "BLOCK", carried=True, waits=False)
+    return DENIED
+
+
+def _refused(arrival: Arrival, session_id: str | None, subject: str | None, reason: str) -> OutRecord:
+    now = arrival.timestamp_ms
+    return refused(arrival.coordinates(), now, session_id, subject, INTERNAL_ERROR, reason)
+
+
+def _ids(action: ProposedAction | None, tenant: str | None) -> dict[str, Any]:
+    return {
+        "action_id": action and action.action_id,
+        "agent_id": action and action.agent_id,
+        "session_id": action and action.session_id,
+        "tenant_id": tenant,
+        "traceId": action and action.trace_id,
+        "request_id": action and action.request_id,
+    }
+
+
+def _advisory() -> dict[str, Any]:
+    return {
+        "source": "sluice.core",
+        "text": "the gates failed on this action (internal_error); its dead letter has the reason",
+        "severity": "critical",
+    }

@@ -1,0 +1,105 @@
+"""Canonical JSON, RFC 8785: the bytes that the ledger hashes.
+
+orjson with sorted keys writes the same bytes as RFC 8785 for almost every value and is fifty times faster
+than the `rfc8785` package. The differences, and how each is excluded before its output is trusted:
+
+- key order: orjson sorts by code point, RFC 8785 by UTF-16 unit. They differ only when some key holds a
+  character beyond U+FFFF, whose UTF-8 starts with a byte of 0xF0 or more;
+- numbers: orjson writes `1.0`, `-0.0`, `1e+16`, where RFC 8785 writes `1`, `0`, `10000000000000000`. Every such
+  number ends in ".0" or has an exponent. Integers beyond 2^53-1 are refused by orjson's strict option;
+- NaN and the infinities, which orjson writes as null.
+
+Anything else that orjson would take (dates, dataclasses) is passed through by option and so refused.
+"""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+from typing import Any
+
+import orjson
+import rfc8785
+
+from app.core.errors import CanonicalError
+
+_OPTIONS = (
+    orjson.OPT_SORT_KEYS
+    | orjson.OPT_STRICT_INTEGER
+    | orjson.OPT_PASSTHROUGH_DATACLASS
+    | orjson.OPT_PASSTHROUGH_DATETIME
+    | orjson.OPT_PASSTHROUGH_SUBCLASS
+)
+MAX_SAFE_INTEGER = 2**53 - 1
+_UTF8_BEYOND_BMP = tuple(bytes([lead]) for lead in range(0xF0, 0xF5))
+# Every float that orjson writes otherwise than RFC 8785 shows one of these; a string may too, and then costs
+# the walk below and no more.
+_EXPONENT = re.compile(rb"[0-9]e[+-][0-9]")
+_WHOLE = re.compile(rb"\.0[,}\]]|\.0\Z")
+
+
+def canonical(value: Any, *, finite: bool = False) -> bytes:
+    """The RFC 8785 form of a JSON value. Raises CanonicalError for a value that has none.
+
+    `finite` is the caller's word that no NaN and no infinity is inside: it saves a walk over the value
+    whenever a null is.
+    """
+    try:
+        fast = orjson.dumps(value, option=_OPTIONS)
+    except (TypeError, ValueError, RecursionError):
+        return _slow(value)
+    if _same_by_bytes(fast, finite=finite) or _same_by_walk(fast, value):
+        return fast
+    return _slow(value)
+
+
+def digest(value: Any, *, finite: bool = False) -> str:
+    """"sha256:" and the hex digest of the canonical form. Raises CanonicalError."""
+    return "sha256:" + sha256(canonical(value, finite=finite)).hexdigest()
+
+
+def wire_safe(value: Any) -> Any:
+    """The same value with every integer beyond 2^53-1 as a decimal string, as ledger records carry them."""
+    if isinstance(value, dict):
+        return {key: wire_safe(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [wire_safe(item) for item in value]
+    return wire_int(value) if type(value) is int else value
+
+
+def wire_int(number: int) -> int | str:
+    """An integer as ledger records carry it: beyond 2^53-1 it is a decimal string."""
+    return number if -MAX_SAFE_INTEGER <= number <= MAX_SAFE_INTEGER else str(number)
+
+
+def _same_by_bytes(fast: bytes, *, finite: bool) -> bool:
+    if not fast.isascii() and any(lead in fast for lead in _UTF8_BEYOND_BMP):
+        return False
+    # `in` first: it is a tenth of the price of a search
+    if (b"e-" in fast or b"e+" in fast) and _EXPONENT.search(fast):
+        return False
+    if b".0" in fast and _WHOLE.search(fast):
+        return False
+    return finite or b"null" not in fast
+
+
+def _same_by_walk(fast: bytes, value: Any) -> bool:
+    if not fast.isascii() and any(lead in fast for lead in _UTF8_BEYOND_BMP):
+        return False
+    return not _has_odd_float(value)
+
+
+def _has_odd_float(value: Any) -> bool:
+    if isinstance(value, float):
+        written = repr(value)
+        return written.endswith(".0") or not written.lstrip("-").replace(".", "", 1).isdigit()
+    if isinstance(value, dict):
+        return any(map(_has_odd_float, value.values()))
+    return isinstance(value, list | tuple) and any(map(_has_odd_float, value))
+
+
+def _slow(value: Any) -> bytes:
+    try:
+        return rfc8785.dumps(value)
+    except (rfc8785.CanonicalizationError, ValueError, TypeError, RecursionError) as error:
+        raise CanonicalError(f"no canonical form: {error}") from error

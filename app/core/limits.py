@@ -1,0 +1,19 @@
+"""How long and how much a session is remembered; the settings give the values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLimits:
+    """Times in ms of broker time, bounds in entries.
+
+    `idle_timeout_ms` must not be below `action_window_ms`, or a repeat could count twice.
+    """
+
+    action_window_ms: int
+    idle_timeout_ms: int
+    max_recent_actions: int
+    max_early_outcomes: int
+    max_tenants: int

@@ -1,0 +1,71 @@
+"""Sets of regular expressions and of target globs, each matched in one linear pass (RE2, no backtracking)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import re2
+
+Named = TypeVar("Named")
+
+MATCHER_MEMORY_BYTES = 64 << 20
+"""Bound of one set's automaton. RE2 drops its cache and goes on when it is reached."""
+_GLOB_STAR = r"[^\s\x00'\"`;,()]*"
+
+
+@dataclass(frozen=True, slots=True)
+class PatternError(Exception):
+    """An expression that RE2 does not take; `index` is its place in the list."""
+
+    index: int
+    message: str
+
+
+class PatternSet(Generic[Named]):
+    """Named expressions, searched for anywhere in a text, without regard to case."""
+
+    __slots__ = ("_names", "_set")
+
+    def __init__(self, patterns: list[tuple[Named, str]]) -> None:
+        """(name, RE2 expression) pairs. Raises PatternError."""
+        self._names = [name for name, _ in patterns]
+        self._set = _compiled([pattern for _, pattern in patterns]) if patterns else None
+
+    def matches(self, text: str) -> list[Named]:
+        """The names of all expressions found in the text, in the order of the list."""
+        if self._set is None:
+            return []
+        found = self._set.Match(text.encode())
+        return [self._names[index] for index in sorted(found)] if found else []
+
+
+def target_set(targets: list[str]) -> PatternSet[str]:
+    """Target globs (`*` is any run without blanks, quotes and brackets) as whole tokens of a casefolded text.
+
+    A token ends where a letter, digit or underscore does not go on: `customers` is found in
+    `public.customers;` and not in `customers_old`.
+    """
+    return PatternSet([(target, _token(target.casefold())) for target in targets])
+
+
+def _token(target: str) -> str:
+    glob = _GLOB_STAR.join(re2.escape(part) for part in re.split(r"\*+", target))
+    return rf"(?:^|[^\pL\pN_]){glob}(?:$|[^\pL\pN_])"
+
+
+def _compiled(patterns: list[str]) -> Any:
+    options = re2.Options()
+    options.case_sensitive = False
+    options.log_errors = False
+    options.max_mem = MATCHER_MEMORY_BYTES
+    matcher = re2.Set.SearchSet(options)
+    for index, pattern in enumerate(patterns):
+        try:
+            re2.compile(pattern, options=options)  # names the error, which the set does not
+            matcher.Add(pattern)
+        except re2.error as error:
+            raise PatternError(index, str(error)) from error
+    matcher.Compile()
+    return matcher

@@ -1,0 +1,140 @@
+"""The registry: who and what is known. Loaded whole, each entry with its hash.
+
+File: {"entries": [{"kind", "id", "revision", "spec"}]}. Of one kind and id the highest revision counts; the
+same revision twice is refused.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any
+
+import orjson
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from pydantic import ValidationError
+
+from app.core.errors import RegistryError
+from app.core.ledger.canonical import digest
+from app.core.patterns import PatternError, target_set
+from app.core.registry_entries import (
+    Agent,
+    AgentSpec,
+    EnforcementPoint,
+    EnforcementPointSpec,
+    EntryFile,
+    Freeze,
+    FreezeSpec,
+    Org,
+    OrgSpec,
+    RegistryFile,
+    Tool,
+    ToolSpec,
+)
+from app.core.strict import first_error, json_object
+
+Base = tuple[str, str, str]
+"""Id, key and hash of an entry."""
+
+
+class Registry:
+    """All entries in force, by kind and id."""
+
+    def __init__(self) -> None:
+        self.agents: dict[str, Agent] = {}
+        self.tools: dict[str, Tool] = {}
+        self.orgs: dict[str, Org] = {}
+        self.enforcement_points: dict[str, EnforcementPoint] = {}
+        self.freezes: dict[tuple[str, str], list[Freeze]] = {}
+
+    def freezes_of(self, tenant: str, agent_id: str, session_id: str) -> tuple[Freeze, ...]:
+        """The active freezes of any of the three, the tenant's first."""
+        if not self.freezes:
+            return ()
+        subjects = (("tenant", tenant), ("agent", agent_id), ("session", session_id))
+        return tuple(one for subject in subjects for one in self.freezes.get(subject, ()))
+
+    def reporter_tenant(self, reporter: str) -> str | None:
+        """The tenant of an enforcement point or agent; None for an id that is neither."""
+        known = self.enforcement_points.get(reporter) or self.agents.get(reporter)
+        return None if known is None else known.tenant
+
+
+def load_registry(raw: bytes) -> Registry:
+    """The registry in a file's bytes. Raises RegistryError with the path and the reason."""
+    try:
+        file = RegistryFile.model_validate(json_object(raw))
+    except ValidationError as error:
+        raise RegistryError(first_error(error)) from None
+    except orjson.JSONDecodeError as error:
+        raise RegistryError(f"$: not JSON: {error}") from None
+    except ValueError as error:
+        raise RegistryError(str(error)) from None
+    registry = Registry()
+    for place, entry in _newest(file.entries):
+        _add(registry, f"$.entries[{place}].spec", entry)
+    return registry
+
+
+def _newest(entries: list[EntryFile]) -> list[tuple[int, EntryFile]]:
+    newest: dict[tuple[str, str], tuple[int, EntryFile]] = {}
+    seen: set[tuple[str, str, int]] = set()
+    for place, entry in enumerate(entries):
+        name = (entry.kind, entry.id)
+        if (*name, entry.revision) in seen:
+            raise RegistryError(f"$.entries[{place}]: {entry.kind}/{entry.id}@{entry.revision} is there twice")
+        seen.add((*name, entry.revision))
+        if name not in newest or entry.revision > newest[name][1].revision:
+            newest[name] = (place, entry)
+    return list(newest.values())
+
+
+def _add(registry: Registry, path: str, entry: EntryFile) -> None:
+    base = (entry.id, f"{entry.kind}/{entry.id}@{entry.revision}", digest(entry.model_dump()))
+    try:
+        _READERS[entry.kind](registry, base, entry.spec)
+    except ValidationError as error:
+        raise RegistryError(first_error(error, path)) from None
+    except PatternError as error:
+        raise RegistryError(f"{path}.forbidden_targets[{error.index}]: {error.message}") from None
+    except (binascii.Error, ValueError) as error:
+        raise RegistryError(f"{path}.public_key: not a base64 Ed25519 key: {error}") from None
+
+
+def _agent(registry: Registry, base: Base, spec: dict[str, Any]) -> None:
+    agent = AgentSpec.model_validate(spec)
+    tools = None if agent.tools is None else frozenset(agent.tools)
+    registry.agents[base[0]] = Agent(*base, agent.tenant_id, agent.tier, tools, agent.policy_bundle_id)
+
+
+def _tool(registry: Registry, base: Base, spec: dict[str, Any]) -> None:
+    tool = ToolSpec.model_validate(spec)
+    registry.tools[base[0]] = Tool(*base, tool.tier, tool.action_type, tool.reversible)
+
+
+def _org(registry: Registry, base: Base, spec: dict[str, Any]) -> None:
+    org = OrgSpec.model_validate(spec)
+    targets = target_set(org.forbidden_targets)
+    registry.orgs[base[0]] = Org(*base, org.enforcement, targets, org.irreversible_row_threshold)
+
+
+def _freeze(registry: Registry, base: Base, spec: dict[str, Any]) -> None:
+    freeze = FreezeSpec.model_validate(spec)
+    if freeze.active:
+        entry = Freeze(*base, freeze.subject, freeze.subject_id, freeze.reason)
+        registry.freezes.setdefault((freeze.subject, freeze.subject_id), []).append(entry)
+
+
+def _enforcement_point(registry: Registry, base: Base, spec: dict[str, Any]) -> None:
+    point = EnforcementPointSpec.model_validate(spec)
+    key = Ed25519PublicKey.from_public_bytes(base64.b64decode(point.public_key, validate=True))
+    registry.enforcement_points[base[0]] = EnforcementPoint(*base, point.tenant_id, key)
+
+
+_READERS = {
+    "agent": _agent,
+    "tool": _tool,
+    "org": _org,
+    "freeze": _freeze,
+    "enforcement_point": _enforcement_point,
+}

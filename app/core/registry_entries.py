@@ -1,0 +1,140 @@
+"""Registry entries: the `spec` of each kind as written, and the entry as the gates use it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field, field_validator
+
+from app.core.patterns import PatternSet, target_set
+from app.core.session import UNREGISTERED
+from app.core.strict import ActionTypeName, StrictModel, TierName
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+Name = Annotated[str, Field(min_length=1, max_length=256)]
+Subject = Literal["tenant", "agent", "session"]
+
+
+class EntryFile(StrictModel):
+    """One entry's frame."""
+
+    kind: Literal["agent", "tool", "org", "freeze", "enforcement_point"]
+    id: Name
+    revision: Annotated[int, Field(ge=1, le=2**53 - 1)]
+    spec: dict[str, Any]
+
+
+class RegistryFile(StrictModel):
+    """The file's frame."""
+
+    entries: list[EntryFile]
+
+
+class _OfTenant(StrictModel):
+    tenant_id: Name
+
+    @field_validator("tenant_id")
+    @classmethod
+    def _not_reserved(cls, value: str) -> str:
+        if value == UNREGISTERED:
+            raise ValueError(f"{UNREGISTERED!r} is the name of the account of unregistered agents")
+        return value
+
+
+class AgentSpec(_OfTenant):
+    """`tools` null grants every registered tool; `policy_bundle_id` null means the loaded bundle."""
+
+    tier: TierName
+    tools: list[Name] | None = None
+    policy_bundle_id: Name | None = None
+
+
+class ToolSpec(StrictModel):
+    """What is set here goes before what the caller says."""
+
+    tier: TierName | None = None
+    action_type: ActionTypeName | None = None
+    reversible: bool | None = None
+
+
+class OrgSpec(StrictModel):
+    """A tenant's settings; the entry's id is the tenant's. A null threshold takes the bundle's."""
+
+    enforcement: Literal["enforce", "shadow"] = "enforce"
+    forbidden_targets: list[Annotated[str, Field(pattern=r"[^*\s]", max_length=1024)]] = []
+    irreversible_row_threshold: Annotated[int, Field(ge=0, le=2**53 - 1)] | None = None
+
+
+class FreezeSpec(StrictModel):
+    """A freeze is lifted by a newer revision with `active` false."""
+
+    subject: Subject
+    subject_id: Name
+    reason: Name
+    active: bool = True
+
+
+class EnforcementPointSpec(_OfTenant):
+    """`public_key`: the 32 raw bytes of an Ed25519 key, base64."""
+
+    public_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """`key` is "kind/id@revision", `hash` over the canonical form of the whole entry."""
+
+    id: str
+    key: str
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Agent(Entry):
+    """A registered agent. `tools` None: every registered tool."""
+
+    tenant: str
+    tier: str
+    tools: frozenset[str] | None
+    policy_bundle_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tool(Entry):
+    """A registered tool; None where the registry is silent."""
+
+    tier: str | None
+    action_type: str | None
+    reversible: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Org(Entry):
+    """A tenant's settings. `key` is empty for a tenant without an entry."""
+
+    enforcement: Literal["enforce", "shadow"]
+    forbidden: PatternSet[str]
+    irreversible_row_threshold: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Freeze(Entry):
+    """An active freeze."""
+
+    subject: Subject
+    subject_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class EnforcementPoint(Entry):
+    """Who may lower a total with a signature."""
+
+    tenant: str
+    public_key: Ed25519PublicKey
+
+
+NO_ORG = Org("", "", "", "enforce", target_set([]), None)

@@ -1,0 +1,185 @@
+"""A session's state: what its agents may have done so far, per tenant, and what is still remembered.
+
+Product.md, "Session state". An action that the caller will carry out counts at once (its rows are reserved);
+an outcome settles it. What leaves the window is dropped from `recent`: its rows are in the totals already.
+
+Stored form, in the table and in its changelog: JSON that starts with a fixed-width due time, so that timers
+find what is due without reading the rest; see `encode`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import orjson
+
+from app.core.ledger.canonical import wire_int, wire_safe
+
+KEY_PREFIX = b"s:"
+NEVER_DUE_MS = 9_999_999_999_999
+UNREGISTERED = "unregistered"
+"""The tenant of actions whose agent nobody registered, and of what finds no room elsewhere; no registry may
+name a tenant so."""
+_DUE_DIGITS = 13
+_DUE_PREFIX = b'{"due":'
+_DUE_END = len(_DUE_PREFIX) + _DUE_DIGITS
+
+
+class RecentAction(NamedTuple):
+    """An action id inside its window.
+
+    `digest` is the hex digest of the raw input, `offset` the first input's, `at_ms` broker time, `mark` the
+    published outcome and the shadow outcome ("ALLOW", "ALLOW/BLOCK"). `counted` is what the totals hold for
+    it, `carried` how many carried-out actions bear the id (0: it was denied; 2: a conflicting one in standard
+    mode was carried out too), `settled` whether an outcome has come.
+    """
+
+    digest: str
+    offset: int
+    at_ms: int
+    mark: str
+    counted: int
+    carried: int
+    settled: bool
+
+
+class EarlyOutcome(NamedTuple):
+    """An outcome whose action has not come yet. `lowers` says whether its signature allows to lower a total."""
+
+    action_id: str
+    tenant: str | None
+    at_ms: int
+    rows: int
+    lowers: bool
+    reported_by: str
+    origin: list[Any]
+
+    def coordinates(self) -> dict[str, Any]:
+        """The `input` field of the ledger record about it."""
+        names = ("topic", "partition", "offset", "timestamp", "digest")
+        return dict(zip(names, self.origin, strict=True))
+
+
+@dataclass(slots=True)
+class Account:
+    """One tenant's totals in the session. `recent` maps action id to a stored RecentAction, oldest first."""
+
+    rows: int
+    actions: int
+    recent: dict[str, Any]
+
+    def action(self, action_id: str) -> RecentAction | None:
+        """What is remembered of an action id."""
+        stored = self.recent.get(action_id)
+        return None if stored is None else _recent(stored)
+
+
+@dataclass(slots=True)
+class Transition:
+    """A session's new values, complete and already computed; to apply it is to assign them.
+
+    `accounts` holds only those that changed unless `fresh`, which drops what was there before.
+    """
+
+    fresh: bool
+    accounts: dict[str, Account]
+    early: list[EarlyOutcome]
+    opened_at: int
+    last_at: int
+    due_ms: int
+
+
+class SessionState:
+    """The state of one session. Changes only through `apply`; everything else reads."""
+
+    __slots__ = ("accounts", "due_ms", "early", "key", "last_at", "opened_at")
+
+    def __init__(self, key: bytes) -> None:
+        """A session that nobody has seen yet; `key` is the table's key, `session_key(session_id)`."""
+        self.key = key
+        self.accounts: dict[str, Account] = {}
+        self.early: list[EarlyOutcome] = []
+        self.opened_at = 0
+        self.last_at = 0
+        self.due_ms = NEVER_DUE_MS
+
+    @property
+    def gone(self) -> bool:
+        """Nothing is left that a later input could need."""
+        return not self.accounts and not self.early
+
+    @property
+    def session_id(self) -> str:
+        """The id in the key."""
+        return self.key[len(KEY_PREFIX) :].decode()
+
+    def apply(self, transition: Transition | None) -> None:
+        """Take over the values of a transition that was evaluated on this state; None changes nothing."""
+        if transition is None:
+            return
+        if transition.fresh:
+            self.accounts = transition.accounts
+        else:
+            self.accounts.update(transition.accounts)
+        self.early = transition.early
+        self.opened_at = transition.opened_at
+        self.last_at = transition.last_at
+        self.due_ms = transition.due_ms
+
+    def encode(self) -> bytes:
+        """`{"due":<13 digits of ms>,` and the rest of the state as JSON."""
+        rest = {
+            "o": self.opened_at,
+            "t": self.last_at,
+            "a": {name: [one.rows, one.actions, one.recent] for name, one in self.accounts.items()},
+            "e": [list(one) for one in self.early],
+        }
+        try:
+            written = orjson.dumps(rest, option=orjson.OPT_STRICT_INTEGER)
+        except TypeError:
+            written = orjson.dumps(wire_safe(rest))
+        return b'%b%013d,%b' % (_DUE_PREFIX, self.due_ms, written[1:])
+
+    @classmethod
+    def decode(cls, key: bytes, stored: bytes) -> SessionState:
+        """The state that `encode` wrote."""
+        state = cls(key)
+        rest = orjson.loads(b"{" + stored[_DUE_END + 1 :])
+        state.due_ms = due_ms(stored)
+        state.opened_at = rest["o"]
+        state.last_at = rest["t"]
+        for name, (rows, actions, recent) in rest["a"].items():
+            state.accounts[name] = Account(int(rows), actions, recent)
+        state.early = [_early(one) for one in rest["e"]]
+        return state
+
+
+def session_key(session_id: str) -> bytes:
+    """The session's key in the table."""
+    return KEY_PREFIX + session_id.encode()
+
+
+def due_ms(stored: bytes) -> int:
+    """The due time of an encoded state, in ms, read without decoding it."""
+    return int(stored[len(_DUE_PREFIX) : _DUE_END])
+
+
+def totals(account: Account | None) -> dict[str, Any]:
+    """An account's totals as ledger records carry them."""
+    if account is None:
+        return {"aggregateRowsAffected": 0, "aggregateActionCount": 0}
+    return {
+        "aggregateRowsAffected": wire_int(account.rows),
+        "aggregateActionCount": account.actions,
+    }
+
+
+def _recent(stored: Any) -> RecentAction:
+    digest, offset, at_ms, mark, counted, carried, settled = stored
+    return RecentAction(digest, offset, at_ms, mark, int(counted), carried, settled)
+
+
+def _early(stored: list[Any]) -> EarlyOutcome:
+    one = EarlyOutcome(*stored)
+    return one._replace(rows=int(one.rows))

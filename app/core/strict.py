@@ -1,0 +1,44 @@
+"""Reading a bundle or a registry: JSON bytes to a strict model, with the path of the first error."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import orjson
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+ActionTypeName = Literal[
+    "DATABASE_READ",
+    "DATABASE_WRITE",
+    "FILE_READ",
+    "FILE_WRITE",
+    "FILE_DELETE",
+    "API_CALL",
+    "CODE_EXECUTION",
+    "MESSAGE",
+    "PAYMENT",
+    "DELEGATION",
+    "OTHER",
+]
+TierName = Literal["T1", "T2", "T3", "T4"]
+
+
+class StrictModel(BaseModel):
+    """No unknown field, no conversion of types, no change after loading."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+def json_object(raw: bytes) -> dict[str, Any]:
+    """The JSON object in `raw`. Raises ValueError with a path and a reason."""
+    document = orjson.loads(raw)
+    if not isinstance(document, dict):
+        raise ValueError("$: not a JSON object")  # noqa: TRY004 - to the caller it is wrong content
+    return document
+
+
+def first_error(error: ValidationError, above: str = "$") -> str:
+    """Path and reason of a validation's first error."""
+    part = error.errors()[0]
+    path = above + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in part["loc"])
+    return f"{path}: {part['msg']}"

@@ -1,0 +1,26 @@
+"""What the core may need from outside: one Protocol for every port a stage can ask.
+
+A stage never calls a port. It returns `app.core.requests.Ask`; the stream shell awaits the port named there
+and resumes the pipeline with the answer (sans-I/O, as in h11).
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class PortUnavailable(Exception):
+    """The port cannot answer now (down, no key, refused): the stage is inconclusive, no score is made up.
+
+    Any other exception out of a port is an I/O fault and stops the worker.
+    """
+
+
+class Port(Protocol):
+    """Something slow: an embedder, a grader, a provenance source."""
+
+    async def ask(self, payload: object) -> object:
+        """Answer one request with a JSON value, which is recorded in the verdict for rerun.
+
+        Raises PortUnavailable. May be cancelled at its budget or when its partition is revoked.
+        """

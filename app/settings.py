@@ -1,0 +1,157 @@
+"""The only reader of the environment and of config/: every setting, its unit and its default.
+
+Source, last wins: the defaults below, `config/sluice.toml`, the file named by `SLUICE_CONFIG`, environment
+variables (`SLUICE_KAFKA__TOPIC_PREFIX=…`). `config/sluice.toml` says each default again with a sentence;
+`tests/unit/test_settings.py` holds the two together.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+ROOT = Path(__file__).resolve().parent.parent
+DEFAULT_FILE = ROOT / "config" / "sluice.toml"
+
+Positive = Annotated[int, Field(gt=0)]
+Seconds = Annotated[float, Field(gt=0)]
+
+
+class SettingsError(Exception):
+    """A setting is wrong; the message names it and says why. Nothing was started."""
+
+
+class _Group(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class KafkaSettings(_Group):
+    """Where the broker is and how the topics are laid out on it."""
+
+    bootstrap_servers: str = "127.0.0.1:29092"
+    topic_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]*$", max_length=100)] = ""
+    partitions: Annotated[int, Field(ge=1, le=1024)] = 8
+    replication_factor: Annotated[int, Field(ge=1, le=32767)] = 1
+
+
+class WorkerSettings(_Group):
+    """The policy decision point's process: group, batching, bounds and time-outs."""
+
+    app_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+$", max_length=100)] = "sluice"
+    session_timeout_s: Annotated[float, Field(ge=6, le=60)] = 6.0
+    heartbeat_interval_s: Seconds = 1.0
+    rebalance_timeout_s: Seconds = 10.0
+    transaction_timeout_s: Annotated[float, Field(ge=5, le=900)] = 30.0
+    request_timeout_s: Annotated[float, Field(ge=5)] = 30.0
+    linger_min_ms: Annotated[float, Field(ge=0)] = 5.0
+    linger_max_ms: Annotated[float, Field(ge=0)] = 100.0
+    offsets_interval_s: Seconds = 0.5
+    max_batch: Positive = 1024
+    max_in_flight: Annotated[int, Field(ge=64, le=65536)] = 1024
+    max_poll_records: Positive = 1000
+    timer_interval_s: Seconds = 1.0
+    close_timeout_s: Seconds = 20.0
+    halt_on_offset_gap: bool = False
+    ready_file: Path | None = None
+
+    @model_validator(mode="after")
+    def _ordered(self) -> WorkerSettings:
+        if self.linger_min_ms > self.linger_max_ms:
+            raise ValueError("linger_min_ms is above linger_max_ms")
+        if self.heartbeat_interval_s * 3 > self.session_timeout_s:
+            raise ValueError("heartbeat_interval_s must fit three times into session_timeout_s")
+        return self
+
+
+class SessionSettings(_Group):
+    """How long and how much a session is remembered."""
+
+    action_window_s: Seconds = 3600.0
+    idle_timeout_s: Seconds = 86400.0
+    max_recent_actions: Positive = 1024
+    max_early_outcomes: Positive = 64
+    max_tenants: Positive = 8
+
+    @model_validator(mode="after")
+    def _idle_covers_window(self) -> SessionSettings:
+        if self.idle_timeout_s < self.action_window_s:
+            raise ValueError(
+                "idle_timeout_s must not be below action_window_s, or a repeat could count twice"
+            )
+        return self
+
+
+class PolicySettings(_Group):
+    """What decides: bundle, registry, the order of stages."""
+
+    bundle_file: Path = ROOT / "config" / "bundles" / "default.json"
+    registry_file: Path = ROOT / "config" / "registry.json"
+    stages: tuple[str, ...] = ("controls", "fast_reject", "consequence", "tier_auth")
+    environment: Annotated[str, Field(min_length=1, max_length=64)] = "development"
+
+
+class LoggingSettings(_Group):
+    """What the worker prints on standard error."""
+
+    level: Annotated[str, Field(pattern="^(INFO|WARNING|ERROR)$")] = "INFO"
+
+
+class Settings(BaseSettings):
+    """All settings of every command. Frozen; built by `load_settings`."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="SLUICE_", env_nested_delimiter="__", extra="forbid", frozen=True
+    )
+
+    kafka: KafkaSettings = KafkaSettings()
+    worker: WorkerSettings = WorkerSettings()
+    session: SessionSettings = SessionSettings()
+    policy: PolicySettings = PolicySettings()
+    logging: LoggingSettings = LoggingSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        del dotenv_settings, file_secret_settings
+        files = [
+            DEFAULT_FILE,
+            *([Path(os.environ["SLUICE_CONFIG"])] if "SLUICE_CONFIG" in os.environ else []),
+        ]
+        return (init_settings, env_settings, TomlConfigSettingsSource(settings_cls, files, deep_merge=True))
+
+
+def load_settings() -> Settings:
+    """The settings in force. Raises SettingsError with a line per wrong setting.
+
+    `KAFKA_BOOTSTRAP_SERVERS`, the field's usual name, stands in for `SLUICE_KAFKA__BOOTSTRAP_SERVERS`.
+    """
+    servers = os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
+    if servers and "SLUICE_KAFKA__BOOTSTRAP_SERVERS" not in os.environ:
+        os.environ["SLUICE_KAFKA__BOOTSTRAP_SERVERS"] = servers
+    named = os.environ.get("SLUICE_CONFIG")
+    if named and not Path(named).is_file():
+        raise SettingsError(f"SLUICE_CONFIG: no such file: {named}")
+    try:
+        return Settings()
+    except ValidationError as error:
+        raise SettingsError("\n".join(_line(part) for part in error.errors())) from None
+
+
+def _line(error: object) -> str:
+    assert isinstance(error, dict)  # noqa: S101 - narrows pydantic's TypedDict
+    return f"{'.'.join(map(str, error['loc'])) or 'settings'}: {error['msg']}"

@@ -1,0 +1,146 @@
+"""The Faust app of the worker: its agents, its table, and the hooks by which the engine writes for it."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import faust
+from faust.types import TP
+
+from app.stream.consumer import BatchConsumer
+from app.stream.recovery import FencedTableManager
+from app.stream.store import SessionTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from app.stream.engine import Engine
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationSettings:
+    """What Faust needs to know. Times in seconds; `input_names`: base name by name on the broker."""
+
+    app_id: str
+    bootstrap_servers: str
+    partitions: int
+    input_names: Mapping[str, str]
+    session_timeout_s: float
+    heartbeat_interval_s: float
+    rebalance_timeout_s: float
+    request_timeout_s: float
+    max_poll_records: int
+
+
+class SluiceApp(faust.App):  # type: ignore[misc]
+    """A Faust app whose partitions are written by the engine."""
+
+    logger = service_log
+
+    engine: Engine
+    sessions: Any
+    input_names: Mapping[str, str]
+    fail: Callable[[BaseException], None]
+    on_ready: Callable[[list[int]], None]
+
+    def _new_transport(self) -> Any:
+        transport = super()._new_transport()
+        transport.Consumer = BatchConsumer
+        return transport
+
+    def _create_directories(self) -> None:
+        """Nothing is kept on disk."""
+
+    async def fence_partitions(self, assigned: set[Any]) -> None:
+        """First step of an assignment."""
+        self.on_ready([])
+        try:
+            await self.engine.assign(tp.partition for tp in assigned if tp.topic in self.input_names)
+        except Exception as fault:  # noqa: BLE001 - an I/O fault of any kind stops the worker
+            self.fail(fault)
+
+    async def open_partitions(self, generation: int) -> None:
+        """Last step of an assignment, with the table recovered and the flow still stopped."""
+        if generation != self.consumer_generation_id:
+            return
+        inputs = [tp for tp in self.consumer.assignment() if tp.topic in self.input_names]
+        ends: dict[int, dict[str, int]] = defaultdict(dict)
+        for tp, end in (await self.consumer.highwaters(*inputs)).items():
+            ends[tp.partition][self.input_names[tp.topic]] = end or 0
+        await self.engine.open(generation, self.sessions.data, ends)
+        self.on_ready(self.engine.numbers)
+
+    def written_offsets(self) -> list[tuple[TP, int]]:
+        """Per changelog partition, the last offset that this worker wrote itself."""
+        name = self.sessions.changelog_topic.get_topic_name()
+        return [(TP(name, number), offset) for number, offset in self.engine.changelog_offsets().items()]
+
+    async def close_partitions(self) -> None:
+        """At revocation and at shutdown: commit what is staged, give up the rest."""
+        self.on_ready([])
+        try:
+            await self.engine.drain()
+        except Exception as fault:  # noqa: BLE001 - likewise
+            self.fail(fault)
+
+
+def build_application(
+    settings: ApplicationSettings,
+    engine: Engine,
+    fail: Callable[[BaseException], None],
+    on_ready: Callable[[list[int]], None],
+) -> SluiceApp:
+    """Declare the app: one agent per input topic, one table. Connects to nothing."""
+    app = SluiceApp(
+        settings.app_id,
+        broker=[f"kafka://{server.strip()}" for server in settings.bootstrap_servers.split(",")],
+        store="memory://",
+        Table=SessionTable,
+        TableManager=FencedTableManager,
+        topic_partitions=settings.partitions,
+        topic_allow_declare=False,
+        topic_disable_leader=True,
+        table_standby_replicas=0,
+        web_enabled=False,
+        broker_session_timeout=settings.session_timeout_s,
+        broker_heartbeat_interval=settings.heartbeat_interval_s,
+        broker_rebalance_timeout=settings.rebalance_timeout_s,
+        broker_request_timeout=settings.request_timeout_s,
+        broker_max_poll_records=settings.max_poll_records,
+        broker_check_crcs=False,
+        consumer_auto_offset_reset="earliest",
+        worker_redirect_stdouts=False,
+        stream_wait_empty=False,
+    )
+    app.engine, app.input_names, app.fail, app.on_ready = engine, settings.input_names, fail, on_ready
+    app.sessions = app.Table("sessions", key_type=bytes, value_type=bytes, partitions=settings.partitions)
+    for name in settings.input_names:
+        _declare_agent(app, name, fail)
+    app.on_partitions_revoked.connect(_on_revoked, weak=False)
+    app.on_before_shutdown.connect(_on_shutdown, weak=False)
+    return app
+
+
+def _declare_agent(app: SluiceApp, name: str, fail: Callable[[BaseException], None]) -> None:
+    topic = app.topic(name, key_type=bytes, value_type=bytes, acks=False)
+
+    async def decide(stream: Any) -> None:
+        stream.enable_acks = False
+        async for event in stream.events():
+            fail(RuntimeError(f"{event.message.tp} came by the stream; batches go to the engine below it"))
+
+    app.agent(topic, name=f"decide:{name}")(decide)
+
+
+async def _on_revoked(app: SluiceApp, revoked: set[Any], **_: Any) -> None:
+    del revoked
+    await app.close_partitions()
+
+
+async def _on_shutdown(app: SluiceApp, **_: Any) -> None:
+    await app.close_partitions()

@@ -1,0 +1,172 @@
+"""The stream engine: which partitions this worker writes, and how inputs reach them.
+
+Life of an assignment: `assign` fences each number with its transactional producer, Faust recovers the table,
+`open` takes up the partitions' records, `deliver` feeds inputs, `drain` commits what is staged and closes.
+Any fault of the broker or of a port calls `fail`, which ends the process: the next start resumes from what
+has committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from app.stream.linger import Linger
+from app.stream.owned import Owned
+from app.stream.partition import Partition, Surroundings
+
+if TYPE_CHECKING:
+    from app.core.arrival import Arrival
+    from app.core.decide import DecisionPoint
+    from app.stream.answers import Ports
+    from app.stream.store import PartitionedStore
+    from app.stream.transaction import Transactor
+
+log = logging.getLogger(__name__)
+
+NewTransactor = Callable[[int], "Transactor"]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """Bounds and times of the engine. `real_names`: topic name on the broker by base name."""
+
+    input_topics: tuple[str, ...]
+    real_names: Mapping[str, str]
+    source: str
+    partitions: int
+    max_batch: int
+    max_in_flight: int
+    offsets_interval_s: float
+    linger_low_s: float
+    linger_high_s: float
+    timer_interval_s: float
+    close_timeout_s: float
+    halt_on_offset_gap: bool
+    crash_window: int = 8192
+    max_hot_sessions: int = 256
+    crash_group: int = 64
+    timer_batch: int = 500
+    timer_retry_s: float = 60.0
+    slice_s: float = 0.004
+
+
+class Clock(Protocol):
+    """Where the shell's times come from."""
+
+    def wall_ms(self) -> int:
+        """Milliseconds since the epoch, UTC."""
+
+    def monotonic_s(self) -> float:
+        """Seconds of a clock that only runs forward."""
+
+    def cpu_s(self) -> float:
+        """CPU seconds of this process."""
+
+
+class Engine:
+    """The partitions that this worker owns now."""
+
+    def __init__(
+        self,
+        point: DecisionPoint,
+        ports: Ports,
+        settings: EngineSettings,
+        new_transactor: NewTransactor,
+        clock: Clock,
+        fail: Callable[[BaseException], None],
+    ) -> None:
+        self.settings = settings
+        self._around = Surroundings(point, ports, settings)
+        self._new_transactor = new_transactor
+        self._clock = clock
+        self._fail = fail
+        self._linger = Linger(settings.linger_low_s, settings.linger_high_s)
+        self._fenced: dict[int, Transactor] = {}
+        self._owned: dict[int, Owned] = {}
+        self._generation: int | None = None
+        self._background: list[asyncio.Task[None]] = []
+        self._written: dict[int, int] = {}
+
+    @property
+    def numbers(self) -> list[int]:
+        """The partition numbers that are open here."""
+        return sorted(self._owned)
+
+    async def assign(self, numbers: Iterable[int]) -> None:
+        """Fence: from here on no other worker can commit to these numbers. Before any state is read."""
+        await self.drain()
+        wanted = sorted(set(numbers))
+        started = self._clock.monotonic_s()
+        self._fenced = {number: self._new_transactor(number) for number in wanted}
+        await asyncio.gather(*(transactor.start() for transactor in self._fenced.values()))
+        log.info("fenced %d partitions in %.0f ms", len(wanted), 1e3 * (self._clock.monotonic_s() - started))
+
+    async def open(
+        self, generation: int, store: PartitionedStore, ends: Mapping[int, Mapping[str, int]]
+    ) -> None:
+        """Take up the recovered partitions and mark them open, durably, before an input is read.
+
+        `ends`: end offset of every input topic (base name) by partition number.
+        """
+        fenced, self._fenced = self._fenced, {}
+        for number, transactor in fenced.items():
+            partition = Partition(
+                number, self._around, store.partition(number), ends.get(number, {}), self._fail
+            )
+            self._owned[number] = Owned(partition, transactor, self.settings, self._linger, self._fail)
+        await asyncio.gather(*(owned.open() for owned in self._owned.values()))
+        self._generation = generation
+        self._background = [asyncio.create_task(run()) for run in (self._observe, self._timers)]
+        log.info("open: partitions %s", self.numbers)
+
+    def wanted(self, numbers: Iterable[int]) -> set[int]:
+        """Those of the numbers that can take more inputs now."""
+        return {n for n in numbers if (owned := self._owned.get(n)) is not None and owned.has_room()}
+
+    async def deliver(self, generation: int, arrivals: Iterable[Sequence[Arrival]]) -> None:
+        """Feed fetched inputs, a sequence per topic-partition in offset order; of a past generation, none.
+
+        Yields to the loop every few milliseconds, so that commits go on. Raises OffsetGap.
+        """
+        pause_at = self._clock.monotonic_s() + self.settings.slice_s
+        for batch in arrivals:
+            for arrival in batch:
+                if generation != self._generation:
+                    return
+                self._owned[arrival.partition].offer(arrival)
+                if self._clock.monotonic_s() >= pause_at:
+                    await asyncio.sleep(0)
+                    pause_at = self._clock.monotonic_s() + self.settings.slice_s
+
+    async def drain(self) -> None:
+        """Stop intake, give up what waits (it changed nothing), commit what is staged, close the records."""
+        self._generation = None
+        for task in self._background:
+            task.cancel()
+        self._background = []
+        owned, self._owned = self._owned, {}
+        async with asyncio.timeout(self.settings.close_timeout_s):
+            await asyncio.gather(*(one.close() for one in owned.values()))
+            self._written = {n: o for n, one in owned.items() if (o := one.changelog_offset) is not None}
+            await asyncio.gather(*(transactor.stop() for transactor in self._fenced.values()))
+        self._fenced = {}
+
+    def changelog_offsets(self) -> dict[int, int]:
+        """By number, the last changelog offset written here: memory holds everything up to it."""
+        return dict(self._written)
+
+    async def _observe(self) -> None:
+        while True:
+            self._linger.observe(self._clock.cpu_s(), self._clock.monotonic_s())
+            await asyncio.sleep(0.1)
+
+    async def _timers(self) -> None:
+        while True:
+            await asyncio.sleep(self.settings.timer_interval_s)
+            for owned in list(self._owned.values()):
+                owned.tick(self._clock.wall_ms())
+                await asyncio.sleep(0)

@@ -1,0 +1,28 @@
+"""Fail-stop: a fault of the broker or of a port ends the process at once, so that it cannot act on doubt.
+
+Nothing is cleaned up: what was staged never committed, and the next owner's producers fence this one. The
+supervisor (compose, systemd, Kubernetes) starts the worker again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+
+from aiokafka.errors import ProducerFenced
+
+EXIT_FAULT = 3
+EXIT_FENCED = 4
+
+log = logging.getLogger(__name__)
+
+
+def fail_stop(fault: BaseException) -> None:
+    """Log the fault and end the process: status 4 when another worker took over, 3 for any other fault."""
+    fenced = isinstance(fault, ProducerFenced)
+    if fenced:
+        log.error("fenced: another worker owns this partition now; this one stops")
+    else:
+        log.error("fault, the worker stops: %s", fault, exc_info=fault)
+    logging.shutdown()
+    os._exit(EXIT_FENCED if fenced else EXIT_FAULT)

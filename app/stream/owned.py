@@ -1,0 +1,124 @@
+"""One open partition with its writer: inputs go in by `offer`, suspects of a crash one group at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING
+
+from app.stream.writer import Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from app.core.arrival import Arrival
+    from app.stream.engine import EngineSettings
+    from app.stream.linger import Linger
+    from app.stream.partition import Partition
+    from app.stream.transaction import Transactor
+
+
+class Owned:
+    """A partition from `open` to `close`."""
+
+    def __init__(
+        self,
+        partition: Partition,
+        transactor: Transactor,
+        settings: EngineSettings,
+        linger: Linger,
+        fail: Callable[[BaseException], None],
+    ) -> None:
+        self._partition = partition
+        self._settings = settings
+        self._fail = fail
+        self._held: deque[Arrival] = deque()
+        self._arrived = asyncio.Event()
+        self._probe: asyncio.Task[None] | None = None
+        self._writer = Writer(partition, transactor, settings, linger, fail)
+
+    @property
+    def changelog_offset(self) -> int | None:
+        """Last changelog offset written here: the table in memory holds everything up to it."""
+        return self._writer.changelog_offset
+
+    async def open(self) -> None:
+        """Commit the open marker; from then on a crash is seen by the next owner."""
+        if not self._calm():
+            self._probe = asyncio.create_task(self._try_suspects())
+            self._probe.add_done_callback(self._ended)
+        await self._writer.commit()
+
+    def has_room(self) -> bool:
+        """Whether more inputs may be fetched."""
+        waiting = self._partition.in_flight
+        return (
+            waiting < self._settings.max_in_flight and self._partition.staged < 2 * self._settings.max_batch
+        )
+
+    def offer(self, arrival: Arrival) -> None:
+        """Decide a delivered input, unless it is decided already. Raises OffsetGap."""
+        if not self._partition.intakes[arrival.topic].admit(arrival.offset):
+            return
+        if self._probe is None:
+            self._partition.start(arrival)
+        else:
+            self._held.append(arrival)
+            self._arrived.set()
+
+    def tick(self, now_ms: int) -> None:
+        """Timers; not while suspects are tried, whose states must stand still between marker and input."""
+        if self._probe is None:
+            self._partition.tick(now_ms)
+
+    async def close(self) -> None:
+        """Give up what waits, commit, mark closed, stop the producer."""
+        if self._probe is not None:
+            self._probe.remove_done_callback(self._ended)
+            self._probe.cancel()
+            await asyncio.wait([self._probe])
+        await self._partition.lanes.cancel()
+        await self._writer.close()
+        await self._writer.stop()
+
+    def _calm(self) -> bool:
+        return self._partition.guard.calm(self._partition.positions())
+
+    async def _try_suspects(self) -> None:
+        while not self._calm():
+            group = await self._next_group()
+            self._partition.guard.announce(group[0].topic, group[0].offset, group[-1].offset + 1)
+            await self._writer.commit()
+            for arrival in group:
+                self._start(arrival)
+            await self._partition.quiet()
+        self._partition.guard.clear()
+        await self._writer.commit()
+        self._probe = None
+        while self._held:
+            self._partition.start(self._held.popleft())
+
+    def _start(self, arrival: Arrival) -> None:
+        if self._partition.guard.is_condemned(arrival.topic, arrival.offset):
+            self._partition.refuse(arrival)
+        else:
+            self._partition.start(arrival)
+
+    async def _next_group(self) -> list[Arrival]:
+        while not self._held:
+            self._arrived.clear()
+            await self._arrived.wait()
+        group = [self._held.popleft()]
+        size = self._partition.guard.size_from(group[0].topic, group[0].offset)
+        while self._held and len(group) < size and self._follows(group[-1], self._held[0], size):
+            group.append(self._held.popleft())
+        return group
+
+    def _follows(self, last: Arrival, arrival: Arrival, size: int) -> bool:
+        """Same topic and same treatment: a trial is one range of offsets."""
+        same = arrival.topic == last.topic
+        return same and self._partition.guard.size_from(arrival.topic, arrival.offset) == size
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            self._fail(fault)

@@ -1,0 +1,167 @@
+"""Everything one worker owns of one partition number: positions, sessions, ledger chain, what is staged."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from aiokafka.partitioner import murmur2
+
+from app.core.ledger.chain import Chain
+from app.core.session import KEY_PREFIX
+from app.stream.crash_guard import CrashGuard
+from app.stream.evaluation import Evaluation, Linked, guarded, link
+from app.stream.intake import Intake
+from app.stream.lanes import Lanes
+from app.stream.partition_record import RESERVED_KEY, PartitionRecord
+from app.stream.sessions import Sessions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from app.core.arrival import Arrival
+    from app.core.decide import DecisionPoint
+    from app.core.session import SessionState
+    from app.stream.answers import Ports
+    from app.stream.engine import EngineSettings
+    from app.stream.evaluation import Output
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What every partition of a worker shares."""
+
+    point: DecisionPoint
+    ports: Ports
+    settings: EngineSettings
+
+
+class Partition:
+    """The single writer of one partition number. All methods are synchronous but `drained` and `quiet`."""
+
+    def __init__(
+        self,
+        number: int,
+        around: Surroundings,
+        table: dict[bytes, bytes],
+        ends: Mapping[str, int],
+        fail: Callable[[BaseException], None],
+    ) -> None:
+        """`table`: the recovered state of this partition. `ends`: end offset per input topic at takeover."""
+        record = PartitionRecord.decode(table.get(RESERVED_KEY))
+        settings = around.settings
+        self.number = number
+        self._around = around
+        self._table = table
+        self.chain = Chain(number, record.sequence, record.head)
+        self.intakes = {
+            topic: Intake(
+                topic, *record.positions.get(topic, (0, ())), halt_on_gap=settings.halt_on_offset_gap
+            )
+            for topic in settings.input_topics
+        }
+        self.guard = CrashGuard(
+            record.marker, self.positions(), ends, window=settings.crash_window, group=settings.crash_group
+        )
+        self.sessions = Sessions(table, settings.max_hot_sessions)
+        self.lanes = Lanes(around.ports, self.chain, self._begin, self._finish, fail)
+        self._outputs: list[Output] = []
+        self.staged = 0
+        self.work = asyncio.Event()
+        self.full = asyncio.Event()
+        self._undecided = 0
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+
+    def positions(self) -> dict[str, int]:
+        """First undecided offset per input topic."""
+        return {topic: intake.resume_at for topic, intake in self.intakes.items()}
+
+    @property
+    def in_flight(self) -> int:
+        """Inputs delivered and not decided."""
+        return sum(len(intake.pending) for intake in self.intakes.values())
+
+    def start(self, arrival: Arrival) -> None:
+        """Decide an admitted arrival, at once if nothing is asked for it."""
+        self._undecided += 1
+        self._quiet.clear()
+        self.lanes.enter(_session_key(arrival), arrival)
+
+    def refuse(self, arrival: Arrival) -> None:
+        """Answer an arrival without reading it."""
+        self._undecided += 1
+        evaluation = self._begin(arrival)
+        self._finish(evaluation, evaluation.refuse_unread(self.chain))
+
+    async def quiet(self) -> None:
+        """Return when every input that was started is decided."""
+        await self._quiet.wait()
+
+    def tick(self, now_ms: int) -> None:
+        """Act on sessions whose time has come. A session with an input in flight is left to its lane."""
+        settings = self._around.settings
+        for key in self.sessions.due(now_ms, self.lanes.waiting, settings.timer_batch):
+            expire = partial(self._expire, key, now_ms)
+            expired = guarded(expire, lambda _: None)
+            if expired is None:
+                self.sessions.retry(key, now_ms + int(settings.timer_retry_s * 1000))
+            else:
+                self._stage(key, self.sessions.load(key), expired, queued_at=None)
+
+    def take(self, *, open_: bool) -> tuple[list[tuple[bytes, bytes | None]], list[Output]]:
+        """The staged batch: changelog entries (the partition's own record last) and outputs."""
+        entries = self.sessions.flush()
+        record = PartitionRecord(
+            self.chain.sequence,
+            self.chain.head,
+            {t: (i.next, tuple(i.pending)) for t, i in self.intakes.items()},
+            self.guard.marker(open_=open_),
+        ).encode()
+        self._table[RESERVED_KEY] = record
+        entries.append((RESERVED_KEY, record))
+        outputs, self._outputs, self.staged = self._outputs, [], 0
+        self.work.clear()
+        self.full.clear()
+        return entries, outputs
+
+    def _begin(self, arrival: Arrival) -> Evaluation:
+        key = _session_key(arrival)
+        at_home = self.sessions.known(key) or self._home(arrival.key) == self.number
+        around = self._around
+        return Evaluation(
+            around.point, around.settings.source, arrival, self.sessions.load(key), at_home=at_home
+        )
+
+    def _home(self, key: bytes | None) -> int:
+        return int(murmur2(key or b"") & 0x7FFFFFFF) % self._around.settings.partitions
+
+    def _finish(self, evaluation: Evaluation, linked: Linked) -> None:
+        arrival, state = evaluation.arrival, evaluation.state
+        key = _session_key(arrival)
+        self._stage(key, state, linked, queued_at=state.due_ms if self.sessions.known(key) else None)
+        self.intakes[arrival.topic].done(arrival.offset)
+        self._undecided -= 1
+        if not self._undecided:
+            self._quiet.set()
+
+    def _expire(self, key: bytes, now_ms: int) -> Linked | None:
+        decision = self._around.point.expire(key, self.sessions.load(key), now_ms)
+        return None if decision is None else link(decision, self.chain, self._around.settings.source, None)
+
+    def _stage(self, key: bytes, state: SessionState, linked: Linked, *, queued_at: int | None) -> None:
+        """`queued_at`: the time under which the session stands in the timers' queue, None if it does not."""
+        state.apply(linked.transition)
+        if not state.gone or self.sessions.known(key):
+            self.sessions.touch(key, state, queued_at)
+        self._outputs += linked.outputs
+        self.staged += 1
+        self.work.set()
+        if self.staged >= self._around.settings.max_batch:
+            self.full.set()
+
+
+def _session_key(arrival: Arrival) -> bytes:
+    return KEY_PREFIX + (arrival.key or b"")

@@ -1,0 +1,55 @@
+"""What a verification says: findings that an auditor can act on, and a summary per partition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Code = Literal[
+    "unreadable",  # not strict JSON, or without the chain's fields
+    "altered",  # event_hash is not the hash of the record
+    "inserted",  # a second, different record under a number that the chain has already given
+    "missing",  # a number that no record carries
+    "duplicate_sequence",  # the same record twice
+    "duplicate_id",  # two records with one decision id
+    "foreign_id",  # a decision id that does not follow from the record's input
+    "out_of_order",  # offsets and numbers of one topic disagree
+    "moved",  # the record belongs to another partition
+    "misplaced",  # the record belongs to another topic
+    "broken_link",  # prev_hash is not the event_hash of the record before
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing wrong and where. `offset` and `topic` are None / "" for what is not there."""
+
+    code: Code
+    partition: int
+    sequence: int | None
+    topic: str
+    offset: int | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One partition's chain: records read, first and last number, head = the last record's event_hash."""
+
+    records: int
+    first: int | None
+    last: int | None
+    head: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The whole result; `intact` when there is nothing to say."""
+
+    partitions: dict[int, Summary]
+    findings: tuple[Finding, ...]
+    records: int
+
+    @property
+    def intact(self) -> bool:
+        return not self.findings

@@ -1,0 +1,36 @@
+"""The ledger's layout in the verifier's own words: which record lies in which topic, and its decision id.
+
+Written from the published description of the records, not taken from the writer's models: if the two part, a
+verification says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Where a schema's records lie and which field, if any, names the decision.
+
+    The id is "<word>:<topic>:<partition>:<offset>" of the record's own input; no word: it is not made from
+    that input (the end of an escalation carries the id that its opening was given). `many`: one input may
+    have several such records, the second and later with ":2", ":3" … at the end.
+    """
+
+    topic: str
+    id_field: str | None = None
+    word: str | None = None
+    many: bool = False
+
+
+KINDS: dict[str, Kind] = {
+    "sluice/verdict/v1": Kind("gate.verdicts", "verdict_id", "verdict"),
+    "sluice/escalation_opened/v1": Kind("gate.escalations", "escalation_id", "escalation"),
+    "sluice/escalation_resolved/v1": Kind("gate.escalations", "escalation_id"),
+    "sluice/escalation_expired/v1": Kind("gate.escalations", "escalation_id"),
+    "sluice/session_folded/v1": Kind("gate.session.events"),
+    "sluice/reservation_settled/v1": Kind("gate.session.events", "outcome_id", "outcome", many=True),
+    "sluice/input_refused/v1": Kind("gate.session.events", "refusal_id", "refusal"),
+    "sluice/dead_letter/v1": Kind("gate.dead_letters", "dead_letter_id", "dead_letter"),
+}

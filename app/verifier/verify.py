@@ -1,0 +1,101 @@
+"""The verification: feed every record of the ledger's topics, in any order between topics, then ask.
+
+It holds, whatever the size of the values: per record 8 bytes for its hash and a bit for its input, and an
+entry of about 0.7 KB for each record that came before its turn (see `chain.py`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.verifier.chain import PartitionChain
+from app.verifier.findings import Finding, Report
+from app.verifier.placement import Placement, is_moved
+from app.verifier.record import Opened, open_record
+from app.verifier.strict_json import NotStrict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from app.verifier.located import Located
+
+_STRANGERS = frozenset({"inserted", "duplicate_sequence"})
+_IMPLIED = frozenset({"out_of_order", "duplicate_id"})
+
+
+class Verifier:
+    """Feed it with `add`, then `report` once."""
+
+    def __init__(self) -> None:
+        self._chains: dict[int, PartitionChain] = {}
+        self._placement = Placement()
+        self._last: dict[tuple[str, int], tuple[int, int]] = {}
+        self._findings: list[Finding] = []
+        self._records = 0
+
+    def add(self, located: Located) -> None:
+        """Take one record. Nothing is raised for what it holds: that becomes a finding."""
+        self._records += 1
+        chain = self._chains.setdefault(located.partition, PartitionChain(located.partition))
+        try:
+            opened = open_record(located)
+        except NotStrict as error:
+            self._findings.append(_at(located, str(error)))
+            return
+        self._findings += self._placement.check(opened, located)
+        if is_moved(opened, located):
+            return
+        self._check_hash(opened, located)
+        self._check_order(opened, located)
+        chain.add(opened.entry)
+
+    def report(self) -> Report:
+        """The end was read: the whole result, findings by partition and number. Call once."""
+        partitions = {}
+        for number, chain in sorted(self._chains.items()):
+            partitions[number], findings = chain.close()
+            self._findings += findings
+        return Report(partitions, _in_order(self._findings), self._records)
+
+    def _check_hash(self, opened: Opened, located: Located) -> None:
+        entry = opened.entry
+        if entry.hash != opened.computed_hash:
+            message = f"the record's hash is {opened.computed_hash}, its event_hash says {entry.hash[:80]!r}"
+            place = (located.partition, entry.sequence, located.topic, located.offset)
+            self._findings.append(Finding("altered", *place, message))
+
+    def _check_order(self, opened: Opened, located: Located) -> None:
+        entry, series = opened.entry, (located.topic, located.partition)
+        offset, sequence = self._last.get(series, (-1, 0))
+        self._last[series] = (entry.offset, entry.sequence)
+        if (entry.offset > offset) != (entry.sequence > sequence):
+            message = f"record {sequence} lies at offset {offset}: numbers must ascend with offsets"
+            place = (located.partition, entry.sequence, located.topic, located.offset)
+            self._findings.append(Finding("out_of_order", *place, message))
+
+
+def verify(records: Iterable[Located]) -> Report:
+    """Verify the whole ledger: every record of every ledger topic, each topic-partition in offset order."""
+    verifier = Verifier()
+    for located in records:
+        verifier.add(located)
+    return verifier.report()
+
+
+def _at(located: Located, message: str) -> Finding:
+    return Finding("unreadable", located.partition, None, located.topic, located.offset, message)
+
+
+def _in_order(findings: list[Finding]) -> tuple[Finding, ...]:
+    """Sorted for reading; what follows from a record not belonging is not said again."""
+    strangers = {_place(finding) for finding in findings if finding.code in _STRANGERS}
+    kept = (f for f in findings if f.code not in _IMPLIED or _place(f) not in strangers)
+    return tuple(sorted(kept, key=_reading_order))
+
+
+def _place(finding: Finding) -> tuple[str, int, int | None]:
+    return finding.topic, finding.partition, finding.offset
+
+
+def _reading_order(finding: Finding) -> tuple[int, int, str, int, str]:
+    return finding.partition, finding.sequence or 0, finding.topic, finding.offset or 0, finding.code

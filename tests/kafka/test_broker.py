@@ -1,0 +1,97 @@
+"""A broker is found, answers, and keeps what it was given through a stop and a kill."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from app.broker import own, ports
+from app.broker.errors import BrokerError
+from app.broker.ready import answers
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from app.broker.handle import Broker
+
+pytestmark = pytest.mark.kafka
+
+
+async def test_the_shared_broker_does_not_make_topics_of_itself(kafka: str, prefix: str) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=kafka)
+    await admin.start()
+    try:
+        await admin.describe_topics([f"{prefix}never.created"])
+        assert f"{prefix}never.created" not in await admin.list_topics()
+    finally:
+        await admin.close()
+
+
+async def test_what_was_acknowledged_survives_a_stop_and_a_kill(own_broker: Broker, prefix: str) -> None:
+    address, topic = own_broker.bootstrap_servers, f"{prefix}kept"
+    await _create(address, topic)
+    await _publish(address, topic, b"before the stop")
+    await asyncio.to_thread(own_broker.stop)
+    assert not await asyncio.to_thread(answers, address)
+    await asyncio.to_thread(own_broker.start)
+    assert own_broker.bootstrap_servers == address
+    await _publish(address, topic, b"before the kill")
+    await asyncio.to_thread(own_broker.kill)
+    assert not await asyncio.to_thread(answers, address)
+    await asyncio.to_thread(own_broker.start)
+    assert await _values(address, topic, 2) == [b"before the stop", b"before the kill"]
+
+
+async def test_a_record_of_four_megabytes_fits_where_its_topic_allows_it(kafka: str, prefix: str) -> None:
+    topic, value = f"{prefix}large", b"x" * 4_000_000
+    await _create(kafka, topic, {"max.message.bytes": "4194304"})
+    await _publish(kafka, topic, value)
+    assert await _values(kafka, topic, 1) == [value]
+
+
+def test_a_started_broker_is_found_again_started_once_and_stopped(tmp_path: Path) -> None:
+    wish = own.Wish(port=ports.free_ports(1)[0])
+    first, started_now = own.start(tmp_path, wish)
+    try:
+        again, started_again = own.start(tmp_path, wish)
+        found = own.status(tmp_path, None)
+        assert (started_now, started_again) == (True, False)
+        assert found is not None
+        assert found.answers
+        assert first.bootstrap_servers == again.bootstrap_servers == found.bootstrap_servers
+        with pytest.raises(BrokerError, match="already runs"):
+            own.start(tmp_path, own.Wish(port=own.DEFAULT_PORT))
+        assert own.stop(tmp_path) == first.bootstrap_servers
+        assert own.status(tmp_path, None) is None
+        assert not answers(first.bootstrap_servers)
+    finally:
+        first.close()
+
+
+async def _create(address: str, topic: str, config: dict[str, str] | None = None) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=address)
+    await admin.start()
+    try:
+        await admin.create_topics([NewTopic(topic, 1, 1, topic_configs=config or {})])
+    finally:
+        await admin.close()
+
+
+async def _publish(address: str, topic: str, value: bytes) -> None:
+    async with AIOKafkaProducer(
+        bootstrap_servers=address, acks="all", max_request_size=5_000_000
+    ) as producer:
+        await producer.send_and_wait(topic, value)
+
+
+async def _values(address: str, topic: str, count: int) -> list[bytes | None]:
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=address, auto_offset_reset="earliest", enable_auto_commit=False
+    )
+    async with asyncio.timeout(30), consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        return [(await consumer.getone()).value for _ in range(count)]

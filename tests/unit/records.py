@@ -1,0 +1,196 @@
+"""Good records to vary: one input of each kind, and one ledger record of each kind by wire names."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+HASH = "sha256:" + "0a" * 32
+MOMENT = "2026-11-21T10:00:00.000Z"
+
+
+def action(**changed: Any) -> dict[str, Any]:
+    """A ProposedAction with every field."""
+    return {
+        "action_id": "a-1",
+        "agent_id": "agent-1",
+        "session_id": "s-1",
+        "toolName": "sql.query",
+        "parameters": {"statement": "SELECT 1", "args": [1, 2.5, None, {"deep": [True]}]},
+        "traceId": "t-1",
+        "request_id": "r-1",
+        "policy_bundle_id": "finance.recon.v0",
+        "mode": "high_stakes",
+        "deadline_ms": 500,
+        "tool_description": "runs a query",
+        "action_type": "DATABASE_READ",
+        "reversible": True,
+        "rows_affected": 3,
+        "reasoning": "the user asked",
+        "delegate_to": "agent-2",
+        "acknowledged_flags": ["stale"],
+        "governanceContext": {
+            "rootAgentId": "agent-0",
+            "originalIntentHash": "h",
+            "chainDepth": 1,
+            "parentAgentId": "agent-0",
+            "parentTraceId": "t-0",
+        },
+        "aggregateRowsAffected": 10,
+        "aggregateActionCount": 2,
+        **changed,
+    }
+
+
+def value(document: Any) -> bytes:
+    """The document as a message's value."""
+    return json.dumps(document).encode()
+
+
+def _linked(schema: str, **fields: Any) -> dict[str, Any]:
+    return {
+        "schema": schema,
+        "partition": 3,
+        "sequence": 1,
+        "prev_hash": "GENESIS",
+        "event_hash": HASH,
+        "decided_at": MOMENT,
+        "input": {
+            "topic": "gate.actions.proposed",
+            "partition": 3,
+            "offset": 12,
+            "timestamp": 1_795_255_200_000,
+            "digest": HASH,
+        },
+        **fields,
+    }
+
+
+def _verdict() -> dict[str, Any]:
+    totals = {"aggregateRowsAffected": 1, "aggregateActionCount": 1}
+    return _linked(
+        "sluice/verdict/v1",
+        verdict_id="gate.actions.proposed:3:12",
+        action_id="a-1",
+        agent_id="agent-1",
+        session_id="s-1",
+        tenant_id="tenant-1",
+        traceId=None,
+        request_id="r-1",
+        verdict="denied",
+        outcome="BLOCK",
+        shadowOutcome=None,
+        mode="high_stakes",
+        enforcement="enforce",
+        tier=None,
+        blockReason="forbidden_target",
+        escalationId=None,
+        duplicate_of=None,
+        gateResults=[
+            {"gate": "controls", "passed": True, "failureReason": None, "durationMs": 0.02, "detail": {}},
+            {
+                "gate": "fast_reject",
+                "passed": False,
+                "failureReason": "forbidden_target",
+                "durationMs": 1,
+                "detail": {"target": "prod"},
+            },
+        ],
+        rule_results=[{"rule": "r", "passed": False}],
+        evidence_refs=["e"],
+        rerun_hash=HASH,
+        policy_bundle_id="default@1",
+        bundle_hash=HASH,
+        registry_hashes={"agent/agent-1@1": HASH},
+        checkpoints={
+            "front": "observed",
+            "autonomy": "enforced",
+            "integrity": "observed",
+            "back": "observed",
+        },
+        advisories=[{"source": "gate", "text": "mode was absent", "severity": "warn", "id": "1"}],
+        obligations=["log"],
+        session={"before": totals, "after": totals | {"aggregateRowsAffected": str(2**60)}},
+        rows_reserved=str(2**53),
+        model_outputs=[],
+    )
+
+
+_ESCALATION = {
+    "escalation_id": "e-1",
+    "verdict_id": "v-1",
+    "action_id": "a-1",
+    "agent_id": "agent-1",
+    "session_id": "s-1",
+    "tenant_id": "tenant-1",
+    "action_digest": HASH,
+    "expires_at": MOMENT,
+}
+
+
+def ledger_records() -> dict[str, dict[str, Any]]:
+    """One good body per kind."""
+    return {
+        "Verdict": _verdict(),
+        "EscalationOpened": _linked(
+            "sluice/escalation_opened/v1",
+            **_ESCALATION,
+            reason="tier",
+            tier="T4",
+            required_role="vp",
+            opened_at=MOMENT,
+        ),
+        "EscalationResolved": _linked(
+            "sluice/escalation_resolved/v1",
+            **_ESCALATION,
+            decision="approve",
+            approver_id="p-1",
+            justification="checked",
+            resolved_verdict_id="v-2",
+            resolved_at=MOMENT,
+        ),
+        "EscalationExpired": _linked("sluice/escalation_expired/v1", **_ESCALATION, expired_at=MOMENT),
+        "SessionFolded": _linked(
+            "sluice/session_folded/v1",
+            input=None,
+            session_id="s-1",
+            tenants={"tenant-1": {"aggregateRowsAffected": 0, "aggregateActionCount": 4}},
+            opened_at=MOMENT,
+            last_at=MOMENT,
+            reason="idle",
+        ),
+        "ReservationSettled": _linked(
+            "sluice/reservation_settled/v1",
+            outcome_id="gate.outcomes:3:1",
+            action_id="a-1",
+            session_id="s-1",
+            tenant_id="tenant-1",
+            reserved=10,
+            actual=str(2**70),
+            aggregateRowsAffected=str(2**70),
+            lowered=False,
+            early=False,
+            reported_by="ep-1",
+        ),
+        "InputRefused": _linked(
+            "sluice/input_refused/v1",
+            refusal_id="gate.outcomes:3:2",
+            topic="gate.outcomes",
+            session_id="s-1",
+            subject="a-9",
+            reason="unknown_action",
+            message="no such action",
+        ),
+        "DeadLetter": _linked(
+            "sluice/dead_letter/v1",
+            dead_letter_id="gate.actions.proposed:3:4",
+            topic="gate.actions.proposed",
+            code="not_json",
+            path="$.a",
+            message="Expecting value",
+            key=None,
+            value_base64="e30=",
+            value_size=2,
+            truncated=False,
+        ),
+    }

@@ -1,0 +1,32 @@
+"""An export holds every record letter for letter, and anything else is refused with its line."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.verifier.export import NotAnExport, from_lines, to_line
+from app.verifier.located import Located
+
+RECORDS = st.builds(
+    Located,
+    st.just("gate.verdicts"),
+    st.integers(0, 7),
+    st.integers(0, 2**40),
+    st.none() | st.binary(),
+    st.none() | st.binary() | st.text().map(str.encode),
+)
+
+
+@given(records=st.lists(RECORDS))
+def test_what_was_exported_is_read_back(records: list[Located]) -> None:
+    lines = [to_line(record, 1_700_000_000_000).encode() + b"\n" for record in records]
+    assert list(from_lines(lines)) == records
+
+
+@pytest.mark.parametrize("line", [b"", b"{}", b"[]", b"no", b'{"topic":1,"partition":0,"offset":0}', b"\xff"])
+def test_a_line_that_is_no_export_is_named(line: bytes) -> None:
+    good = to_line(Located("gate.verdicts", 0, 0, None, b"{}"), 0).encode()
+    with pytest.raises(NotAnExport, match="line 2 "):
+        list(from_lines([good, line]))

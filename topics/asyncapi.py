@@ -1,0 +1,148 @@
+"""The catalog as documents: AsyncAPI 3.0, and a JSON Schema (draft 2020-12) for each record. Pure."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from pydantic.json_schema import models_json_schema
+
+from topics.catalog import CATALOG, Topic, wire_schema
+from topics.header_schemas import INPUT_HEADERS, OUTPUT_HEADERS, VERDICT_HEADERS
+from topics.headers import API_VERSION
+
+if TYPE_CHECKING:
+    from topics.records.base import Record
+
+Json = dict[str, Any]
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_BINDING = "0.5.0"
+_ABOUT = (
+    "Agents publish proposed actions; workers put each through its gates and publish verdicts. "
+    "The output topics together are the ledger: per partition one gapless hash chain over all of them. "
+    "A topic's real name is the configured prefix and the address given here; "
+    "every topic has the same number of partitions, configured too. "
+    "Read outputs with isolation level read_committed."
+)
+_BOTH_SPELLINGS = (
+    "Fields are also accepted in snake_case, not in both spellings at once; null stands for absent."
+)
+_SEED_FORM = " `proposed_action: {action, value}` is accepted in place of `toolName` and `parameters`."
+
+
+def public_topics() -> tuple[Topic, ...]:
+    """The topics that others publish to or read; a changelog is the worker's own business."""
+    return tuple(topic for topic in CATALOG if topic.direction != "internal")
+
+
+def documents() -> dict[str, str]:
+    """Every generated file: its path below docs/ and its text."""
+    files = {"asyncapi.json": asyncapi()}
+    files |= {f"schemas/{record.__name__}.json": schema(record) for record in _records()}
+    return {path: json.dumps(content, indent=2, ensure_ascii=False) + "\n" for path, content in files.items()}
+
+
+def schema(record: type[Record]) -> Json:
+    """A record's own JSON Schema, by wire names."""
+    return {"$schema": DIALECT, **_described(record, record.model_json_schema(by_alias=True))}
+
+
+def asyncapi() -> Json:
+    """The AsyncAPI 3.0 document, seen from the worker: it receives inputs and sends outputs."""
+    return {
+        "asyncapi": "3.0.0",
+        "info": {
+            "title": "Sluice",
+            "version": API_VERSION,
+            "description": _ABOUT,
+            "license": {"name": "Apache-2.0"},
+        },
+        "defaultContentType": "application/json",
+        "channels": {topic.name: _channel(topic) for topic in public_topics()},
+        "operations": {_operation_id(topic): _operation(topic) for topic in public_topics() if topic.in_use},
+        "components": {
+            "messages": {record.__name__: _message(record) for record in _records()},
+            "schemas": _component_schemas(),
+        },
+    }
+
+
+def _records() -> list[type[Record]]:
+    return [record for topic in public_topics() for record in topic.records]
+
+
+def _described(record: type[Record], content: Json) -> Json:
+    if wire_schema(record):
+        return content
+    more = _BOTH_SPELLINGS + (_SEED_FORM if record.__name__ == "ProposedAction" else "")
+    return content | {"description": f"{content['description']} {more}"}
+
+
+def _channel(topic: Topic) -> Json:
+    config = topic.config()
+    return {
+        "address": topic.name,
+        "description": f"{topic.description} Key: {topic.key}.",
+        "messages": {
+            record.__name__: {"$ref": f"#/components/messages/{record.__name__}"} for record in topic.records
+        },
+        "bindings": {"kafka": _channel_binding(topic)},
+        "x-ledger": topic.ledger,
+        "x-message-timestamp-type": config["message.timestamp.type"],
+    }
+
+
+def _channel_binding(topic: Topic) -> Json:
+    return {
+        "topic": topic.name,
+        "partitions": topic.partitions,
+        "topicConfiguration": {
+            "cleanup.policy": [topic.cleanup],
+            "retention.ms": topic.retention_ms,
+            "max.message.bytes": topic.max_message_bytes,
+        },
+        "bindingVersion": _BINDING,
+    }
+
+
+def _operation_id(topic: Topic) -> str:
+    return f"{'receive' if topic.direction == 'in' else 'send'}.{topic.name}"
+
+
+def _operation(topic: Topic) -> Json:
+    return {
+        "action": "receive" if topic.direction == "in" else "send",
+        "channel": {"$ref": f"#/channels/{topic.name}"},
+        "summary": topic.description,
+        "messages": [
+            {"$ref": f"#/channels/{topic.name}/messages/{record.__name__}"} for record in topic.records
+        ],
+    }
+
+
+def _message(record: type[Record]) -> Json:
+    name = record.__name__
+    direction = "Output" if wire_schema(record) else "Input"
+    headers = "VerdictHeaders" if name == "Verdict" else f"{direction}Headers"
+    return {
+        "name": name,
+        "title": (record.__doc__ or "").split("\n")[0],
+        "contentType": "application/json",
+        "headers": {"$ref": f"#/components/schemas/{headers}"},
+        "payload": {"$ref": f"#/components/schemas/{name}"},
+        "bindings": {"kafka": {"key": {"type": "string"}, "bindingVersion": _BINDING}},
+    }
+
+
+def _component_schemas() -> Json:
+    models = [(record, "validation") for record in _records()]
+    _, found = models_json_schema(models, by_alias=True, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
+    schemas: Json = found["$defs"]
+    described = {record.__name__: _described(record, schemas[record.__name__]) for record in _records()}
+    headers = {
+        "InputHeaders": INPUT_HEADERS,
+        "OutputHeaders": OUTPUT_HEADERS,
+        "VerdictHeaders": VERDICT_HEADERS,
+    }
+    return schemas | described | headers

@@ -1,0 +1,160 @@
+"""Every topic: name, direction, records, key, partitions, retention, cleanup, size. The only list.
+
+Topic creation and checking, the AsyncAPI document and the schemas are made from it. Bundles and the registry
+are files in this release, so their control topics are not in the list yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, get_args
+
+from topics.records import (
+    ActionOutcome,
+    DeadLetter,
+    EscalationExpired,
+    EscalationOpened,
+    EscalationResolved,
+    InputRefused,
+    ProposedAction,
+    ReservationSettled,
+    ReviewDecision,
+    SessionFolded,
+    Verdict,
+)
+
+if TYPE_CHECKING:
+    from topics.records.base import Record
+
+ACTIONS = "gate.actions.proposed"
+OUTCOMES = "gate.outcomes"
+REVIEWS = "gate.reviews"
+VERDICTS = "gate.verdicts"
+ESCALATIONS = "gate.escalations"
+SESSION_EVENTS = "gate.session.events"
+DEAD_LETTERS = "gate.dead_letters"
+SESSIONS_CHANGELOG = "sessions-changelog"
+
+Direction = Literal["in", "out", "control", "internal"]
+Cleanup = Literal["delete", "compact"]
+
+DEFAULT_PARTITIONS = 8
+KEEP = -1
+"""retention.ms of a topic that is never emptied."""
+INPUT_RETENTION_MS = 30 * 24 * 3600 * 1000
+MAX_INPUT_VALUE_BYTES = 1024 * 1024
+"""A larger value is a dead letter, whatever the broker lets through."""
+MAX_INPUT_MESSAGE_BYTES = MAX_INPUT_VALUE_BYTES + 64 * 1024
+"""The broker's bound: the largest readable value with key, headers and the batch's frame."""
+MAX_OUTPUT_MESSAGE_BYTES = 4 * 1024 * 1024
+
+SESSION_KEY = "session_id, UTF-8: one session's inputs of every kind meet in one partition"
+OUTPUT_KEY = "session_id, UTF-8 (absent where none was readable); the partition is the input's"
+
+
+@dataclass(frozen=True)
+class Topic:
+    """One topic. `retention_ms` in ms (-1 keeps for ever), `max_message_bytes` as the broker counts it."""
+
+    name: str
+    direction: Direction
+    ledger: bool
+    records: tuple[type[Record], ...]
+    key: str
+    retention_ms: int
+    cleanup: Cleanup
+    max_message_bytes: int
+    description: str
+    partitions: int = DEFAULT_PARTITIONS
+    in_use: bool = True  # False: declared ahead, no worker of this release reads or writes it
+
+    def config(self) -> dict[str, str]:
+        """The topic's configuration on the broker, in Kafka's own names.
+
+        The broker stamps inputs and outputs (LogAppendTime), so that no producer can backdate an input.
+        """
+        config = {
+            "cleanup.policy": self.cleanup,
+            "retention.ms": str(self.retention_ms),
+            "max.message.bytes": str(self.max_message_bytes),
+        }
+        if self.direction != "internal":
+            config["message.timestamp.type"] = "LogAppendTime"
+        return config
+
+    def real_name(self, prefix: str, app_id: str) -> str:
+        """The name on the broker: the prefix and the name; a changelog is named by Faust, after the app."""
+        return f"{app_id}-{self.name}" if self.direction == "internal" else f"{prefix}{self.name}"
+
+
+def _input(name: str, record: type[Record], description: str, *, in_use: bool = True) -> Topic:
+    return Topic(
+        name=name,
+        direction="in",
+        ledger=False,
+        records=(record,),
+        key=SESSION_KEY,
+        retention_ms=INPUT_RETENTION_MS,
+        cleanup="delete",
+        max_message_bytes=MAX_INPUT_MESSAGE_BYTES,
+        description=description,
+        in_use=in_use,
+    )
+
+
+def _ledger(name: str, records: tuple[type[Record], ...], description: str) -> Topic:
+    return Topic(
+        name=name,
+        direction="out",
+        ledger=True,
+        records=records,
+        key=OUTPUT_KEY,
+        retention_ms=KEEP,
+        cleanup="delete",
+        max_message_bytes=MAX_OUTPUT_MESSAGE_BYTES,
+        description=description,
+    )
+
+
+CATALOG: tuple[Topic, ...] = (
+    _input(ACTIONS, ProposedAction, "Actions that agents want to carry out."),
+    _input(OUTCOMES, ActionOutcome, "What executed actions really did."),
+    _input(
+        REVIEWS,
+        ReviewDecision,
+        "Reviewers' decisions on escalations. Declared, so that the partition layout is settled; "
+        "the worker does not read it in this release.",
+        in_use=False,
+    ),
+    _ledger(VERDICTS, (Verdict,), "One verdict per proposed action."),
+    _ledger(
+        ESCALATIONS,
+        (EscalationOpened, EscalationResolved, EscalationExpired),
+        "Actions that wait for a person, and how the waiting ended.",
+    ),
+    _ledger(
+        SESSION_EVENTS,
+        (SessionFolded, ReservationSettled, InputRefused),
+        "What changed a session's totals outside a verdict, and inputs refused for an unknown subject.",
+    ),
+    _ledger(DEAD_LETTERS, (DeadLetter,), "Inputs that could not be read, with the place of the error."),
+    Topic(
+        name=SESSIONS_CHANGELOG,
+        direction="internal",
+        ledger=False,
+        records=(),
+        key="session_id, UTF-8, or a reserved key of the partition; the value is the worker's own format",
+        retention_ms=KEEP,
+        cleanup="compact",
+        max_message_bytes=MAX_OUTPUT_MESSAGE_BYTES,
+        description="Changelog of the session table, from which a worker restores its state.",
+    ),
+)
+
+BY_NAME: dict[str, Topic] = {topic.name: topic for topic in CATALOG}
+
+
+def wire_schema(record: type[Record]) -> str | None:
+    """A ledger record's `schema` value ("sluice/verdict/v1"), None for an input record."""
+    field = record.model_fields.get("schema_name")
+    return None if field is None else str(get_args(field.annotation)[0])

@@ -1,0 +1,124 @@
+"""Record headers: CloudEvents in binary mode, W3C trace context, and on outputs seed 002's set.
+
+Every value is printable ASCII. Ids are percent-encoded as the CloudEvents HTTP binding does it (section
+3.1.3.2: white space, `"`, `%`, control characters and everything beyond ASCII), so that an id can add no line
+and no header to whoever hands these on over HTTP; advisories are JSON, which escapes the same.
+"""
+
+from __future__ import annotations
+
+import re
+from json.encoder import encode_basestring_ascii as _quoted
+from typing import Any
+from urllib.parse import quote
+
+from topics.catalog import CATALOG, wire_schema
+from topics.tracing import traceparent_for
+
+Headers = list[tuple[str, bytes]]
+
+API_VERSION = "2026-11-21"
+"""Seed 002's date-based version of the shapes; changes when a published record changes."""
+MAX_ADVISORIES = 5
+"""Seed 002's transport budget; the record itself carries all."""
+MAX_ADVISORY_TEXT = 200
+"""Characters of an advisory's text in the header, for the same budget."""
+
+_CONTENT_TYPE = ("content-type", b"application/json")
+_SPECVERSION = ("ce_specversion", b"1.0")
+_VERSION = ("X-Mnemom-Version", API_VERSION.encode())
+_PLAIN = re.compile(r"[!#$&-~]*")
+_SAFE = "!#$&'()*+,-./:;<=>?@[\\]^_`{|}~"
+_ID_FIELD = {
+    "Verdict": "verdict_id",
+    "EscalationOpened": "escalation_id",
+    "EscalationResolved": "escalation_id",
+    "EscalationExpired": "escalation_id",
+    "ReservationSettled": "outcome_id",
+    "InputRefused": "refusal_id",
+    "DeadLetter": "dead_letter_id",
+}
+
+
+def _type_of(kind: str) -> bytes:
+    snake = re.sub(r"(?<!^)(?=[A-Z])", "_", kind).lower()
+    return f"sluice.gate.{snake}.v1".encode()
+
+
+_FIXED: dict[str, Headers] = {
+    record.__name__: [("ce_type", _type_of(record.__name__)), _SPECVERSION, _CONTENT_TYPE]
+    + ([("X-Mnemom-Schema", schema.encode()), _VERSION] if (schema := wire_schema(record)) else [])
+    for topic in CATALOG
+    for record in topic.records
+}
+
+
+def output_headers(body: dict[str, Any], kind: str, source: str, traceparent: str | None) -> Headers:
+    """The headers of a ledger record. `body` by wire names; `traceparent` as the input carried it.
+
+    A verdict's `X-Mnemom-Request-Id` is always there: the caller's id, else the verdict's own, since nothing
+    random is made here.
+    """
+    record_id = _record_id(body, kind)
+    headers = [
+        ("ce_id", _plain(record_id)),
+        ("ce_source", _plain(source)),
+        ("ce_time", _plain(body["decided_at"])),
+        ("traceparent", traceparent_for(record_id, traceparent).encode()),
+        *_FIXED[kind],
+    ]
+    if kind == "Verdict":
+        headers += _verdict_headers(body)
+    if agent := body.get("agent_id"):
+        headers.append(("X-Mnemom-Agent", _plain(agent)))
+    if session := body.get("session_id"):
+        headers.append(("X-Mnemom-Session", _plain(session)))
+    return headers
+
+
+def input_headers(
+    record_id: str, kind: str, source: str, time: str, traceparent: str | None = None
+) -> Headers:
+    """The headers that a producer of an input record sets. `time` is RFC 3339; no decision relies on it."""
+    return [
+        ("ce_id", _plain(record_id)),
+        ("ce_source", _plain(source)),
+        ("ce_time", _plain(time)),
+        ("traceparent", traceparent_for(record_id, traceparent).encode()),
+        *_FIXED[kind],
+    ]
+
+
+def _record_id(body: dict[str, Any], kind: str) -> str:
+    """Unique per kind. A folded session has no id of its own: the session's and the moment make one."""
+    field = _ID_FIELD.get(kind)
+    return body[field] if field else f"{body['session_id']}:{body['decided_at']}"
+
+
+def _verdict_headers(body: dict[str, Any]) -> Headers:
+    states = body["checkpoints"]
+    line = (
+        f"front={states['front']}; autonomy={states['autonomy']}; "
+        f"integrity={states['integrity']}; back={states['back']}"
+    )
+    headers = [
+        ("X-Mnemom-Request-Id", _plain(body.get("request_id") or body["verdict_id"])),
+        ("X-Mnemom-Verdict", line.encode()),
+    ]
+    if body["advisories"]:
+        shown = ",".join([_advisory(entry) for entry in body["advisories"][:MAX_ADVISORIES]])
+        headers.append(("X-Mnemom-Advisory", f"[{shown}]".encode()))
+    return headers
+
+
+def _advisory(entry: dict[str, Any]) -> str:
+    """One advisory as compact ASCII JSON: source, text (cut), and severity and id where they are given."""
+    parts = [f'"source":{_quoted(entry["source"])}', f'"text":{_quoted(entry["text"][:MAX_ADVISORY_TEXT])}']
+    parts += [f'"{name}":{_quoted(entry[name])}' for name in ("severity", "id") if entry.get(name)]
+    return "{" + ",".join(parts) + "}"
+
+
+def _plain(value: str) -> bytes:
+    if _PLAIN.fullmatch(value):
+        return value.encode()
+    return quote(value, safe=_SAFE, errors="surrogatepass").encode()

@@ -1,0 +1,163 @@
+"""Bytes to a JSON tree by the letter of RFC 8259 and RFC 7493 (I-JSON), but for the size of integers.
+
+The standard library's scanner does the work; its hooks refuse what it would let through. The good path stops
+at the first refusal without knowing where it is; only then is the text read again by hooks that plant the
+flaw in the tree, where its path can be seen.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from topics.json_place import depth, steps_at, steps_below
+from topics.unreadable import Code, Step, Unreadable, json_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+MAX_DEPTH = 64
+MAX_NUMBER_LENGTH = 1000
+"""Characters of one number; a longer one costs quadratic time to convert."""
+_SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class _Flaw(Exception):  # noqa: N818 - planted in trees as a value, raised only on the good path
+    code: Code
+    message: str
+    key: str | None = None
+
+
+def parse(raw: bytes) -> Any:
+    """The tree of a JSON text, or Unreadable. Integers are exact; a float that JSON rounds is rounded."""
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return _not_utf8(raw, error)
+    if text.startswith("\ufeff"):
+        return Unreadable("not_json", "$", "starts with a byte order mark")
+    if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and depth(raw) > MAX_DEPTH:
+        path = json_path(steps_below(text, MAX_DEPTH))
+        return Unreadable("too_deep", path, f"nested over {MAX_DEPTH} deep")
+    try:
+        tree = _STRICT.decode(text)
+    except json.JSONDecodeError as error:
+        return _not_json(text, error)
+    except _Flaw:
+        return _first_planted(text)
+    return _surrogate_in(tree) or tree if _SURROGATE_ESCAPE.search(text) else tree
+
+
+def _not_utf8(raw: bytes, error: UnicodeDecodeError) -> Unreadable:
+    before = raw[: error.start].decode("utf-8")
+    path = json_path(steps_at(before, len(before))[:MAX_DEPTH])
+    return Unreadable("not_utf8", path, f"byte {error.start} is not UTF-8: {error.reason}")
+
+
+def _not_json(text: str, error: json.JSONDecodeError) -> Unreadable:
+    place = f"line {error.lineno} column {error.colno} (character {error.pos})"
+    return Unreadable("not_json", json_path(steps_at(text, error.pos)), f"{error.msg}: {place}")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        raise _Flaw("duplicate_key", "key given twice", _first_repeated(pairs))
+    return made
+
+
+def _first_repeated(pairs: list[tuple[str, Any]]) -> str:
+    seen: set[str] = set()
+    for key, _ in pairs:
+        if key in seen:
+            break
+        seen.add(key)
+    return key
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > MAX_NUMBER_LENGTH:
+        raise _Flaw("too_long_number", f"a number of over {MAX_NUMBER_LENGTH} characters")
+    return int(digits)
+
+
+def _float(digits: str) -> float:
+    if len(digits) > MAX_NUMBER_LENGTH:
+        raise _Flaw("too_long_number", f"a number of over {MAX_NUMBER_LENGTH} characters")
+    number = float(digits)
+    if math.isinf(number):
+        raise _Flaw("not_finite", "a number beyond the range of a double")
+    return number
+
+
+def _constant(name: str) -> NoReturn:
+    raise _Flaw("not_finite", f"{name} is no JSON number")
+
+
+def _planting(hook: Any) -> Any:
+    """The hook, returning a flaw in place of raising it."""
+
+    def planted(given: Any) -> Any:
+        try:
+            return hook(given)
+        except _Flaw as flaw:
+            return flaw
+
+    return planted
+
+
+_STRICT = json.JSONDecoder(
+    object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant
+)
+_PLANTING = json.JSONDecoder(
+    object_pairs_hook=_planting(_object),
+    parse_int=_planting(_integer),
+    parse_float=_planting(_float),
+    parse_constant=_planting(_constant),
+)
+
+
+def _first_planted(text: str) -> Unreadable:
+    try:
+        tree = _PLANTING.decode(text)
+    except json.JSONDecodeError as error:
+        return _not_json(text, error)
+    steps = _steps_to([tree], lambda leaf: isinstance(leaf, _Flaw)) or []
+    flaw = _value_at(tree, steps)
+    return Unreadable(flaw.code, json_path(steps if flaw.key is None else (*steps, flaw.key)), flaw.message)
+
+
+def _surrogate_in(tree: Any) -> Unreadable | None:
+    steps = _steps_to([tree], lambda leaf: isinstance(leaf, str) and _SURROGATE.search(leaf) is not None)
+    if steps is None:
+        return None
+    return Unreadable("lone_surrogate", json_path(steps), "half of a surrogate pair is no character")
+
+
+def _steps_to(boxed: list[Any], wanted: Callable[[Any], bool]) -> list[Step] | None:
+    """The steps to the first key or leaf that is wanted, in the text's order; the tree comes in a list."""
+    found = _backwards(boxed, wanted)
+    return None if found is None else found[-2::-1]
+
+
+def _backwards(tree: dict[str, Any] | list[Any], wanted: Callable[[Any], bool]) -> list[Step] | None:
+    steps: Iterable[tuple[Step, Any]] = tree.items() if isinstance(tree, dict) else enumerate(tree)
+    for step, value in steps:
+        if isinstance(value, dict | list):
+            below = [] if wanted(step) else _backwards(value, wanted)
+            if below is not None:
+                return [*below, step]
+        elif wanted(value) or wanted(step):
+            return [step]
+    return None
+
+
+def _value_at(tree: Any, steps: list[Step]) -> Any:
+    for step in steps:
+        tree = tree[step]
+    return tree

@@ -1,0 +1,73 @@
+"""What every record shares: strictness, the spelling rule, and the vocabulary of the fields."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+MAX_SAFE_INTEGER = 2**53 - 1
+"""The largest integer that every JSON reader keeps exactly (RFC 8259 section 6, RFC 8785 section 3.2.2.3)."""
+
+Id = Annotated[str, Field(min_length=1, max_length=256)]
+Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+Moment = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")]
+"""RFC 3339, UTC, milliseconds."""
+Count = Annotated[int, Field(ge=0)]
+"""A whole number of any size, as inputs give it."""
+LedgerCount = (
+    Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER)] | Annotated[str, Field(pattern=r"^[1-9][0-9]{15,}$")]
+)
+"""The same in a ledger record: beyond 2^53-1 it is a decimal string, since RFC 8785 has no such number."""
+Texts = Annotated[list[str], Field(fail_fast=True)]
+Objects = Annotated[list[dict[str, Any]], Field(fail_fast=True)]
+
+Mode = Literal["standard", "high_stakes"]
+Enforcement = Literal["enforce", "shadow"]
+VerdictWord = Literal["allowed", "denied", "needs_human"]
+Outcome = Literal["ALLOW", "BLOCK", "ESCALATE"]
+Tier = Literal["T1", "T2", "T3", "T4"]
+Role = Literal["approver", "vp"]
+CheckpointState = Literal["pass", "observed", "nudged", "enforced"]
+Severity = Literal["info", "warn", "critical"]
+
+
+class Record(BaseModel):
+    """A record or a part of one: frozen, no unknown field, no conversion of types.
+
+    Built in Python by field name, on the wire by alias; a field named twice is an unknown field.
+    """
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, populate_by_name=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_flood(cls, given: object) -> object:
+        """Stop at the first unknown field where there are more than known ones: an error each is slow."""
+        fields = cls.__pydantic_fields__
+        if isinstance(given, dict) and len(given) > len(fields):
+            known = fields.keys() | {field.alias for field in fields.values()}
+            stranger = next((key for key in given if key not in known), None)
+            if stranger is not None:
+                raise PydanticCustomError("extra_forbidden", "unknown field", {"field": stranger})
+        return given
+
+
+class InputCoordinates(Record):
+    """Where the input lies and what it was: enough to find it again and to see that it is unchanged."""
+
+    topic: Id
+    partition: Annotated[int, Field(ge=0)]
+    offset: Annotated[int, Field(ge=0)]
+    timestamp: Annotated[int, Field(ge=0, description="broker's time of the input, ms since 1970")]
+    digest: Annotated[Digest, Field(description="SHA-256 over the raw bytes of the input's value")]
+
+
+class LedgerRecord(Record):
+    """What every record of the ledger carries; the writer of the partition adds the chain's four fields."""
+
+    partition: Annotated[int, Field(ge=0)]
+    sequence: Annotated[int, Field(ge=1, description="gapless within the partition, over all ledger topics")]
+    prev_hash: Annotated[str, Field(pattern=r"^(GENESIS|sha256:[0-9a-f]{64})$")]
+    event_hash: Annotated[Digest, Field(description="SHA-256 over the RFC 8785 form without this field")]
+    decided_at: Annotated[Moment, Field(description="broker's time of the input, or the timer's tick")]
+    input: Annotated[InputCoordinates | None, Field(description="null where a timer decided")]

@@ -1,0 +1,64 @@
+"""What happens to a session's totals outside a verdict."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from topics.records.base import Id, LedgerCount, LedgerRecord, Moment
+from topics.records.verdict import Totals
+
+
+class SessionFolded(LedgerRecord):
+    """An idle session left the state; its last totals stay here."""
+
+    schema_name: Annotated[Literal["sluice/session_folded/v1"], Field(alias="schema")]
+    session_id: Id
+    tenants: Annotated[dict[str, Totals], Field(description="tenant to totals")]
+    opened_at: Moment
+    last_at: Moment
+    reason: Annotated[str, Field(min_length=1)]
+
+
+class ReservationSettled(LedgerRecord):
+    """An outcome replaced an action's reserved rows by those it really touched."""
+
+    schema_name: Annotated[Literal["sluice/reservation_settled/v1"], Field(alias="schema")]
+    outcome_id: Id
+    action_id: Id
+    session_id: Id
+    tenant_id: Id
+    reserved: LedgerCount
+    actual: LedgerCount
+    aggregate_rows_affected: Annotated[
+        LedgerCount, Field(alias="aggregateRowsAffected", description="the total after settling")
+    ]
+    lowered: Annotated[bool, Field(description="the total went below the reservation")]
+    early: Annotated[bool, Field(description="the outcome came before its action")]
+    reported_by: Id
+
+
+class InputRefused(LedgerRecord):
+    """A readable input that names an unknown or impossible subject: it changed nothing."""
+
+    schema_name: Annotated[Literal["sluice/input_refused/v1"], Field(alias="schema")]
+    refusal_id: Id
+    topic: Id
+    session_id: Id | None = None
+    subject: Annotated[str | None, Field(description="id of what the input was about")] = None
+    reason: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+    message: str
+
+
+class DeadLetter(LedgerRecord):
+    """An input that could not be read, verbatim up to a bound, with the place of its first error."""
+
+    schema_name: Annotated[Literal["sluice/dead_letter/v1"], Field(alias="schema")]
+    dead_letter_id: Id
+    topic: Id
+    code: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+    path: Annotated[str, Field(pattern=r"^\$", description="JSON path of the error")]
+    message: str
+    key: Annotated[str | None, Field(description="the message's key, base64")] = None
+    value_base64: str
+    value_size: Annotated[int, Field(ge=0, description="bytes of the whole value")]
+    truncated: bool

@@ -1,0 +1,108 @@
+"""The verdict: what the gates decided about one action, and everything that the decision rests on."""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from topics.records.base import (
+    CheckpointState,
+    Digest,
+    Enforcement,
+    Id,
+    LedgerCount,
+    LedgerRecord,
+    Mode,
+    Objects,
+    Outcome,
+    Record,
+    Severity,
+    Texts,
+    Tier,
+    VerdictWord,
+)
+
+OUTCOME_OF: dict[VerdictWord, Outcome] = {"allowed": "ALLOW", "denied": "BLOCK", "needs_human": "ESCALATE"}
+"""The seeds' two vocabularies, tied one to one (seed 000 speaks the first, seed 001 the second)."""
+
+
+class GateResult(Record):
+    """One gate that ran; a gate that was not reached is absent."""
+
+    gate: Id
+    passed: bool
+    failure_reason: Annotated[str | None, Field(alias="failureReason")] = None
+    duration_ms: Annotated[float, Field(alias="durationMs", ge=0, strict=False)]
+    detail: dict[str, Any]
+
+
+class Checkpoints(Record):
+    """Seed 002's four verdict checkpoints."""
+
+    front: CheckpointState
+    autonomy: CheckpointState
+    integrity: CheckpointState
+    back: CheckpointState
+
+
+class Advisory(Record):
+    """A remark for people, that changes no decision (seed 002, X-Mnemom-Advisory)."""
+
+    source: Id
+    text: str
+    severity: Severity | None = None
+    id: str | None = None
+
+
+class Totals(Record):
+    """A session's running totals for one tenant."""
+
+    aggregate_rows_affected: Annotated[LedgerCount, Field(alias="aggregateRowsAffected")]
+    aggregate_action_count: Annotated[LedgerCount, Field(alias="aggregateActionCount")]
+
+
+class SessionValues(Record):
+    """The session's totals that the decision saw, and those that it left."""
+
+    before: Totals
+    after: Totals
+
+
+class Verdict(LedgerRecord):
+    """One decision on one proposed action; its id is the input's topic, partition and offset."""
+
+    schema_name: Annotated[Literal["sluice/verdict/v1"], Field(alias="schema")]
+    verdict_id: Id
+    action_id: Id | None = None
+    agent_id: Id | None = None
+    session_id: Id | None = None
+    tenant_id: Id | None = None
+    trace_id: Annotated[Id | None, Field(alias="traceId")] = None
+    request_id: Id | None = None
+    verdict: VerdictWord
+    outcome: Outcome
+    shadow_outcome: Annotated[Outcome | None, Field(alias="shadowOutcome")] = None
+    mode: Mode
+    enforcement: Enforcement
+    tier: Tier | None = None
+    block_reason: Annotated[str | None, Field(alias="blockReason")] = None
+    escalation_id: Annotated[Id | None, Field(alias="escalationId")] = None
+    duplicate_of: Annotated[Id | None, Field(description="verdict_id of the first sight")] = None
+    gate_results: Annotated[list[GateResult], Field(alias="gateResults")]
+    rule_results: Objects
+    evidence_refs: Texts
+    rerun_hash: Annotated[Digest, Field(description="over all decision inputs and the decision")]
+    policy_bundle_id: Id | None = None
+    bundle_hash: Digest
+    registry_hashes: Annotated[dict[str, Digest], Field(description="kind/id@revision to hash")]
+    checkpoints: Checkpoints
+    advisories: list[Advisory]
+    obligations: Texts
+    session: SessionValues
+    rows_reserved: LedgerCount
+    model_outputs: Objects
+
+    @model_validator(mode="after")
+    def _one_to_one(self) -> Self:
+        if OUTCOME_OF[self.verdict] != self.outcome:
+            raise ValueError(f"verdict {self.verdict} goes with outcome {OUTCOME_OF[self.verdict]}")
+        return self
