@@ -27,7 +27,9 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
-class _Flaw(Exception):  # noqa: N818 - planted in trees as a value, raised only on the good path
+class _Flaw(Exception):
+    """What no I-JSON text has. Raised on the good path, planted in the tree as a value after it."""
+
     code: Code
     message: str
     key: str | None = None

@@ -34,14 +34,17 @@ def verify_command(
     *,
     json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
 ) -> None:
-    """Check every ledger record: hashes, links, numbers, places, decision ids.
+    """Check every ledger record: hashes, links, numbers, places, ids.
 
-    Reads the ledger's topics as committed, up to their ends at the start. Shares no code with the worker.
+    Reads the ledger's topics as committed, up to their ends at the start.
+    Shares no code with the worker.
 
-    Exit codes: 0 intact, 1 something is wrong (each finding says what and where), 2 could not be read.
+    Exit codes: 0 intact, 1 something is wrong (each finding says what and
+    where), 2 could not be read.
 
-    What a chain alone cannot see: a cut-off tail, and a chain recomputed whole by someone who may write to
-    the topics. Compare the printed heads with heads that you noted earlier.
+    What a chain alone cannot see: a cut-off tail, and a chain recomputed
+    whole by someone who may write to the topics. Compare the printed heads
+    with heads that you noted earlier.
 
     Example: sluice ledger verify --json | jq .findings
     """
@@ -57,9 +60,10 @@ def verify_command(
 def export_command(
     file: Annotated[Path, typer.Argument(help="The file to write; it must not exist.")],
 ) -> None:
-    """Write every ledger record to FILE, one JSON object a line, to verify without the broker.
+    """Write every ledger record to FILE, to verify without the broker.
 
-    A line holds topic, partition, offset, timestamp (ms), key (base64) and value (the record's text).
+    One JSON object a line: topic, partition, offset, timestamp (ms), key
+    (base64) and value (the record's text).
 
     Example: sluice ledger export ledger.jsonl && sluice ledger verify --from ledger.jsonl
     """

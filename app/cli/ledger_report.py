@@ -35,7 +35,8 @@ def print_report(report: Report) -> None:
 
 
 def _partitions(report: Report) -> Table:
-    table = Table("partition", "records", "first", "last", "head", title="Ledger")
+    table = Table("partition", "records", "first", "last", title="Ledger")
+    table.add_column("head", overflow="fold")
     for number, summary in report.partitions.items():
         cells = (number, summary.records, summary.first or "-", summary.last or "-", summary.head or "-")
         table.add_row(*(shown(cell) for cell in cells))
@@ -43,7 +44,9 @@ def _partitions(report: Report) -> Table:
 
 
 def _findings(findings: tuple[Finding, ...]) -> Table:
-    table = Table("finding", "partition", "sequence", "topic", "offset", "what is wrong", title="Findings")
+    table = Table(title="Findings")
+    for heading in ("finding", "partition", "sequence", "topic", "offset", "what is wrong"):
+        table.add_column(heading, overflow="fold")
     for each in findings:
         cells = (each.code, each.partition, each.sequence, each.topic, each.offset, each.message)
         table.add_row(*("-" if cell in (None, "") else shown(cell) for cell in cells))

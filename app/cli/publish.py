@@ -38,8 +38,8 @@ def register(cli: typer.Typer) -> None:
     cli.command(name="publish")(publish_command)
 
 
-def publish_command(  # noqa: PLR0913 - the options of one command
-    file: Annotated[str, typer.Argument(help="A file of JSON lines, or - for standard input.")],
+def publish_command(
+    file: Annotated[str, typer.Argument(metavar="FILE|-", help="JSON lines; - is standard input.")],
     *,
     topic: Annotated[str, typer.Option(help=f"One of {', '.join(INPUTS)}.")] = ACTIONS,
     key: Annotated[
@@ -51,18 +51,22 @@ def publish_command(  # noqa: PLR0913 - the options of one command
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="A JSON object per line of the file.")] = False,
 ) -> None:
-    """Publish records to an input topic; the bytes of each line are one record's value.
+    """Publish JSON lines to an input topic: each line's bytes are one value.
 
-    Every line is first read as the worker reads it. An invalid one is named with the place of its error, and
-    nothing is published unless --skip-invalid is given. With --raw even unreadable bytes go out, to see how
-    they come back as dead letters.
+    Every line is first read as the worker reads it. An invalid one is
+    named with the place of its error, and nothing is published unless
+    --skip-invalid is given. With --raw even unreadable bytes go out, to
+    see how they come back as dead letters.
 
-    Exit codes: 0 all published, 1 some lines are invalid, 2 could not publish.
+    Exit codes: 0 all published, 1 some lines are invalid, 2 could not.
 
-    Example:
+    Example, an action in actions.jsonl:
 
-      echo '{"action_id":"a1","agent_id":"agent-1","session_id":"s1","toolName":"db.read","parameters":{}}'
-      | sluice publish - && sluice watch gate.verdicts --from-beginning --max 1
+      {"action_id": "a1", "agent_id": "agent-1", "session_id": "s1",
+
+      "toolName": "db.read", "parameters": {}}
+
+    as one line, then: sluice publish actions.jsonl
     """
     if topic not in INPUTS:
         stop(f"{topic} is no input topic; there are {', '.join(INPUTS)}")
@@ -115,7 +119,7 @@ def _print_places(numbers: list[int], placed: list[Placed]) -> None:
 
 def _summary(placed: list[Placed], topic: str) -> str:
     partitions = len({place.partition for place in placed})
-    return f"[green]{len(placed)} records[/] published to {shown(topic)}, in {partitions} partitions"
+    return f"[green]published {len(placed)}[/] to {shown(topic)} (partitions used: {partitions})"
 
 
 def _tell_invalid(line: Line, *, json: bool) -> None:

@@ -121,8 +121,8 @@ def _row(name: str, topic: Topic, found: Found | None) -> dict[str, Any]:
 
 
 def _table(rows: list[dict[str, Any]]) -> Table:
-    columns = ("topic", "role", "records", "parts", "kept")
-    table = Table(*(Column(name, no_wrap=True) for name in columns), box=None, pad_edge=False)
+    columns = (Column(name, no_wrap=True) for name in ("role", "records", "parts", "kept"))
+    table = Table(Column("topic", overflow="fold"), *columns, box=None, pad_edge=False)
     for row in rows:
         table.add_row(
             row["topic"],
@@ -144,7 +144,7 @@ def _say_differences(differing: list[Difference]) -> None:
     if not differing:
         console.print("[green]Every topic is as the catalog says.[/]")
         return
-    table = Table(Column("topic", no_wrap=True), "what", "expected", "actual", box=SIMPLE, pad_edge=False)
+    table = Table(Column("topic", overflow="fold"), "what", "expected", "actual", box=SIMPLE, pad_edge=False)
     for one in differing:
         table.add_row(one.topic, one.what, one.expected, one.actual)
     console.print(table)

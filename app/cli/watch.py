@@ -38,9 +38,11 @@ def watch_command(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="A JSON object per record.")] = False,
 ) -> None:
-    """Show records as they are committed: time, partition/offset, topic, session, action, verdict, reason.
+    """Show records as they are committed, one a line.
 
-    A record of a rolled-back transaction is never shown. Times are UTC, the broker's. Ctrl-C stops.
+    Time, partition/offset, topic, session, action, verdict, gate and
+    reason. A record of a rolled-back transaction is never shown. Times are
+    UTC, the broker's. Ctrl-C stops.
 
     Exit codes: 0 stopped as asked, 2 could not read, or no such topic.
 

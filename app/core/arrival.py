@@ -22,7 +22,7 @@ class Arrival:
 
     @property
     def digest(self) -> str:
-        """"sha256:" and the hex digest of the raw value bytes; an absent value counts as no bytes."""
+        """ "sha256:" and the hex digest of the raw value bytes; an absent value counts as no bytes."""
         if not self._digest:
             object.__setattr__(self, "_digest", "sha256:" + sha256(self.value or b"").hexdigest())
         return self._digest

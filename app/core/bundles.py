@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 import orjson
 from pydantic import Field, ValidationError, model_validator
@@ -11,8 +11,10 @@ from pydantic import Field, ValidationError, model_validator
 from app.core.errors import BundleError
 from app.core.ledger.canonical import digest
 from app.core.patterns import PatternError, PatternSet
-from app.core.strict import ActionTypeName, StrictModel, TierName, first_error, json_object
+from app.core.strict import StrictModel, first_error, json_object
 from app.core.words import words_of
+from topics.records.base import Severity, Tier  # noqa: TC001 - pydantic reads the annotations
+from topics.records.inputs import ActionType
 
 PerMille = Annotated[int, Field(ge=0, le=1000)]
 Rows = Annotated[int, Field(ge=0, le=2**53 - 1)]
@@ -37,9 +39,9 @@ class ByReversibility(StrictModel):
 class TierByReversibility(StrictModel):
     """An action type's tier where the tool has no registered one."""
 
-    reversible: TierName
-    irreversible: TierName
-    unknown: TierName = "T3"
+    reversible: Tier
+    irreversible: Tier
+    unknown: Tier = "T3"
 
     def of(self, reversible: bool | None) -> str:
         """The tier for True, False or None (unknown)."""
@@ -51,15 +53,15 @@ class TierByReversibility(StrictModel):
 class ActionTypePolicy(StrictModel):
     """What holds for an action type where neither registry nor caller say more.
 
-    `rows_upper_bound` counts for an action that gives no row estimate and so may not be zero; `words` are those of
-    a tool's name that classify it.
+    `rows_upper_bound` counts for an action that gives no row estimate, so it may not be zero; `words` are
+    those of a tool's name that classify it.
     """
 
     risk: PerMille
     reversible: bool | None
     rows_upper_bound: Annotated[int, Field(ge=1, le=2**53 - 1)]
     tier: TierByReversibility
-    words: list[Annotated[str, Field(pattern=r"^[a-z0-9]+$")]] = []
+    words: list[Annotated[str, Field(pattern=r"^[a-z0-9]+$")]] = Field(default_factory=list)
 
 
 class Pattern(StrictModel):
@@ -67,7 +69,7 @@ class Pattern(StrictModel):
 
     id: Name
     reason: Name
-    severity: Literal["info", "warn", "critical"]
+    severity: Severity
     pattern: Annotated[str, Field(min_length=1, max_length=4096)]
 
 
@@ -109,20 +111,7 @@ class Consequence(StrictModel):
             raise ValueError("row_steps must start at 0 rows, rise in rows and never fall in score")
         if self.escalate_at > self.block_at:
             raise ValueError("escalate_at is above block_at")
-        object.__setattr__(self, "_steps", (rows, scores))
         return self
-
-    _steps: tuple[list[int], list[int]]
-
-    @property
-    def step_rows(self) -> list[int]:
-        """Where the row steps begin, rising from 0."""
-        return self._steps[0]
-
-    @property
-    def step_scores(self) -> list[int]:
-        """Their scores."""
-        return self._steps[1]
 
 
 class BundleFile(StrictModel):
@@ -131,7 +120,7 @@ class BundleFile(StrictModel):
     id: Name
     revision: Annotated[int, Field(ge=1, le=2**53 - 1)]
     description: str
-    action_types: dict[ActionTypeName, ActionTypePolicy]
+    action_types: dict[ActionType, ActionTypePolicy]
     irreversible_row_threshold: Rows
     patterns: list[Pattern]
     consequence: Consequence
@@ -139,7 +128,7 @@ class BundleFile(StrictModel):
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
-        missing = set(ActionTypeName.__args__) - set(self.action_types)  # type: ignore[attr-defined]
+        missing = set(ActionType.__args__) - set(self.action_types)  # type: ignore[attr-defined]
         if missing:
             raise ValueError(f"action_types lacks {', '.join(sorted(missing))}")
         ids = [pattern.id for pattern in self.patterns]
@@ -156,9 +145,11 @@ class Bundle:
         self.id = file.id
         self.revision = file.revision
         self.hash = bundle_hash
-        self.action_types: dict[str, ActionTypePolicy] = {**file.action_types}
+        self.action_types: dict[str, ActionTypePolicy] = dict(file.action_types.items())
         self.irreversible_row_threshold = file.irreversible_row_threshold
         self.consequence = file.consequence
+        self.row_steps = [step.from_rows for step in file.consequence.row_steps]
+        self.row_scores = [step.score for step in file.consequence.row_steps]
         self.escalation_ttl_ms = file.escalation_ttl_ms
         self.largest_rows_upper_bound = max(one.rows_upper_bound for one in file.action_types.values())
         self.patterns = _patterns(file.patterns)

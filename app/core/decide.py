@@ -6,7 +6,6 @@ Answer; it reads the session's state and never changes it, so it may be abandone
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING
 
 from app.core import dead_letters, expiry, faults, outcomes
@@ -15,6 +14,8 @@ from app.core.point import PointParts
 from topics.records import ActionOutcome, ProposedAction
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
+
     from app.core.actions.stage import Stage
     from app.core.arrival import Arrival
     from app.core.bundles import Bundle
@@ -61,7 +62,10 @@ class DecisionPoint:
         return faults.unread(self._parts, arrival)
 
     def fault(self, arrival: Arrival, message: Message | None, state: SessionState, reason: str) -> Decision:
-        """The core raised on this input (`message` None: while it was read): denied `internal_error`, in standard mode allowed and counted."""
+        """The core raised on this input (`message` None: while it was read).
+
+        Denied `internal_error`, in standard mode allowed and counted.
+        """
         return faults.fault(self._parts, arrival, message, state, reason)
 
     def expire(self, key: bytes, state: SessionState, now_ms: int) -> Decision | None:

@@ -22,6 +22,7 @@ from app.core.session import (
 if TYPE_CHECKING:
     from app.core.limits import SessionLimits
 
+
 class SessionDraft:
     """`now` is the input's broker time, never before the session's last; `folded` says that the session had
     been idle for too long and starts anew; `refused` are the early outcomes that time has run out for."""

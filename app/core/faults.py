@@ -1,6 +1,6 @@
 """Answers where the core itself failed on an input, so that one input can neither stop nor loop a worker.
 
-Product.md, "Bad input": denied `internal_error`, in standard mode allowed with an advisory, and a dead letter.
+Product.md, "Bad input": denied `internal_error` (standard: allowed with an advisory), and a dead letter.
 Nothing here runs a stage; it touches as little as it can of what may have raised.
 """
 

@@ -1,4 +1,4 @@
-"""Ids of decisions: made of the input's coordinates, so that redelivery gives the same and none is an index."""
+"""Ids of decisions, made of the input's coordinates: redelivery gives the same, and none needs an index."""
 
 from __future__ import annotations
 

@@ -13,7 +13,12 @@ SCHEMA = "sluice/input_refused/v1"
 
 
 def refused(
-    coordinates: dict[str, Any], now_ms: int, session_id: str | None, subject: str | None, reason: str, message: str
+    coordinates: dict[str, Any],
+    now_ms: int,
+    session_id: str | None,
+    subject: str | None,
+    reason: str,
+    message: str,
 ) -> OutRecord:
     """`coordinates` are those of the refused input, also where a later input or a timer refuses it."""
     decision_id = f"{coordinates['topic']}:{coordinates['partition']}:{coordinates['offset']}"

@@ -82,7 +82,9 @@ def _newest(entries: list[EntryFile]) -> list[tuple[int, EntryFile]]:
     for place, entry in enumerate(entries):
         name = (entry.kind, entry.id)
         if (*name, entry.revision) in seen:
-            raise RegistryError(f"$.entries[{place}]: {entry.kind}/{entry.id}@{entry.revision} is there twice")
+            raise RegistryError(
+                f"$.entries[{place}]: {entry.kind}/{entry.id}@{entry.revision} is there twice"
+            )
         seen.add((*name, entry.revision))
         if name not in newest or entry.revision > newest[name][1].revision:
             newest[name] = (place, entry)

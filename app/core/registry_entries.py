@@ -9,7 +9,9 @@ from pydantic import Field, field_validator
 
 from app.core.patterns import PatternSet, target_set
 from app.core.session import UNREGISTERED
-from app.core.strict import ActionTypeName, StrictModel, TierName
+from app.core.strict import StrictModel
+from topics.records.base import Enforcement, Tier  # noqa: TC001 - pydantic reads the annotations
+from topics.records.inputs import ActionType  # noqa: TC001 - the same
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -47,7 +49,7 @@ class _OfTenant(StrictModel):
 class AgentSpec(_OfTenant):
     """`tools` null grants every registered tool; `policy_bundle_id` null means the loaded bundle."""
 
-    tier: TierName
+    tier: Tier
     tools: list[Name] | None = None
     policy_bundle_id: Name | None = None
 
@@ -55,16 +57,18 @@ class AgentSpec(_OfTenant):
 class ToolSpec(StrictModel):
     """What is set here goes before what the caller says."""
 
-    tier: TierName | None = None
-    action_type: ActionTypeName | None = None
+    tier: Tier | None = None
+    action_type: ActionType | None = None
     reversible: bool | None = None
 
 
 class OrgSpec(StrictModel):
     """A tenant's settings; the entry's id is the tenant's. A null threshold takes the bundle's."""
 
-    enforcement: Literal["enforce", "shadow"] = "enforce"
-    forbidden_targets: list[Annotated[str, Field(pattern=r"[^*\s]", max_length=1024)]] = []
+    enforcement: Enforcement = "enforce"
+    forbidden_targets: list[Annotated[str, Field(pattern=r"[^*\s]", max_length=1024)]] = Field(
+        default_factory=list
+    )
     irreversible_row_threshold: Annotated[int, Field(ge=0, le=2**53 - 1)] | None = None
 
 
@@ -115,7 +119,7 @@ class Tool(Entry):
 class Org(Entry):
     """A tenant's settings. `key` is empty for a tenant without an entry."""
 
-    enforcement: Literal["enforce", "shadow"]
+    enforcement: Enforcement
     forbidden: PatternSet[str]
     irreversible_row_threshold: int | None
 

@@ -6,11 +6,12 @@ A stage that needs an answer returns `Ask`; the pipeline hands its `Request` to 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from app.core.actions.stage import StageResult
 
 

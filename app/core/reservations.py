@@ -6,8 +6,7 @@ once; an outcome may raise that, and lowers it only once and only with an enforc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from app.core.session import UNREGISTERED, RecentAction
 
@@ -15,8 +14,7 @@ if TYPE_CHECKING:
     from app.core.draft import SessionDraft
 
 
-@dataclass(frozen=True, slots=True)
-class Sighting:
+class Sighting(NamedTuple):
     """One action as the session counts it: whose, which id, the input's hex digest and offset, its rows."""
 
     tenant: str
@@ -26,8 +24,7 @@ class Sighting:
     rows: int
 
 
-@dataclass(frozen=True, slots=True)
-class Settlement:
+class Settlement(NamedTuple):
     """`counted` before and the total `after`; `lowered` when the total went below the reservation."""
 
     tenant: str

@@ -45,7 +45,7 @@ class RecentAction(NamedTuple):
 
 
 class EarlyOutcome(NamedTuple):
-    """An outcome whose action has not come yet. `lowers` says whether its signature allows to lower a total."""
+    """An outcome whose action has not come yet. `lowers`: its signature allows to lower a total."""
 
     action_id: str
     tenant: str | None
@@ -139,7 +139,7 @@ class SessionState:
             written = orjson.dumps(rest, option=orjson.OPT_STRICT_INTEGER)
         except TypeError:
             written = orjson.dumps(wire_safe(rest))
-        return b'%b%013d,%b' % (_DUE_PREFIX, self.due_ms, written[1:])
+        return b"%b%013d,%b" % (_DUE_PREFIX, self.due_ms, written[1:])
 
     @classmethod
     def decode(cls, key: bytes, stored: bytes) -> SessionState:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def signed_bytes(outcome: ActionOutcome) -> bytes:
-    """What is signed: the RFC 8785 form of the fields that were sent, without `signature`. Raises CanonicalError."""
+    """What is signed: the RFC 8785 form of the record as sent, without `signature`. Raises CanonicalError."""
     return canonical(outcome.model_dump(by_alias=True, exclude_unset=True, exclude={"signature"}))
 
 

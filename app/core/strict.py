@@ -2,25 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
-
-ActionTypeName = Literal[
-    "DATABASE_READ",
-    "DATABASE_WRITE",
-    "FILE_READ",
-    "FILE_WRITE",
-    "FILE_DELETE",
-    "API_CALL",
-    "CODE_EXECUTION",
-    "MESSAGE",
-    "PAYMENT",
-    "DELEGATION",
-    "OTHER",
-]
-TierName = Literal["T1", "T2", "T3", "T4"]
 
 
 class StrictModel(BaseModel):

@@ -12,6 +12,7 @@ from faust.types import TP
 
 from app.stream.consumer import BatchConsumer
 from app.stream.recovery import FencedTableManager
+from app.stream.service_log import service_log
 from app.stream.store import SessionTable
 
 if TYPE_CHECKING:

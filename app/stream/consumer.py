@@ -13,6 +13,7 @@ from faust.transport.drivers import aiokafka as driver
 
 from app.core.arrival import Arrival
 from app.stream.intake import OffsetGap
+from app.stream.service_log import service_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -14,6 +14,8 @@ from typing import Any
 from faust.tables.manager import TableManager
 from faust.tables.recovery import Recovery
 
+from app.stream.service_log import service_log
+
 
 class TransactionalRecovery(Recovery):  # type: ignore[misc]
     """Recovery that ends when the read_committed position has passed the end of every changelog."""

@@ -16,7 +16,7 @@ class Sessions:
     """State by session key. What is staged is visible at once, also to the next input of the same batch."""
 
     def __init__(self, table: dict[bytes, bytes], max_hot: int) -> None:
-        """`max_hot`: how many sessions stay decoded after their batch, so that a busy one is not read anew."""
+        """`max_hot`: how many sessions stay decoded after their batch, busy ones are not read anew."""
         self._table = table
         self._touched: dict[bytes, SessionState] = {}
         self._hot: dict[bytes, SessionState] = {}

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import faust
 from faust.stores import memory
 
+from app.stream.service_log import service_log
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 

@@ -2,7 +2,7 @@
 
 Records come in any order between topics. A record waits until all before it have come; when it is its turn it
 is linked and forgotten, but for 8 bytes of its hash. What waits is therefore as much as the topics were read
-unevenly, and after a gap everything up to the end (about 0.7 KB a record).
+unevenly, and after a gap everything up to the end (about 0.4 KB a record).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The verification: feed every record of the ledger's topics, in any order between topics, then ask.
 
 It holds, whatever the size of the values: per record 8 bytes for its hash and a bit for its input, and an
-entry of about 0.7 KB for each record that came before its turn (see `chain.py`).
+entry of about 0.4 KB for each record that came before its turn (see `chain.py`).
 """
 
 from __future__ import annotations

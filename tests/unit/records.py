@@ -130,26 +130,27 @@ _ESCALATION = {
 
 def ledger_records() -> dict[str, dict[str, Any]]:
     """One good body per kind."""
+    return {"Verdict": _verdict(), **_escalations(), **_session_events(), "DeadLetter": _dead_letter()}
+
+
+def _escalations() -> dict[str, dict[str, Any]]:
+    opened = {"reason": "tier", "tier": "T4", "required_role": "vp", "opened_at": MOMENT}
+    resolved = {
+        "decision": "approve",
+        "approver_id": "p-1",
+        "justification": "checked",
+        "resolved_verdict_id": "v-2",
+        "resolved_at": MOMENT,
+    }
     return {
-        "Verdict": _verdict(),
-        "EscalationOpened": _linked(
-            "sluice/escalation_opened/v1",
-            **_ESCALATION,
-            reason="tier",
-            tier="T4",
-            required_role="vp",
-            opened_at=MOMENT,
-        ),
-        "EscalationResolved": _linked(
-            "sluice/escalation_resolved/v1",
-            **_ESCALATION,
-            decision="approve",
-            approver_id="p-1",
-            justification="checked",
-            resolved_verdict_id="v-2",
-            resolved_at=MOMENT,
-        ),
+        "EscalationOpened": _linked("sluice/escalation_opened/v1", **_ESCALATION, **opened),
+        "EscalationResolved": _linked("sluice/escalation_resolved/v1", **_ESCALATION, **resolved),
         "EscalationExpired": _linked("sluice/escalation_expired/v1", **_ESCALATION, expired_at=MOMENT),
+    }
+
+
+def _session_events() -> dict[str, dict[str, Any]]:
+    return {
         "SessionFolded": _linked(
             "sluice/session_folded/v1",
             input=None,
@@ -181,16 +182,19 @@ def ledger_records() -> dict[str, dict[str, Any]]:
             reason="unknown_action",
             message="no such action",
         ),
-        "DeadLetter": _linked(
-            "sluice/dead_letter/v1",
-            dead_letter_id="gate.actions.proposed:3:4",
-            topic="gate.actions.proposed",
-            code="not_json",
-            path="$.a",
-            message="Expecting value",
-            key=None,
-            value_base64="e30=",
-            value_size=2,
-            truncated=False,
-        ),
     }
+
+
+def _dead_letter() -> dict[str, Any]:
+    return _linked(
+        "sluice/dead_letter/v1",
+        dead_letter_id="gate.actions.proposed:3:4",
+        topic="gate.actions.proposed",
+        code="not_json",
+        path="$.a",
+        message="Expecting value",
+        key=None,
+        value_base64="e30=",
+        value_size=2,
+        truncated=False,
+    )

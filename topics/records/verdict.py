@@ -31,7 +31,7 @@ class GateResult(Record):
     gate: Id
     passed: bool
     failure_reason: Annotated[str | None, Field(alias="failureReason")] = None
-    duration_ms: Annotated[float, Field(alias="durationMs", ge=0, strict=False)]
+    duration_ms: Annotated[float, Field(alias="durationMs", ge=0)]
     detail: dict[str, Any]
 
 

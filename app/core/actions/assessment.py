@@ -47,7 +47,7 @@ def assess(parts: PointParts, action: ProposedAction, draft: SessionDraft) -> Ac
 
 
 def used_entries(context: ActionContext) -> dict[str, str]:
-    """"kind/id@revision" to hash of every registry entry that the context rests on."""
+    """ "kind/id@revision" to hash of every registry entry that the context rests on."""
     entries: list[Entry | None] = [context.agent, context.tool, context.org, *context.freezes]
     return {entry.key: entry.hash for entry in entries if entry is not None and entry.key}
 

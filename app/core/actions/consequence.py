@@ -15,7 +15,7 @@ from app.core.ledger.canonical import wire_int
 
 if TYPE_CHECKING:
     from app.core.actions.stage import ActionContext
-    from app.core.bundles import Consequence
+    from app.core.bundles import Bundle, Consequence
 
 PER_MILLE = 1000
 
@@ -31,7 +31,7 @@ class ConsequenceScore:
         rows = context.rows_before + context.rows
         parts = (
             policy.reversibility.of(context.reversible),
-            rows_part(policy, rows),
+            rows_part(context.bundle, rows),
             context.bundle.action_types[context.action_type].risk,
         )
         value = score(policy, *parts)
@@ -51,9 +51,9 @@ class ConsequenceScore:
         return StageResult("pass", None, detail)
 
 
-def rows_part(policy: Consequence, rows: int) -> int:
+def rows_part(bundle: Bundle, rows: int) -> int:
     """The row part in per mille: that of the last step whose `from_rows` is not above `rows`."""
-    return policy.step_scores[bisect_right(policy.step_rows, rows) - 1]
+    return bundle.row_scores[bisect_right(bundle.row_steps, rows) - 1]
 
 
 def score(policy: Consequence, reversibility: int, rows: int, action_type: int) -> int:

@@ -32,7 +32,9 @@ class FastReject:
             return _too_many_rows(context)
         hits = context.bundle.patterns.matches(text)
         if hits:
-            return StageResult("block", f"forbidden_pattern: {hits[0].id}", {"patterns": [_named(hit) for hit in hits]})
+            return StageResult(
+                "block", f"forbidden_pattern: {hits[0].id}", {"patterns": [_named(hit) for hit in hits]}
+            )
         return PASSED
 
 

@@ -6,7 +6,6 @@ ESCALATE goes on to Gate 4, which says who must agree.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,8 @@ from app.core.ledger.canonical import canonical, wire_safe
 from app.core.requests import Answer, Ask, Request
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
     from app.core.actions.stage import ActionContext, Stage
 
 BUDGET_EXCEEDED = "budget_exceeded"

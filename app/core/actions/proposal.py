@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from app.core.actions.assessment import assess, used_entries
@@ -23,6 +22,8 @@ from app.core.reservations import Sighting
 from app.core.session import totals
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from app.core.actions.stage import ActionContext
     from app.core.arrival import Arrival
     from app.core.point import PointParts

@@ -6,8 +6,7 @@ enforcement whether the gates may hold up anyone. Shadow publishes ALLOW and sto
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from app.core.actions.stage import ActionContext
@@ -16,8 +15,7 @@ VERDICT_OF = {"ALLOW": "allowed", "BLOCK": "denied", "ESCALATE": "needs_human"}
 _MARK_SEPARATOR = "/"
 
 
-@dataclass(frozen=True, slots=True)
-class Ruling:
+class Ruling(NamedTuple):
     """`outcome` is what is published; `shadow` the real one where enforcement is shadow, else None;
     `carried` whether the caller will carry the action out; `waits` whether someone waits for a person."""
 

@@ -5,27 +5,29 @@ Seed 001, "Gate Pipeline". A stage that needs the outside returns an `Ask` (see 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from app.core.bundles import Bundle
-    from app.core.registry import Agent, Freeze, Org, Tool
+    from app.core.registry_entries import Agent, Freeze, Org, Tool
     from app.core.requests import Ask
     from topics.records import ProposedAction
 
+_NO_DETAIL: Mapping[str, Any] = {}
 StageOutcome = Literal["pass", "block", "escalate", "skip"]
-"""A stage gives one of the first three; the pipeline enters "skip" where a budget ran out in standard mode."""
+"""A stage gives one of the first three; "skip" is the pipeline's, for a budget overrun in standard mode."""
 
 
-@dataclass(frozen=True, slots=True)
-class StageResult:
+class StageResult(NamedTuple):
     """`reason` is set unless the stage passed; `detail` goes into the verdict's gateResults (JSON values,
     finite numbers); `evidence` into its evidence_refs."""
 
     outcome: StageOutcome
     reason: str | None = None
-    detail: dict[str, Any] = field(default_factory=dict)
+    detail: Mapping[str, Any] = _NO_DETAIL
     evidence: tuple[str, ...] = ()
     obligations: tuple[str, ...] = ()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from app.core.actions.consequence import ConsequenceScore
@@ -12,6 +11,8 @@ from app.core.actions.tier_auth import TierAuth
 from app.core.errors import UnknownStageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from app.core.actions.stage import Stage
 
 _SHIPPED: dict[str, type[Stage]] = {

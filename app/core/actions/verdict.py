@@ -1,4 +1,4 @@
-"""The Verdict record, field by field as topics/records/verdict.py has it. Plain dicts: this is the hot path."""
+"""The Verdict record, field by field as topics/records/verdict.py has it; plain dicts for speed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SCHEMA = "sluice/verdict/v1"
 NOT_RUN = {
     "source": "sluice.checkpoints",
-    "text": "no check of incoming content, reasoning or outgoing content ran: front, integrity and back are observed",
+    "text": "front, integrity and back are observed only: no check of content or reasoning ran",
     "severity": "info",
 }
 NOTHING: dict[str, Any] = {"aggregateRowsAffected": 0, "aggregateActionCount": 0}

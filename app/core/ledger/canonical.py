@@ -5,8 +5,8 @@ than the `rfc8785` package. The differences, and how each is excluded before its
 
 - key order: orjson sorts by code point, RFC 8785 by UTF-16 unit. They differ only when some key holds a
   character beyond U+FFFF, whose UTF-8 starts with a byte of 0xF0 or more;
-- numbers: orjson writes `1.0`, `-0.0`, `1e+16`, where RFC 8785 writes `1`, `0`, `10000000000000000`. Every such
-  number ends in ".0" or has an exponent. Integers beyond 2^53-1 are refused by orjson's strict option;
+- numbers: orjson writes `1.0`, `-0.0`, `1e+16`, where RFC 8785 writes `1`, `0`, `10000000000000000`. Each
+  of them ends in ".0" or has an exponent. Integers beyond 2^53-1 are refused by orjson's strict option;
 - NaN and the infinities, which orjson writes as null.
 
 Anything else that orjson would take (dates, dataclasses) is passed through by option and so refused.
@@ -34,8 +34,10 @@ MAX_SAFE_INTEGER = 2**53 - 1
 _UTF8_BEYOND_BMP = tuple(bytes([lead]) for lead in range(0xF0, 0xF5))
 # Every float that orjson writes otherwise than RFC 8785 shows one of these; a string may too, and then costs
 # the walk below and no more.
-_EXPONENT = re.compile(rb"[0-9]e[+-][0-9]")
-_WHOLE = re.compile(rb"\.0[,}\]]|\.0\Z")
+# Each begins with the rarest byte it needs, which makes the search over a record cost a microsecond, not ten.
+_ODD_NUMBERS = tuple(
+    re.compile(sign) for sign in (rb"-(?<=[0-9]e-)[0-9]", rb"\+(?<=[0-9]e\+)[0-9]", rb"\.0(?:[,}\]]|\Z)")
+)
 
 
 def canonical(value: Any, *, finite: bool = False) -> bytes:
@@ -54,7 +56,7 @@ def canonical(value: Any, *, finite: bool = False) -> bytes:
 
 
 def digest(value: Any, *, finite: bool = False) -> str:
-    """"sha256:" and the hex digest of the canonical form. Raises CanonicalError."""
+    """ "sha256:" and the hex digest of the canonical form. Raises CanonicalError."""
     return "sha256:" + sha256(canonical(value, finite=finite)).hexdigest()
 
 
@@ -75,11 +77,9 @@ def wire_int(number: int) -> int | str:
 def _same_by_bytes(fast: bytes, *, finite: bool) -> bool:
     if not fast.isascii() and any(lead in fast for lead in _UTF8_BEYOND_BMP):
         return False
-    # `in` first: it is a tenth of the price of a search
-    if (b"e-" in fast or b"e+" in fast) and _EXPONENT.search(fast):
-        return False
-    if b".0" in fast and _WHOLE.search(fast):
-        return False
+    for odd in _ODD_NUMBERS:
+        if odd.search(fast):
+            return False
     return finite or b"null" not in fast
 
 

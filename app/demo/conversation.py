@@ -1,0 +1,107 @@
+"""The demo's traffic: publish the plan, read the ledger, until every input has its answer."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from typing import TYPE_CHECKING, Protocol
+
+from app.adapters.kafka_publish import publish
+from app.adapters.kafka_read import open_reader
+from app.adapters.kafka_topics import create
+from app.demo.answers import ANSWERING, Answers
+from app.demo.outcomes import make_outcomes
+from app.verifier.located import Located
+from app.verifier.verify import Verifier
+from topics.catalog import BY_NAME, CATALOG, ESCALATIONS
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+    from app.adapters.kafka_read import StoredRecord
+    from app.demo.place import Place
+    from app.demo.plan import Planned
+    from app.demo.recipe import Recipe
+    from app.verifier.findings import Report
+
+PATIENCE_S = 30.0
+"""How long no new answer may come before the rest counts as unanswered."""
+REPLICAS = 1
+
+
+class Watcher(Protocol):
+    """Told how far it is; `alive` raises when there is no use in waiting any longer."""
+
+    def progress(self, published: int, answered: int, total: int) -> None: ...
+
+    def alive(self) -> None: ...
+
+
+async def create_topics(place: Place) -> int:
+    """Create the run's topics; returns how many. Raises KafkaTopicError and KafkaUnreachable."""
+    return len(await create(place.bootstrap_servers, place.layout, REPLICAS))
+
+
+async def converse(place: Place, plan: Sequence[Planned], recipe: Recipe, watcher: Watcher, now: Callable[[], str]) -> Answers:
+    """Publish the plan, wait for its answers, then publish outcomes and wait for theirs.
+
+    `now` gives RFC 3339 for the headers. Returns also when answers stay away: see `Answers.unanswered`.
+    """
+    talk = _Talk(place, recipe.burst, watcher)
+    names = [f"{place.prefix}{name}" for name in (*ANSWERING, ESCALATIONS)]
+    async with open_reader(place.bootstrap_servers, names, "beginning") as reader:
+        batches = reader.follow(None)
+        await talk.hold(plan, batches)
+        outcomes = make_outcomes(talk.answers, recipe, random.Random(recipe.seed), now())  # noqa: S311 - seeded
+        await talk.hold(outcomes, batches)
+    return talk.answers
+
+
+async def verify_ledger(place: Place) -> Report:
+    """The verification of `sluice ledger verify`, on this run's topics."""
+    verifier = Verifier()
+    names = [f"{place.prefix}{topic.name}" for topic in CATALOG if topic.ledger]
+    async with open_reader(place.bootstrap_servers, names, "beginning") as reader:
+        async for batch in reader.to_end():
+            for record in batch:
+                verifier.add(Located(record.topic, record.partition, record.offset, record.key, record.value))
+    return verifier.report()
+
+
+class _Talk:
+    def __init__(self, place: Place, burst: int, watcher: Watcher) -> None:
+        self.answers = Answers(place.prefix)
+        self._place = place
+        self._burst = burst
+        self._watcher = watcher
+
+    async def hold(self, plan: Sequence[Planned], batches: AsyncIterator[list[StoredRecord]]) -> None:
+        """Publish in bursts, reading in between; then read until all is answered or nothing comes any more."""
+        total = self.answers.published + len(plan)
+        for start in range(0, len(plan), self._burst):
+            await self._publish(plan[start : start + self._burst])
+            self.answers.take(await anext(batches))
+            self._watcher.progress(self.answers.published, self.answers.answered, total)
+        last = time.monotonic()
+        while self.answers.unanswered and time.monotonic() < last + PATIENCE_S:
+            self._watcher.alive()
+            before = self.answers.answered
+            self.answers.take(await anext(batches))
+            if self.answers.answered > before:
+                last = time.monotonic()
+            self._watcher.progress(self.answers.published, self.answers.answered, total)
+
+    async def _publish(self, burst: Sequence[Planned]) -> None:
+        """Each topic's records in order, the topics side by side."""
+        by_topic = {name: [one for one in burst if one.topic == name] for name in {one.topic for one in burst}}
+        await asyncio.gather(*(self._publish_to(name, records) for name, records in by_topic.items()))
+
+    async def _publish_to(self, name: str, planned: Sequence[Planned]) -> None:
+        placed = await publish(
+            self._place.bootstrap_servers,
+            f"{self._place.prefix}{name}",
+            [one.outgoing for one in planned],
+            max_request_bytes=BY_NAME[name].max_message_bytes,
+        )
+        self.answers.expect(planned, placed)

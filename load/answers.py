@@ -1,0 +1,117 @@
+"""Which input got which answers, by the input's coordinates alone: what is lost, doubled, contradicted."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from load.traffic import KIND_HEADER
+from topics.catalog import DEAD_LETTERS
+
+if TYPE_CHECKING:
+    from app.adapters.kafka_read import StoredRecord
+    from load.ledger_read import Evidence
+
+Place = tuple[str, int, int]
+"""Base topic, partition, offset."""
+
+CHAIN_FIELDS = frozenset({"sequence", "prev_hash", "event_hash"})
+INTERNAL_ERROR = "internal_error"
+
+
+@dataclass(slots=True)
+class Answered:
+    """An input with the ledger records about it, in ledger order: decisions, and dead letters."""
+
+    record: StoredRecord
+    topic: str
+    decisions: list[dict[str, Any]] = field(default_factory=list)
+    letters: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def kind(self) -> str:
+        """What the traffic said it was."""
+        return next((value.decode() for name, value in self.record.headers if name == KIND_HEADER), "")
+
+    @property
+    def digest(self) -> str:
+        """As the ledger writes it."""
+        return "sha256:" + hashlib.sha256(self.record.value or b"").hexdigest()
+
+    @property
+    def doubled(self) -> bool:
+        """Answered twice in one way."""
+        return len(self.decisions) > 1 or len(self.letters) > 1
+
+    @property
+    def contradicted(self) -> bool:
+        """Answered twice, and not the same."""
+        return _differ(self.decisions) or _differ(self.letters)
+
+    @property
+    def unread(self) -> bool:
+        """Denied after crashes, without a look into it."""
+        return any(letter["code"] == INTERNAL_ERROR for letter in self.letters) and not any(
+            decision.get("session_id") for decision in self.decisions
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Every input by its place, every ledger record in chain order, and records that belong to no input."""
+
+    inputs: dict[Place, Answered]
+    ledger: list[dict[str, Any]]
+    foreign: int
+
+    def count(self, what: str) -> int:
+        """How many inputs are `lost`, `doubled`, `contradicted`, `unread` or `faulted`."""
+        return sum(_IS[what](one) for one in self.inputs.values())
+
+
+def account(evidence: Evidence) -> Account:
+    """Put ledger records to their inputs."""
+    base = len(evidence.site.prefix)
+    inputs = {
+        (r.topic[base:], r.partition, r.offset): Answered(r, r.topic[base:]) for r in evidence.inputs
+    }
+    bodies = [(record.topic[base:], json.loads(record.value or b"null")) for record in evidence.ledger]
+    bodies.sort(key=lambda pair: (pair[1]["partition"], pair[1]["sequence"]))
+    foreign = sum(not _attach(inputs, topic, body) for topic, body in bodies)
+    return Account(inputs, [body for _, body in bodies], foreign)
+
+
+def place_of(body: dict[str, Any]) -> Place | None:
+    """Coordinates of the input that a ledger record is about; None for a timer's."""
+    where = body["input"]
+    return None if where is None else (where["topic"], where["partition"], where["offset"])
+
+
+def _attach(inputs: dict[Place, Answered], topic: str, body: dict[str, Any]) -> bool:
+    place = place_of(body)
+    found = inputs.get(place) if place is not None else None
+    if found is None or found.digest != body["input"]["digest"]:
+        return False
+    (found.letters if topic == DEAD_LETTERS else found.decisions).append(body)
+    return True
+
+
+def _differ(bodies: list[dict[str, Any]]) -> bool:
+    kept = [{name: value for name, value in body.items() if name not in CHAIN_FIELDS} for body in bodies]
+    return any(body != kept[0] for body in kept[1:])
+
+
+def _faulted(one: Answered) -> bool:
+    return any(letter["code"] == INTERNAL_ERROR for letter in one.letters) and not one.unread
+
+
+_IS = {
+    "lost": lambda one: not one.decisions and not one.letters,
+    "doubled": lambda one: one.doubled,
+    "contradicted": lambda one: one.contradicted,
+    "unread": lambda one: one.unread,
+    "faulted": _faulted,
+}

@@ -1,0 +1,40 @@
+"""What a run is given: a broker, a folder, and the seed from which everything random in it is drawn."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from load.site import prepare
+from load.traffic import Mix, Traffic
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from app.broker.handle import Broker
+    from load.scale import Scale
+    from load.site import Site
+
+
+@dataclass(frozen=True, slots=True)
+class Bed:
+    """`salt` makes names and contents unique on the broker, `seed` makes the run repeatable."""
+
+    broker: Broker
+    folder: Path
+    seed: int
+    salt: str
+
+    async def site(self, run: str) -> Site:
+        """Topics of this run's own."""
+        name = f"faults-{run.replace('_', '-')}-{self.salt}"
+        return await prepare(self.broker.bootstrap_servers, self.folder / run, name)
+
+    def rng(self, run: str) -> random.Random:
+        """The run's randomness."""
+        return random.Random(f"{self.seed}:{run}")
+
+    def traffic(self, run: str, scale: Scale) -> Traffic:
+        """Ordinary traffic of the run."""
+        return Traffic(self.rng(f"{run}:traffic"), f"{run}-{self.salt}", Mix(sessions=scale.sessions))

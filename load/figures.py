@@ -1,0 +1,71 @@
+"""What a fault run or a benchmark found: named values with a goal, as a table and as JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One value. `goal` is prose that a reader can check ("0", "> 0"); `holds` says whether it is met."""
+
+    name: str
+    value: float
+    unit: str
+    goal: str
+    holds: bool
+
+
+def none(name: str, value: float, unit: str) -> Figure:
+    """A value that must be zero."""
+    return Figure(name, value, unit, "0", value == 0)
+
+
+def some(name: str, value: float, unit: str) -> Figure:
+    """A value that must be above zero, or the fault did not bite."""
+    return Figure(name, value, unit, "> 0", value > 0)
+
+
+def exactly(name: str, value: float, goal: float, unit: str) -> Figure:
+    """A value that must be the goal."""
+    return Figure(name, value, unit, f"= {goal:g}", value == goal)
+
+
+def at_least(name: str, value: float, goal: float, unit: str) -> Figure:
+    """A value that must not be below the goal."""
+    return Figure(name, value, unit, f">= {goal:g}", value >= goal)
+
+
+def at_most(name: str, value: float, goal: float, unit: str) -> Figure:
+    """A value that must not be above the goal."""
+    return Figure(name, value, unit, f"<= {goal:g}", value <= goal)
+
+
+def reported(name: str, value: float, unit: str) -> Figure:
+    """A value without a goal."""
+    return Figure(name, value, unit, "reported", holds=True)
+
+
+def prefixed(prefix: str, figures: Iterable[Figure]) -> list[Figure]:
+    """The same figures as `prefix.name`."""
+    return [Figure(f"{prefix}.{f.name}", f.value, f.unit, f.goal, f.holds) for f in figures]
+
+
+def table(figures: Iterable[Figure]) -> str:
+    """One line a figure; what does not hold is marked."""
+    return "\n".join(
+        f"{'ok  ' if f.holds else 'FAIL'} {f.name:<48} {f.value:>10g} {f.unit:<14} goal {f.goal}"
+        for f in figures
+    )
+
+
+def write(path: Path, figures: Iterable[Figure]) -> None:
+    """A JSON list of {name, value, unit, goal, holds}."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps([asdict(f) for f in figures], indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,69 @@
+"""The figures that every fault run gives: what was lost, doubled, wrong, and whether the fault bit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.stream.failstop import EXIT_FAULT, EXIT_FENCED
+from app.verifier.located import Located
+from app.verifier.verify import verify
+from load import figures
+from load.answers import account
+from load.fleet import KILLED
+from load.recount import wrong_sessions
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from load.answers import Account
+    from load.figures import Figure
+    from load.fleet import Tally
+    from load.ledger_read import Evidence
+
+SHOWN = 5
+
+
+def integrity(evidence: Evidence, found: Account, *, denied_unread: int = 0) -> list[Figure]:
+    """Goals of zero for everything that must not happen; `denied_unread` is how many are due."""
+    wrong = wrong_sessions(found, evidence.changelog)
+    for session, problems in list(wrong.items())[:SHOWN]:
+        print(f"  wrong session {session}: {problems[0]} ({len(problems)} in all)")
+    report = verify(Located(r.topic, r.partition, r.offset, r.key, r.value) for r in evidence.ledger)
+    for finding in report.findings[:SHOWN]:
+        print(f"  chain: {finding}")
+    return [
+        figures.some("inputs", len(evidence.inputs), "records"),
+        figures.some("outputs", len(evidence.ledger), "records"),
+        figures.none("lost", found.count("lost"), "inputs"),
+        figures.none("duplicated", found.count("doubled"), "inputs"),
+        figures.none("conflicting", found.count("contradicted"), "inputs"),
+        figures.none("answers_without_input", found.foreign, "records"),
+        figures.none("wrong_sessions", len(wrong), "sessions"),
+        figures.none("chain_errors", len(report.findings), "findings"),
+        figures.none("internal_errors", found.count("faulted"), "inputs"),
+        figures.exactly("denied_unread", found.count("unread"), denied_unread, "inputs"),
+    ]
+
+
+def bites(tally: Tally, evidence: Evidence, required: Collection[str]) -> list[Figure]:
+    """How hard the fault bit; the `required` ones must be above zero."""
+    values = {
+        "kills_in_flight": (tally.in_flight, "workers"),
+        "rolled_back": (evidence.rolled_back, "records"),
+        "fenced": (tally.exits[EXIT_FENCED], "workers"),
+        "moved": (tally.moved, "partitions"),
+        "killed": (tally.exits[KILLED] - tally.slow_to_stop, "workers"),
+        "fault_stops": (tally.exits[EXIT_FAULT], "workers"),
+    }
+    return [
+        figures.some(name, *value) if name in required else figures.reported(name, *value)
+        for name, value in values.items()
+    ] + [figures.none("slow_to_stop", tally.slow_to_stop, "workers")]
+
+
+def findings(
+    tally: Tally, evidence: Evidence, required: Collection[str], *, denied_unread: int = 0
+) -> list[Figure]:
+    """Both."""
+    found = account(evidence)
+    return integrity(evidence, found, denied_unread=denied_unread) + bites(tally, evidence, required)

@@ -1,0 +1,65 @@
+"""Reading a run back from the broker: everything committed, and how many records more were produced."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aiokafka import AIOKafkaConsumer
+
+from app.adapters.kafka_read import StoredRecord, open_reader, partitions_of
+from topics.catalog import ACTIONS, OUTCOMES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from load.site import Site
+
+READ_S = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All records read_committed, each partition in offset order, with base names of the inputs' topics.
+
+    `rolled_back`: records of the ledger and the changelog that only a read_uncommitted reader sees.
+    """
+
+    site: Site
+    inputs: list[StoredRecord]
+    ledger: list[StoredRecord]
+    changelog: list[StoredRecord]
+    rolled_back: int
+
+
+async def gather(site: Site) -> Evidence:
+    """Read the run back. Raises KafkaUnreachable and TimeoutError."""
+    async with asyncio.timeout(READ_S):
+        inputs = await _read(site, [site.real(ACTIONS), site.real(OUTCOMES)])
+        ledger = await _read(site, site.ledger)
+        changelog = await _read(site, [site.changelog])
+        produced = await _count_uncommitted(site, [*site.ledger, site.changelog])
+    return Evidence(site, inputs, ledger, changelog, produced - len(ledger) - len(changelog))
+
+
+async def _read(site: Site, topics: Sequence[str]) -> list[StoredRecord]:
+    async with open_reader(site.bootstrap_servers, topics, "beginning") as reader:
+        return list(itertools.chain.from_iterable([batch async for batch in reader.to_end()]))
+
+
+async def _count_uncommitted(site: Site, topics: Sequence[str]) -> int:
+    partitions = await partitions_of(site.bootstrap_servers, topics)
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=site.bootstrap_servers, enable_auto_commit=False, fetch_max_wait_ms=200
+    )
+    count = 0
+    async with consumer:
+        consumer.assign(partitions)
+        ends = await consumer.end_offsets(partitions)
+        await consumer.seek_to_beginning(*partitions)
+        while any([await consumer.position(one) < ends[one] for one in partitions]):
+            fetched = await consumer.getmany(timeout_ms=200)
+            count += sum(map(len, fetched.values()))
+    return count

@@ -1,0 +1,85 @@
+"""A neutral policy for the fault runs: every verdict follows from the tool and the rows alone.
+
+Allowed: everything, but for a purge (which cannot be undone) of more than `PURGE_LIMIT` rows.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TENANT = "load"
+AGENT = "load-agent"
+READ_TOOL = "load.read"
+PURGE_TOOL = "load.purge"
+PURGE_LIMIT = 1000
+STAGES = ("controls", "fast_reject", "poison", "slow_probe", "consequence", "tier_auth")
+
+_ACTION_TYPES = (
+    "DATABASE_READ",
+    "DATABASE_WRITE",
+    "FILE_READ",
+    "FILE_WRITE",
+    "FILE_DELETE",
+    "API_CALL",
+    "CODE_EXECUTION",
+    "MESSAGE",
+    "PAYMENT",
+    "DELEGATION",
+    "OTHER",
+)
+_T2 = {"reversible": "T2", "irreversible": "T2", "unknown": "T2"}
+
+
+def registry() -> dict[str, Any]:
+    """One tenant, one agent, two tools."""
+    return {
+        "entries": [
+            _entry("agent", AGENT, {"tenant_id": TENANT, "tier": "T2"}),
+            _entry("tool", READ_TOOL, _tool("T1", "DATABASE_READ", reversible=True)),
+            _entry("tool", PURGE_TOOL, _tool("T2", "DATABASE_WRITE", reversible=False)),
+        ]
+    }
+
+
+def bundle() -> dict[str, Any]:
+    """No patterns, and a consequence score that is always zero."""
+    action_type = {"risk": 0, "reversible": None, "rows_upper_bound": 100, "tier": _T2}
+    return {
+        "id": "load.neutral",
+        "revision": 1,
+        "description": "Neutral policy of the fault runs and benchmarks.",
+        "action_types": dict.fromkeys(_ACTION_TYPES, action_type),
+        "irreversible_row_threshold": PURGE_LIMIT,
+        "patterns": [],
+        "consequence": {
+            "weights": {"reversibility": 0, "rows": 1000, "action_type": 0},
+            "reversibility": {"reversible": 0, "irreversible": 0, "unknown": 0},
+            "row_steps": [{"from_rows": 0, "score": 0}],
+            "escalate_at": 1000,
+            "block_at": 1001,
+        },
+        "escalation_ttl_ms": 3_600_000,
+    }
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Write both files into `folder`; the settings that name them."""
+    files = {"REGISTRY_FILE": registry(), "BUNDLE_FILE": bundle()}
+    settings = {"SLUICE_POLICY__STAGES": json.dumps(STAGES)}
+    for name, document in files.items():
+        path = folder / f"{name.lower()}.json"
+        path.write_text(json.dumps(document), encoding="utf-8")
+        settings[f"SLUICE_POLICY__{name}"] = str(path)
+    return settings
+
+
+def _entry(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    return {"kind": kind, "id": name, "revision": 1, "spec": spec}
+
+
+def _tool(tier: str, action_type: str, *, reversible: bool) -> dict[str, Any]:
+    return {"tier": tier, "action_type": action_type, "reversible": reversible}

@@ -1,0 +1,94 @@
+"""Publishes traffic at a steady rate until told that it is enough, and knows where each input lies."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from aiokafka import AIOKafkaProducer
+
+from load.traffic import KIND_HEADER
+from topics.catalog import MAX_INPUT_MESSAGE_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from load.site import Site
+    from load.traffic import Event, Traffic
+
+TICK_S = 0.05
+MAX_UNPLACED = 5000
+REQUEST_TIMEOUT_MS = 120_000  # longer than any outage, so that no input is given up and none published twice
+
+
+class Publisher:
+    """Idempotent, so the broker holds each input once and a session's inputs in order."""
+
+    def __init__(self, site: Site, traffic: Traffic, rate: float) -> None:
+        """`rate` in events a second."""
+        self._site = site
+        self._traffic = traffic
+        self._burst = max(1, round(rate * TICK_S))
+        self._producer = AIOKafkaProducer(
+            bootstrap_servers=site.bootstrap_servers,
+            enable_idempotence=True,
+            linger_ms=10,
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
+            max_request_size=2 * MAX_INPUT_MESSAGE_BYTES,
+        )
+        self._unplaced: set[asyncio.Future[Any]] = set()
+        self._task: asyncio.Task[None] | None = None
+        self._at_least: int | None = None
+        self.sent = 0
+        self.ends: dict[tuple[str, int], int] = {}
+
+    async def start(self) -> None:
+        """Begin to publish."""
+        await self._producer.start()
+        self._task = asyncio.create_task(self._run())
+
+    async def insert(self, event: Event) -> None:
+        """Publish one more event now."""
+        await self._send([event])
+
+    async def finish(self, at_least: int) -> None:
+        """Go on until `at_least` events are sent in all, then return when all are placed. Raises KafkaError."""
+        self._at_least = at_least
+        if self._task is not None:
+            await self._task
+        await self._send(self._traffic.rest())
+        await asyncio.gather(*self._unplaced)
+
+    async def close(self) -> None:
+        """Stop at once."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        await self._producer.stop()
+
+    async def _run(self) -> None:
+        while self._at_least is None or self.sent < self._at_least:
+            if len(self._unplaced) < MAX_UNPLACED:
+                await self._send(islice(self._traffic, self._burst))
+            await asyncio.sleep(TICK_S)
+
+    async def _send(self, events: Iterable[Event]) -> None:
+        for event in events:
+            placed = await self._producer.send(
+                self._site.real(event.topic),
+                event.value,
+                event.key,
+                headers=[(KIND_HEADER, event.kind.encode())],
+            )
+            self._unplaced.add(placed)
+            placed.add_done_callback(self._placed)
+            self.sent += 1
+
+    def _placed(self, future: asyncio.Future[Any]) -> None:
+        if future.cancelled() or future.exception() is not None:
+            return  # it stays among the unplaced, where `finish` meets the exception
+        self._unplaced.discard(future)
+        where = future.result()
+        place = (where.topic, where.partition)
+        self.ends[place] = max(self.ends.get(place, 0), where.offset + 1)

@@ -1,0 +1,164 @@
+"""Every session's totals and order once more, from the inputs, by rules written down here a second time.
+
+Imports nothing of the core. The rules are product.md's, "Session state", for the neutral policy of these runs:
+an action that its caller carries out (allowed, or any in standard mode) counts its rows and itself, once per id;
+an outcome may raise what is counted and, unsigned, never lowers it. The ledger says only in which order the two
+topics of a session were taken; within a topic it must be the broker's order.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from load.answers import place_of
+from load.policy import PURGE_LIMIT, PURGE_TOOL, TENANT
+from load.traffic import MALFORMED
+from topics.catalog import ACTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from app.adapters.kafka_read import StoredRecord
+    from load.answers import Account, Answered
+
+STATE_KEY = b"s:"
+
+
+@dataclass(slots=True)
+class _Known:
+    digest: str
+    outcome: str
+    counted: int
+
+
+@dataclass(slots=True)
+class Session:
+    """One session, folded input by input. `problems` says what the ledger has otherwise."""
+
+    rows: int = 0
+    actions: int = 0
+    known: dict[str, _Known] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    def propose(self, action: dict[str, Any], digest: str) -> tuple[str, bool]:
+        """The outcome that is due, and whether it repeats an earlier verdict. Counts the action."""
+        known = self.known.get(action["action_id"])
+        if known is not None:
+            return (known.outcome, True) if known.digest == digest else ("BLOCK", False)
+        rows = action["rows_affected"]
+        blocked = action["toolName"] == PURGE_TOOL and rows > PURGE_LIMIT
+        carried = not blocked or action["mode"] == "standard"
+        outcome = "BLOCK" if blocked else "ALLOW"
+        self.known[action["action_id"]] = _Known(digest, outcome, rows if carried else 0)
+        self.rows += rows if carried else 0
+        self.actions += carried
+        return outcome, False
+
+    def settle(self, outcome: dict[str, Any]) -> bool:
+        """Count an outcome; False when no such action is known."""
+        known = self.known.get(outcome["action_id"])
+        if known is None:
+            return False
+        raised = max(known.counted, outcome["rows_affected"])
+        self.rows += raised - known.counted
+        known.counted = raised
+        return True
+
+    def totals(self) -> dict[str, int]:
+        """As records name them."""
+        return {"aggregateRowsAffected": self.rows, "aggregateActionCount": self.actions}
+
+
+def wrong_sessions(account: Account, changelog: Iterable[StoredRecord]) -> dict[str, list[str]]:
+    """Sessions that are not as recounted, with what is wrong about each."""
+    states = {record.key: record.value for record in changelog}
+    by_session: dict[bytes, list[Answered]] = defaultdict(list)
+    for one in account.inputs.values():
+        by_session[one.record.key or b""].append(one)
+    folded = _folded_along_ledger(account)
+    for key, inputs in by_session.items():
+        session = folded[key]
+        _compare_state(session, states.get(STATE_KEY + key))
+        _compare_sum(session, inputs)
+    return {key.decode(): one.problems for key, one in folded.items() if one.problems}
+
+
+def _folded_along_ledger(account: Account) -> dict[bytes, Session]:
+    sessions: dict[bytes, Session] = defaultdict(Session)
+    last: dict[tuple[bytes, str], int] = {}
+    seen: set[tuple[str, int, int]] = set()
+    for body in account.ledger:
+        place = place_of(body)
+        if place is None or place not in account.inputs:
+            continue
+        one = account.inputs[place]
+        key = one.record.key or b""
+        series = (key, place[0])
+        if not body.get("early") and place not in seen and place[2] < last.get(series, -1):
+            sessions[key].problems.append(f"{place} was decided after offset {last[series]}")
+        if not body.get("early"):
+            last[series] = max(place[2], last.get(series, -1))
+        if place not in seen:
+            _fold(sessions[key], one, body)
+        seen.add(place)
+    return sessions
+
+
+def _fold(session: Session, one: Answered, body: dict[str, Any]) -> None:
+    if one.unread or one.kind.startswith(MALFORMED):
+        return
+    message = json.loads(one.record.value or b"null")
+    due = _due_verdict(session, one, message) if one.topic == ACTIONS else _due_settlement(session, message)
+    found = {name: body["session"] if name == "session" else body.get(name) for name in due}
+    if "duplicate_of" in due:
+        found["duplicate_of"] = found["duplicate_of"] is not None
+    if found != due:
+        session.problems.append(f"{place_of(body)}: the ledger has {found}, recounted {due}")
+
+
+def _due_verdict(session: Session, one: Answered, action: dict[str, Any]) -> dict[str, Any]:
+    before = session.totals()
+    outcome, repeats = session.propose(action, one.digest)
+    return {
+        "action_id": action["action_id"],
+        "outcome": outcome,
+        "duplicate_of": repeats,
+        "session": {"before": before, "after": session.totals()},
+    }
+
+
+def _due_settlement(session: Session, outcome: dict[str, Any]) -> dict[str, Any]:
+    known = session.known.get(outcome["action_id"])
+    reserved = None if known is None else known.counted
+    if not session.settle(outcome):
+        return {"schema": "an outcome that waits for its action"}
+    return {
+        "action_id": outcome["action_id"],
+        "reserved": reserved,
+        "actual": outcome["rows_affected"],
+        "aggregateRowsAffected": session.rows,
+    }
+
+
+def _compare_state(session: Session, stored: bytes | None) -> None:
+    state = json.loads(stored) if stored else {"a": {}, "e": []}
+    rows, actions, *_ = state["a"].get(TENANT, (0, 0))
+    if (int(rows), actions) != (session.rows, session.actions) or len(state["a"]) > 1 or state["e"]:
+        session.problems.append(f"the state holds {rows} rows, {actions} actions; {session.totals()} recounted")
+
+
+def _compare_sum(session: Session, inputs: list[Answered]) -> None:
+    """The totals from the inputs alone: they do not depend on how the two topics interleave."""
+    alone = Session()
+    readable = [one for one in inputs if not one.unread and not one.kind.startswith(MALFORMED)]
+    for one in sorted(readable, key=lambda each: (each.topic != ACTIONS, each.record.offset)):
+        message = json.loads(one.record.value or b"null")
+        if one.topic == ACTIONS:
+            alone.propose(message, one.digest)
+        else:
+            alone.settle(message)
+    if alone.totals() != session.totals():
+        session.problems.append(f"{session.totals()} along the ledger, {alone.totals()} from the inputs alone")

@@ -1,0 +1,109 @@
+"""One fault run on its site: traffic flowing in, workers deciding, and the moments at which a fault may come."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from load.fleet import Fleet, RunFailed
+from load.positions import behind, committed
+from load.publisher import Publisher
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from load.positions import Ends
+    from load.process import WorkerProcess
+    from load.site import Site
+    from load.traffic import Traffic
+
+SLOW_S = 0.3
+STALL_S = 75.0
+LOOK_S = 0.3
+BUSY_LOOK_S = 0.005
+
+
+class Scene:
+    """Made by `open_scene`."""
+
+    def __init__(self, site: Site, fleet: Fleet, publisher: Publisher) -> None:
+        self.site = site
+        self.fleet = fleet
+        self.publisher = publisher
+
+    async def calm(self) -> None:
+        """Return when all partitions are owned and everything placed before that moment is decided.
+
+        Between two faults this is the progress that keeps an innocent input from being in flight at three.
+        """
+        await self.until(self._all_owned, "every partition is owned")
+        await self._decided(dict(self.publisher.ends))
+
+    async def busy(self, slot: int) -> WorkerProcess:
+        """Return when the slot's worker waits for a slow call."""
+        await self.until(lambda: self._waits(slot), f"worker {slot} has work in flight", BUSY_LOOK_S)
+        return self.fleet.workers[slot]
+
+    async def until(self, holds: Callable[[], bool], what: str, look_s: float = LOOK_S) -> None:
+        """Wait for something. Raises RunFailed after `STALL_S`, or when a worker ended as none should."""
+        end = time.monotonic() + STALL_S
+        while not holds():
+            self.fleet.check()
+            if time.monotonic() > end:
+                raise RunFailed(f"waited {STALL_S:.0f} s in vain until {what}")
+            await asyncio.sleep(look_s)
+
+    async def finish(self, at_least: int) -> None:
+        """Publish the rest, wait until all is decided, stop the workers."""
+        await self.publisher.finish(at_least)
+        await self._decided(dict(self.publisher.ends))
+        await self.fleet.close()
+        self.fleet.check()
+
+    def _all_owned(self) -> bool:
+        return len(self.fleet.owned()) == self.site.partitions
+
+    def _waits(self, slot: int) -> bool:
+        worker = self.fleet.workers.get(slot)
+        return worker is not None and bool(worker.partitions()) and worker.waiting() > 0
+
+    async def _decided(self, ends: Ends) -> None:
+        left, since = None, time.monotonic()
+        while True:
+            self.fleet.check()
+            positions = await committed(self.site)
+            now = left if positions is None else behind(positions, ends)
+            if now == 0:
+                return
+            if now != left:
+                left, since = now, time.monotonic()
+            if time.monotonic() > since + STALL_S:
+                raise RunFailed(f"no progress for {STALL_S:.0f} s with {left} inputs undecided")
+            await asyncio.sleep(LOOK_S)
+
+
+@asynccontextmanager
+async def open_scene(
+    site: Site, traffic: Traffic, rate: float, workers: int, slow_s: float = SLOW_S
+) -> AsyncIterator[Scene]:
+    """Workers started and ready, then traffic. Everything is stopped at the end, whatever happens."""
+    fleet, publisher = Fleet(site, slow_s), Publisher(site, traffic, rate)
+    watching = asyncio.create_task(fleet.watch())
+    scene = Scene(site, fleet, publisher)
+    try:
+        for slot in range(workers):
+            fleet.spawn(slot)
+        await scene.until(lambda: _ready(scene, workers), f"{workers} workers are ready")
+        await publisher.start()
+        yield scene
+    finally:
+        watching.cancel()
+        fleet.kill_all()
+        await publisher.close()
+
+
+def _ready(scene: Scene, workers: int) -> bool:
+    deciding = [worker for worker in scene.fleet.workers.values() if worker.partitions()]
+    return len(deciding) == workers and len(scene.fleet.owned()) == scene.site.partitions

@@ -1,0 +1,58 @@
+"""Where a run takes place: broker, topics of its own, folder. Nothing of one run meets another's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from app.adapters.kafka_topics import create
+from load import policy
+from topics.catalog import CATALOG, SESSIONS_CHANGELOG
+from topics.layout import TopicLayout
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PARTITIONS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """`settings` is the environment of a worker here."""
+
+    bootstrap_servers: str
+    prefix: str
+    app_id: str
+    folder: Path
+    settings: dict[str, str]
+    partitions: int = PARTITIONS
+
+    def real(self, base: str) -> str:
+        """A topic's name on the broker."""
+        return next(t.real_name(self.prefix, self.app_id) for t in CATALOG if t.name == base)
+
+    @property
+    def ledger(self) -> list[str]:
+        """Real names of the ledger's topics."""
+        return [self.real(topic.name) for topic in CATALOG if topic.ledger]
+
+    @property
+    def changelog(self) -> str:
+        """Real name of the sessions' changelog."""
+        return self.real(SESSIONS_CHANGELOG)
+
+
+async def prepare(bootstrap_servers: str, folder: Path, name: str) -> Site:
+    """Create the topics of a run called `name` (unique on this broker) and write its policy."""
+    folder.mkdir(parents=True, exist_ok=True)
+    prefix = f"{name}."
+    await create(bootstrap_servers, TopicLayout(prefix, name, PARTITIONS), 1)
+    settings = {
+        "SLUICE_KAFKA__BOOTSTRAP_SERVERS": bootstrap_servers,
+        "SLUICE_KAFKA__TOPIC_PREFIX": prefix,
+        "SLUICE_KAFKA__PARTITIONS": str(PARTITIONS),
+        "SLUICE_WORKER__APP_ID": name,
+        "SLUICE_WORKER__HALT_ON_OFFSET_GAP": "true",
+        **policy.environment(folder),
+    }
+    return Site(bootstrap_servers, prefix, name, folder, settings)

@@ -1,0 +1,177 @@
+"""Seeded, salted traffic: actions, repeats, conflicting repeats, outcomes late and early, in many sessions.
+
+Endless; `rest` gives what must still come so that no outcome waits for its action. Every event says its kind
+in a header, which the worker ignores and the recount uses for what cannot be read.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from load.policy import AGENT, PURGE_LIMIT, PURGE_TOOL, READ_TOOL
+from topics.catalog import ACTIONS, OUTCOMES
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Iterator, Mapping
+
+KIND_HEADER = "load-kind"
+MALFORMED = "malformed:"
+POISON = "poison"
+MAX_ROWS = 50
+EARLY_BY = 60  # events at most between an early outcome and its action
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One record to publish; `topic` is a base name."""
+
+    topic: str
+    key: bytes
+    value: bytes
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """Shares of all events, but `slow`, which is a share of the actions; the rest are new actions."""
+
+    sessions: int = 200
+    slow: float = 0.1
+    repeat: float = 0.05
+    conflict: float = 0.03
+    outcome: float = 0.12
+    early: float = 0.05
+    malformed_every: int = 0
+
+
+@dataclass(slots=True)
+class _Session:
+    name: str
+    actions: list[tuple[dict[str, Any], bytes]] = field(default_factory=list)
+    carried: list[dict[str, Any]] = field(default_factory=list)
+
+
+class Traffic:
+    """Draws from `rng`; `salt` keeps two runs apart. `malformed`: makers of unreadable values by kind."""
+
+    def __init__(
+        self,
+        rng: random.Random,
+        salt: str,
+        mix: Mix,
+        malformed: Mapping[str, Callable[[str, str], bytes]] | None = None,
+    ) -> None:
+        self._rng = rng
+        self._salt = salt
+        self._mix = mix
+        self._malformed = list((malformed or {}).items())
+        self._sessions = [_Session(f"s-{salt}-{number}") for number in range(mix.sessions)]
+        self._later: list[tuple[int, int, _Session, dict[str, Any]]] = []
+        self._drawn = 0
+
+    def __next__(self) -> Event:
+        self._drawn += 1
+        if self._later and self._later[0][0] <= self._drawn:
+            _, _, session, action = heapq.heappop(self._later)
+            return self._propose(session, action, "action")
+        every = self._mix.malformed_every
+        if every and self._drawn % every == 0:
+            return self._unreadable()
+        return self._ordinary(self._rng.choice(self._sessions))
+
+    def __iter__(self) -> Iterator[Event]:
+        return self
+
+    def rest(self) -> Iterator[Event]:
+        """The actions that early outcomes wait for."""
+        while self._later:
+            _, _, session, action = heapq.heappop(self._later)
+            yield self._propose(session, action, "action")
+
+    def poison(self) -> Event:
+        """An action that kills whoever evaluates it."""
+        session = self._rng.choice(self._sessions)
+        action = self._new_action(session) | {"parameters": {"poison": self._salt}}
+        return Event(ACTIONS, session.name.encode(), json.dumps(action).encode(), POISON)
+
+    def _ordinary(self, session: _Session) -> Event:
+        mix, draw = self._mix, self._rng.random()
+        for share, make in (
+            (mix.repeat, self._repeat),
+            (mix.conflict, self._conflict),
+            (mix.outcome, self._outcome),
+            (mix.early, self._early),
+        ):
+            if draw < share:
+                return make(session)
+            draw -= share
+        return self._propose(session, self._new_action(session), "action")
+
+    def _new_action(self, session: _Session) -> dict[str, Any]:
+        rng = self._rng
+        purge = rng.random() < 0.15
+        rows = rng.randint(1, MAX_ROWS) + (PURGE_LIMIT if purge and rng.random() < 0.5 else 0)
+        action = {
+            "action_id": f"a-{self._salt}-{self._drawn}-{rng.getrandbits(32):08x}",
+            "agent_id": AGENT,
+            "session_id": session.name,
+            "toolName": PURGE_TOOL if purge else READ_TOOL,
+            "parameters": {"salt": f"{self._salt}-{rng.getrandbits(64):016x}"},
+            "rows_affected": rows,
+            "mode": "standard" if rng.random() < 0.2 else "high_stakes",
+        }
+        if rng.random() < self._mix.slow:
+            action["parameters"]["slow"] = True
+        return action
+
+    def _propose(self, session: _Session, action: dict[str, Any], kind: str) -> Event:
+        value = json.dumps(action).encode()
+        session.actions.append((action, value))
+        if action["rows_affected"] <= PURGE_LIMIT:
+            session.carried.append(action)
+        return Event(ACTIONS, session.name.encode(), value, kind)
+
+    def _repeat(self, session: _Session) -> Event:
+        if not session.actions:
+            return self._propose(session, self._new_action(session), "action")
+        _, value = self._rng.choice(session.actions)
+        return Event(ACTIONS, session.name.encode(), value, "repeat")
+
+    def _conflict(self, session: _Session) -> Event:
+        if not session.actions:
+            return self._propose(session, self._new_action(session), "action")
+        action, _ = self._rng.choice(session.actions)
+        changed = {**action, "mode": "high_stakes", "reasoning": f"changed {self._drawn}"}
+        return Event(ACTIONS, session.name.encode(), json.dumps(changed).encode(), "conflict")
+
+    def _outcome(self, session: _Session) -> Event:
+        if not session.carried:
+            return self._propose(session, self._new_action(session), "action")
+        action = self._rng.choice(session.carried[-20:])
+        return self._settling(session, action, "outcome")
+
+    def _early(self, session: _Session) -> Event:
+        action = self._new_action(session)
+        action["rows_affected"] = min(action["rows_affected"], PURGE_LIMIT)
+        due = self._drawn + self._rng.randint(1, EARLY_BY)
+        heapq.heappush(self._later, (due, self._drawn, session, action))
+        return self._settling(session, action, "early")
+
+    def _settling(self, session: _Session, action: dict[str, Any], kind: str) -> Event:
+        outcome = {
+            "action_id": action["action_id"],
+            "session_id": session.name,
+            "rows_affected": max(0, action["rows_affected"] + self._rng.randint(-20, 20)),
+            "reported_by": AGENT,
+        }
+        return Event(OUTCOMES, session.name.encode(), json.dumps(outcome).encode(), kind)
+
+    def _unreadable(self) -> Event:
+        name, make = self._malformed[(self._drawn // self._mix.malformed_every) % len(self._malformed)]
+        session = self._rng.choice(self._sessions)
+        value = make(session.name, f"{self._salt}-{self._drawn}")
+        return Event(ACTIONS, session.name.encode(), value, f"{MALFORMED}{name}")

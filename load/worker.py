@@ -1,0 +1,104 @@
+"""The real worker with what the fault runs add: a slow port, an input that kills, a trap before the commit.
+
+`python -m load.worker --gauge FILE --trap FILE --slow-s 0.3`; everything else is the worker's own settings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app.bootstrap import Additions
+from app.cli.worker import run
+from app.core.actions.stage import PASSED, StageResult
+from app.core.requests import Ask, Request
+from app.settings import load_settings
+from load.gauge import Gauge
+
+if TYPE_CHECKING:
+    from app.core.actions.stage import ActionContext
+
+SLOW_MARK = "slow"
+POISON_MARK = "poison"
+PORT = "slow"
+BUDGET_MS = 60_000
+
+
+class SlowProbe:
+    """Asks the slow port about every action whose parameters say so."""
+
+    name = "slow_probe"
+
+    def evaluate(self, context: ActionContext) -> StageResult | Ask:
+        """Passes, at once or after the answer."""
+        if SLOW_MARK not in context.action.parameters:
+            return PASSED
+        request = Request(PORT, {"action_id": context.action.action_id}, BUDGET_MS)
+        return Ask(request, lambda answer: StageResult("pass", None, {"answer": answer}))
+
+
+class Poison:
+    """Kills the process: an input that no exception handler can catch."""
+
+    name = "poison"
+
+    def evaluate(self, context: ActionContext) -> StageResult:
+        """Passes what does not carry the mark."""
+        if POISON_MARK in context.action.parameters:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return PASSED
+
+
+class SlowPort:
+    """Answers after `seconds`; the gauge shows how many wait."""
+
+    def __init__(self, seconds: float, gauge: Gauge) -> None:
+        self._seconds = seconds
+        self._gauge = gauge
+
+    async def ask(self, payload: object) -> object:
+        """The question itself."""
+        self._gauge.add(1)
+        try:
+            await asyncio.sleep(self._seconds)
+        finally:
+            self._gauge.add(-1)
+        return payload
+
+
+class Trap:
+    """Sends the process the signal named in a file, once, when its records are produced and not committed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    async def spring(self, number: int) -> None:
+        """Called before every commit, with the partition's number."""
+        del number
+        if self._path.exists():
+            chosen = signal.Signals[self._path.read_text(encoding="ascii")]
+            self._path.unlink()
+            os.kill(os.getpid(), chosen)
+
+
+def main() -> None:
+    """Run the worker until it ends; its exit codes are those of `sluice worker`."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--gauge", type=Path, required=True)
+    parser.add_argument("--trap", type=Path, required=True)
+    parser.add_argument("--slow-s", type=float, required=True)
+    given = parser.parse_args()
+    additions = Additions(
+        stages={SlowProbe.name: SlowProbe(), Poison.name: Poison()},
+        ports={PORT: SlowPort(given.slow_s, Gauge(given.gauge))},
+        before_commit=Trap(given.trap).spring,
+    )
+    run(load_settings(), additions)
+
+
+if __name__ == "__main__":
+    main()

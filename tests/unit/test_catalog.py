@@ -1,0 +1,102 @@
+"""The catalog is the only list of topics, and a broker is held to it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from topics import records
+from topics.catalog import (
+    BY_NAME,
+    CATALOG,
+    MAX_INPUT_VALUE_BYTES,
+    SESSIONS_CHANGELOG,
+    Topic,
+    wire_schema,
+)
+from topics.layout import Difference, Found, TopicLayout, differences
+from topics.records import ProposedAction, Verdict
+
+LAYOUT = TopicLayout(prefix="dev.", app_id="sluice-1", partitions=8)
+BROKER = "127.0.0.1:9092"
+
+
+def as_wanted() -> dict[str, Found]:
+    return {name: Found(8, topic.config()) for name, topic in LAYOUT.topics().items()}
+
+
+def only_difference(found: dict[str, Found]) -> Difference:
+    (difference,) = differences(LAYOUT, found, BROKER)
+    return difference
+
+
+def test_every_record_is_on_exactly_one_topic() -> None:
+    placed = [record.__name__ for topic in CATALOG for record in topic.records]
+    assert sorted(placed) == sorted(records.__all__)
+
+
+def test_no_topic_is_said_twice() -> None:
+    assert len(BY_NAME) == len(CATALOG)
+
+
+@pytest.mark.parametrize("topic", CATALOG, ids=lambda topic: topic.name)
+def test_outputs_are_kept_for_ever_and_everything_but_the_changelog_has_the_brokers_time(
+    topic: Topic,
+) -> None:
+    config = topic.config()
+    assert (config["retention.ms"] == "-1") == (topic.direction != "in")
+    assert ("message.timestamp.type" in config) == (topic.direction != "internal")
+    assert topic.ledger == (topic.direction == "out")
+
+
+def test_the_broker_lets_a_full_input_through_with_room_for_key_and_headers() -> None:
+    assert {topic.max_message_bytes > MAX_INPUT_VALUE_BYTES for topic in CATALOG} == {True}
+
+
+def test_the_prefix_names_topics_and_the_app_names_its_changelog() -> None:
+    assert "dev.gate.actions.proposed" in LAYOUT.topics()
+    assert LAYOUT.topics()["sluice-1-sessions-changelog"] == BY_NAME[SESSIONS_CHANGELOG]
+
+
+def test_only_ledger_records_say_their_schema() -> None:
+    assert wire_schema(Verdict) == "sluice/verdict/v1"
+    assert wire_schema(ProposedAction) is None
+
+
+def test_a_broker_as_the_catalog_says_has_no_difference() -> None:
+    assert differences(LAYOUT, as_wanted() | {"of.others": Found(1, {})}, BROKER) == []
+
+
+def test_a_missing_topic_is_named_with_the_command_that_makes_it() -> None:
+    found = as_wanted()
+    del found["dev.gate.verdicts"]
+    assert only_difference(found) == Difference(
+        "dev.gate.verdicts", "topic", "present", "missing", "sluice topics create"
+    )
+
+
+def test_another_partition_count_is_named_and_no_command_would_mend_it() -> None:
+    found = as_wanted()
+    found["dev.gate.outcomes"] = replace(found["dev.gate.outcomes"], partitions=4)
+    difference = only_difference(found)
+    assert (difference.what, difference.expected, difference.actual) == ("partitions", "8", "4")
+    assert "cannot be changed under existing sessions" in difference.mend
+
+
+@pytest.mark.parametrize(
+    ("key", "actual"),
+    [
+        ("cleanup.policy", "compact"),
+        ("retention.ms", "1000"),
+        ("max.message.bytes", "1048588"),
+        ("message.timestamp.type", "CreateTime"),
+    ],
+)
+def test_another_configuration_is_named_with_the_command_that_sets_it(key: str, actual: str) -> None:
+    found = as_wanted()
+    wanted = found["dev.gate.verdicts"].config
+    found["dev.gate.verdicts"] = Found(8, {**wanted, key: actual})
+    difference = only_difference(found)
+    assert (difference.what, difference.expected, difference.actual) == (key, wanted[key], actual)
+    assert f"--entity-name dev.gate.verdicts --add-config {key}={wanted[key]}" in difference.mend

@@ -1,0 +1,112 @@
+"""docs/ shows the catalog and the records as they are, in documents that other programs can read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from tests.unit.records import HASH, action, ledger_records
+from topics import records
+from topics.asyncapi import asyncapi, documents, public_topics, schema
+from topics.headers import input_headers, output_headers
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+EXAMPLES: dict[str, dict[str, Any]] = {
+    **ledger_records(),
+    "ProposedAction": action(),
+    "ActionOutcome": {"action_id": "a", "session_id": "s", "rows_affected": 2**70, "reported_by": "e"},
+    "ReviewDecision": {
+        "subject_id": "e-1",
+        "session_id": "s-1",
+        "decision": "deny",
+        "approver_id": "p-1",
+        "digest": HASH,
+        "justification": "no",
+        "signature": "c2ln",
+    },
+}
+
+
+def validator(kind: str) -> Draft202012Validator:
+    return Draft202012Validator(schema(getattr(records, kind)))
+
+
+def references(node: Any) -> list[str]:
+    if isinstance(node, dict):
+        own = [node["$ref"]] if isinstance(node.get("$ref"), str) else []
+        return own + [found for value in node.values() for found in references(value)]
+    return [found for value in node for found in references(value)] if isinstance(node, list) else []
+
+
+def resolved(document: dict[str, Any], reference: str) -> Any:
+    node: Any = document
+    for step in reference.removeprefix("#/").split("/"):
+        node = node[step]
+    return node
+
+
+@pytest.mark.parametrize("path", documents())
+def test_the_generated_document_is_current(path: str) -> None:
+    assert (DOCS / path).read_text(encoding="utf-8") == documents()[path], "run `sluice topics export`"
+
+
+def test_no_schema_is_left_over() -> None:
+    written = {f"schemas/{path.name}" for path in (DOCS / "schemas").iterdir()}
+    assert written | {"asyncapi.json"} == documents().keys()
+
+
+def test_the_document_is_asyncapi_3() -> None:
+    document = asyncapi()
+    assert document["asyncapi"] == "3.0.0"
+    assert document["info"].keys() >= {"title", "version"}
+    for channel in document["channels"].values():
+        assert channel.keys() >= {"address", "messages", "bindings"}
+    for operation in document["operations"].values():
+        assert operation["action"] in {"send", "receive"}
+        assert operation["channel"]["$ref"].startswith("#/channels/")
+        assert all(message["$ref"].startswith("#/channels/") for message in operation["messages"])
+    for message in document["components"]["messages"].values():
+        assert message.keys() >= {"name", "payload", "headers", "contentType"}
+
+
+def test_every_reference_of_the_document_leads_somewhere() -> None:
+    document = asyncapi()
+    found = references(document)
+    assert found
+    assert all(isinstance(resolved(document, reference), dict) for reference in found)
+
+
+def test_every_public_topic_is_a_channel_and_those_in_use_have_an_operation() -> None:
+    document = asyncapi()
+    assert document["channels"].keys() == {topic.name for topic in public_topics()}
+    used = {
+        operation["channel"]["$ref"].removeprefix("#/channels/")
+        for operation in document["operations"].values()
+    }
+    assert used == {topic.name for topic in public_topics() if topic.in_use}
+
+
+@pytest.mark.parametrize("kind", records.__all__)
+def test_the_schema_takes_a_good_record_and_refuses_a_bad_one(kind: str) -> None:
+    Draft202012Validator.check_schema(schema(getattr(records, kind)))
+    good = EXAMPLES[kind]
+    assert list(validator(kind).iter_errors(good)) == []
+    assert not validator(kind).is_valid(good | {"unknown": 1})
+    assert not validator(kind).is_valid(
+        {name: value for name, value in good.items() if name != "session_id"}
+    ) or (kind in {"Verdict", "InputRefused", "DeadLetter"})
+    assert not validator(kind).is_valid(good | {next(iter(good)): []})
+
+
+def test_the_documented_headers_are_those_that_are_sent() -> None:
+    schemas = asyncapi()["components"]["schemas"]
+    for kind, body in ledger_records().items():
+        sent = {name for name, _ in output_headers(body, kind, "sluice", None)}
+        said = schemas["VerdictHeaders" if kind == "Verdict" else "OutputHeaders"]
+        assert sent <= said["properties"].keys()
+        assert sent >= set(said["required"])
+    sent = {name for name, _ in input_headers("a", "ProposedAction", "agents", "2026-11-21T10:00:00Z")}
+    assert sent == schemas["InputHeaders"]["properties"].keys()
