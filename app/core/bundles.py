@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Annotated, Any, Self
 
-import orjson
 from pydantic import Field, ValidationError, model_validator
 
 from app.core.errors import BundleError
@@ -162,7 +161,7 @@ class Bundle:
             return min(found, key=order.__getitem__, default="OTHER")
 
         self.classified = classified
-        """A tool's action type by the words of its name: the first type of the bundle that has one of them."""
+        """A tool's action type by the words of its name: the bundle's first type that has one of them."""
 
 
 def load_bundle(raw: bytes) -> Bundle:
@@ -172,8 +171,6 @@ def load_bundle(raw: bytes) -> Bundle:
         return Bundle(BundleFile.model_validate(document), digest(document))
     except ValidationError as error:
         raise BundleError(first_error(error)) from None
-    except orjson.JSONDecodeError as error:
-        raise BundleError(f"$: not JSON: {error}") from None
     except ValueError as error:
         raise BundleError(str(error)) from None
 

@@ -10,11 +10,10 @@ import base64
 import binascii
 from typing import Any
 
-import orjson
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from pydantic import ValidationError
 
-from app.core.errors import RegistryError
+from app.core.errors import CanonicalError, RegistryError
 from app.core.ledger.canonical import digest
 from app.core.patterns import PatternError, target_set
 from app.core.registry_entries import (
@@ -66,8 +65,6 @@ def load_registry(raw: bytes) -> Registry:
         file = RegistryFile.model_validate(json_object(raw))
     except ValidationError as error:
         raise RegistryError(first_error(error)) from None
-    except orjson.JSONDecodeError as error:
-        raise RegistryError(f"$: not JSON: {error}") from None
     except ValueError as error:
         raise RegistryError(str(error)) from None
     registry = Registry()
@@ -92,11 +89,13 @@ def _newest(entries: list[EntryFile]) -> list[tuple[int, EntryFile]]:
 
 
 def _add(registry: Registry, path: str, entry: EntryFile) -> None:
-    base = (entry.id, f"{entry.kind}/{entry.id}@{entry.revision}", digest(entry.model_dump()))
     try:
+        base = (entry.id, f"{entry.kind}/{entry.id}@{entry.revision}", digest(entry.model_dump()))
         _READERS[entry.kind](registry, base, entry.spec)
     except ValidationError as error:
         raise RegistryError(first_error(error, path)) from None
+    except CanonicalError as error:
+        raise RegistryError(f"{path}: {error}") from None
     except PatternError as error:
         raise RegistryError(f"{path}.forbidden_targets[{error.index}]: {error.message}") from None
     except (binascii.Error, ValueError) as error:

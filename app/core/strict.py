@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
+
+from topics.json_text import parse
+from topics.unreadable import Unreadable
 
 
 class StrictModel(BaseModel):
@@ -16,9 +18,11 @@ class StrictModel(BaseModel):
 
 def json_object(raw: bytes) -> dict[str, Any]:
     """The JSON object in `raw`. Raises ValueError with a path and a reason."""
-    document = orjson.loads(raw)
+    document = parse(raw)
+    if isinstance(document, Unreadable):
+        raise ValueError(f"{document.path}: {document.message}")  # noqa: TRY004 - wrong content, not a wrong type
     if not isinstance(document, dict):
-        raise ValueError("$: not a JSON object")  # noqa: TRY004 - to the caller it is wrong content
+        raise ValueError("$: not a JSON object")  # noqa: TRY004 - the same
     return document
 
 

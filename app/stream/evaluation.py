@@ -50,7 +50,7 @@ class Output:
 class Linked:
     """A decision with its records numbered and chained, to be staged in the same synchronous step."""
 
-    transition: Transition
+    transition: Transition | None
     outputs: list[Output]
 
 

@@ -1,0 +1,214 @@
+"""A small tenant with a few agents and tools, and how to put inputs to a decision point in a test."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from app.core.actions.stage import Stage
+from app.core.actions.stages import default_stages
+from app.core.arrival import Arrival
+from app.core.bundles import Bundle, load_bundle
+from app.core.decide import DecisionPoint
+from app.core.decision import Decision
+from app.core.ledger.canonical import canonical
+from app.core.limits import SessionLimits
+from app.core.registry import Registry, load_registry
+from app.core.requests import Answer, Request
+from app.core.session import SessionState, session_key
+from topics.reading import Unreadable, read
+from topics.records import ActionOutcome, ProposedAction
+
+ROOT = Path(__file__).resolve().parents[3]
+BUNDLE_BYTES = (ROOT / "config" / "bundles" / "default.json").read_bytes()
+ALL_STAGES = ("controls", "fast_reject", "consequence", "tier_auth")
+MINUTE = 60_000
+START = 1_763_730_000_000
+"""2025-11-21T13:00:00Z, as good as any."""
+LIMITS = SessionLimits(
+    action_window_ms=60 * MINUTE,
+    idle_timeout_ms=24 * 60 * MINUTE,
+    max_recent_actions=8,
+    max_early_outcomes=3,
+    max_tenants=2,
+)
+POINT_KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+
+
+def bundle(**changes: Any) -> Bundle:
+    """The shipped bundle, with some top-level fields changed."""
+    return load_bundle(json.dumps({**json.loads(BUNDLE_BYTES), **changes}).encode())
+
+
+def entry(kind: str, name: str, revision: int = 1, **spec: Any) -> dict[str, Any]:
+    """A registry entry."""
+    return {"kind": kind, "id": name, "revision": revision, "spec": spec}
+
+
+def public_key(key: Ed25519PrivateKey) -> str:
+    """The key's public half as a registry writes it."""
+    return base64.b64encode(key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)).decode()
+
+
+ENTRIES = (
+    entry("agent", "reader", tenant_id="acme", tier="T1", tools=["find"]),
+    entry("agent", "operator", tenant_id="acme", tier="T3"),
+    entry("agent", "chief", tenant_id="acme", tier="T4"),
+    entry("agent", "trial", tenant_id="shadowed", tier="T3"),
+    entry("agent", "other", tenant_id="globex", tier="T3"),
+    entry("org", "shadowed", enforcement="shadow"),
+    entry("tool", "find", tier="T1", action_type="DATABASE_READ", reversible=True),
+    entry("tool", "change", tier="T2", action_type="DATABASE_WRITE", reversible=True),
+    entry("tool", "erase", tier="T3", action_type="DATABASE_WRITE", reversible=False),
+    entry("tool", "pay", tier="T4", action_type="PAYMENT", reversible=False),
+    entry("tool", "anything"),
+    entry("enforcement_point", "door", tenant_id="acme", public_key=public_key(POINT_KEY)),
+)
+
+
+def registry(*more: dict[str, Any]) -> Registry:
+    """The scene's registry with more entries."""
+    return load_registry(json.dumps({"entries": [*ENTRIES, *more]}).encode())
+
+
+def point(
+    *more: dict[str, Any],
+    policy: Bundle | None = None,
+    stages: Sequence[Stage] | None = None,
+    limits: SessionLimits = LIMITS,
+    stopwatch: Callable[[], int] = lambda: 0,
+) -> DecisionPoint:
+    """A decision point over the scene's registry."""
+    return DecisionPoint(
+        policy or bundle(),
+        registry(*more),
+        default_stages(ALL_STAGES) if stages is None else stages,
+        limits,
+        stopwatch=stopwatch,
+        environment="test",
+    )
+
+
+def action(**fields: Any) -> dict[str, Any]:
+    """A harmless proposed action of the operator, some fields changed (None leaves a field out)."""
+    base = {
+        "action_id": "act-1",
+        "agent_id": "operator",
+        "session_id": "s-1",
+        "mode": "high_stakes",
+        "toolName": "find",
+        "parameters": {"q": "open orders"},
+        "rows_affected": 1,
+    }
+    return {name: value for name, value in {**base, **fields}.items() if value is not None}
+
+
+def outcome(**fields: Any) -> dict[str, Any]:
+    """An unsigned outcome reported by the operator."""
+    base = {"action_id": "act-1", "session_id": "s-1", "rows_affected": 1, "reported_by": "operator"}
+    return {**base, **fields}
+
+
+def signed(record: dict[str, Any], key: Ed25519PrivateKey = POINT_KEY) -> dict[str, Any]:
+    """The outcome with the enforcement point's signature."""
+    return {**record, "signature": base64.b64encode(key.sign(canonical(record))).decode()}
+
+
+@dataclass
+class Session:
+    """One session at one decision point: inputs go in, decisions are applied at once."""
+
+    point: DecisionPoint = field(default_factory=point)
+    state: SessionState = field(default_factory=lambda: SessionState(session_key("s-1")))
+    now: int = START
+    offset: int = 0
+    answers: list[Answer] = field(default_factory=list)
+    asked: list[Request] = field(default_factory=list)
+
+    def arrival(self, topic: str, record: dict[str, Any]) -> Arrival:
+        """The next record of a topic, now."""
+        self.offset += 1
+        raw = json.dumps(record, sort_keys=True).encode()
+        return Arrival(topic, 3, self.offset, self.now, record["session_id"].encode(), raw)
+
+    def propose(self, **fields: Any) -> Decision:
+        """Put an action to the point and apply its decision."""
+        return self._decide("gate.actions.proposed", action(**fields))
+
+    def report(self, **fields: Any) -> Decision:
+        """Put an unsigned outcome to the point and apply its decision."""
+        return self._decide("gate.outcomes", outcome(**fields))
+
+    def report_signed(self, **fields: Any) -> Decision:
+        """Put an outcome that the enforcement point "door" signed."""
+        return self._decide("gate.outcomes", signed(outcome(reported_by="door", **fields)))
+
+    def verdict(self, **fields: Any) -> dict[str, Any]:
+        """The verdict on an action."""
+        return verdict_of(self.propose(**fields))
+
+    def _decide(self, topic: str, record: dict[str, Any]) -> Decision:
+        decision = self.evaluate(topic, record)
+        self.state.apply(decision.transition)
+        return decision
+
+    def evaluate(self, topic: str, record: dict[str, Any]) -> Decision:
+        """The decision on a record, not applied."""
+        arrival = self.arrival(topic, record)
+        message = read_record(topic, arrival.value)
+        return self.drive(self.point.evaluate(arrival, message, self.state))
+
+    def drive(self, evaluation: Generator[Request, Answer, Decision]) -> Decision:
+        """Run an evaluation to its end with the session's answers."""
+        try:
+            request = next(evaluation)
+            while True:
+                self.asked.append(request)
+                request = evaluation.send(self.answers.pop(0))
+        except StopIteration as decided:
+            decision: Decision = decided.value
+            return decision
+
+    @property
+    def rows(self) -> int:
+        """acme's total rows in the session."""
+        account = self.state.accounts.get("acme")
+        return 0 if account is None else account.rows
+
+    @property
+    def actions(self) -> int:
+        """acme's total actions in the session."""
+        account = self.state.accounts.get("acme")
+        return 0 if account is None else account.actions
+
+
+def read_record(topic: str, raw: bytes | None) -> ProposedAction | ActionOutcome:
+    """A record of an input topic."""
+    model = ProposedAction if topic == "gate.actions.proposed" else ActionOutcome
+    message = read(model, raw)
+    assert not isinstance(message, Unreadable), message
+    return message
+
+
+def verdict_of(decision: Decision) -> dict[str, Any]:
+    """The one verdict among a decision's records."""
+    (record,) = [one for one in decision.records if one.kind == "Verdict"]
+    return record.body
+
+
+def kinds(decision: Decision) -> list[str]:
+    """The kinds of a decision's records, in order."""
+    return [record.kind for record in decision.records]
+
+
+def only(decision: Decision, kind: str) -> dict[str, Any]:
+    """The one record of a kind."""
+    (record,) = [one for one in decision.records if one.kind == kind]
+    return record.body
