@@ -29,7 +29,9 @@ class Bed:
     async def site(self, run: str) -> Site:
         """Topics of this run's own."""
         name = f"faults-{run.replace('_', '-')}-{self.salt}"
-        return await prepare(self.broker.bootstrap_servers, self.folder / run, name)
+        folder = self.folder / run
+        folder.mkdir(parents=True)
+        return await prepare(self.broker.bootstrap_servers, folder, name)
 
     def rng(self, run: str) -> random.Random:
         """The run's randomness."""

@@ -9,7 +9,6 @@ from app.verifier.located import Located
 from app.verifier.verify import verify
 from load import figures
 from load.answers import account
-from load.fleet import KILLED
 from load.recount import wrong_sessions
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def bites(tally: Tally, evidence: Evidence, required: Collection[str]) -> list[F
         "rolled_back": (evidence.rolled_back, "records"),
         "fenced": (tally.exits[EXIT_FENCED], "workers"),
         "moved": (tally.moved, "partitions"),
-        "killed": (tally.exits[KILLED] - tally.slow_to_stop, "workers"),
+        "killed": (tally.killed, "workers"),
         "fault_stops": (tally.exits[EXIT_FAULT], "workers"),
     }
     return [

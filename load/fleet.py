@@ -1,4 +1,4 @@
-"""The workers of a run and their supervisor: restarts what crashed, counts how each ended and who owns what."""
+"""The workers of a run and their supervisor: restarts what crashed, counts how each ended, who owns what."""
 
 from __future__ import annotations
 
@@ -22,21 +22,28 @@ KILLED = -signal.SIGKILL
 RESTARTED = frozenset({EXIT_FAULT, EXIT_FENCED, KILLED})
 
 
-class RunFailed(Exception):  # noqa: N818 - the run, not the code
+class RunFailed(Exception):
     """A run could not be carried through; the message says what was seen."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """`exits`: by status. `in_flight`: workers that died or were stopped with undecided or uncommitted work.
+    """`exits`: by status. `in_flight`: workers killed or suspended with undecided or uncommitted work.
 
-    `moved`: times that a partition came to another process. `slow_to_stop`: ended by force at the end.
+    `suspended`: by SIGSTOP. `moved`: times that a partition came to another process. `slow_to_stop`: killed
+    because they did not stop when asked.
     """
 
     exits: Counter[int] = field(default_factory=Counter)
     in_flight: int = 0
+    suspended: int = 0
     moved: int = 0
     slow_to_stop: int = 0
+
+    @property
+    def killed(self) -> int:
+        """Crashed by SIGKILL."""
+        return self.exits[KILLED] - self.slow_to_stop
 
 
 class Fleet:
@@ -68,6 +75,7 @@ class Fleet:
         """SIGSTOP; returns the process to continue later."""
         worker = self.workers[slot]
         worker.send(signal.SIGSTOP)
+        self.tally.suspended += 1
         self.tally.in_flight += worker.waiting() > 0
         return worker
 
@@ -76,7 +84,9 @@ class Fleet:
         worker = self.workers[slot]
         worker.set_trap(number)
         self._trapped.add(worker.name)
-        self.tally.in_flight += number == signal.SIGSTOP
+        if number == signal.SIGSTOP:
+            self.tally.suspended += 1
+            self.tally.in_flight += 1
         return worker
 
     async def remove(self, slot: int) -> None:

@@ -52,7 +52,11 @@ async def _read(site: Site, topics: Sequence[str]) -> list[StoredRecord]:
 async def _count_uncommitted(site: Site, topics: Sequence[str]) -> int:
     partitions = await partitions_of(site.bootstrap_servers, topics)
     consumer = AIOKafkaConsumer(
-        bootstrap_servers=site.bootstrap_servers, enable_auto_commit=False, fetch_max_wait_ms=200
+        bootstrap_servers=site.bootstrap_servers,
+        isolation_level="read_uncommitted",
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        fetch_max_wait_ms=200,
     )
     count = 0
     async with consumer:

@@ -53,7 +53,7 @@ class Publisher:
         await self._send([event])
 
     async def finish(self, at_least: int) -> None:
-        """Go on until `at_least` events are sent in all, then return when all are placed. Raises KafkaError."""
+        """Go on until `at_least` events are sent; return when all are placed. Raises KafkaError."""
         self._at_least = at_least
         if self._task is not None:
             await self._task

@@ -1,9 +1,9 @@
 """Every session's totals and order once more, from the inputs, by rules written down here a second time.
 
-Imports nothing of the core. The rules are product.md's, "Session state", for the neutral policy of these runs:
-an action that its caller carries out (allowed, or any in standard mode) counts its rows and itself, once per id;
-an outcome may raise what is counted and, unsigned, never lowers it. The ledger says only in which order the two
-topics of a session were taken; within a topic it must be the broker's order.
+Imports nothing of the core. The rules are those of a session's state, for the neutral policy of these runs:
+an action that its caller carries out (allowed, or any in standard mode) counts its rows and itself, once per
+id; an outcome may raise what is counted and, unsigned, never lowers it. The ledger says only in which order
+the two topics of a session were taken; within a topic it must be the broker's order.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def _compare_state(session: Session, stored: bytes | None) -> None:
     state = json.loads(stored) if stored else {"a": {}, "e": []}
     rows, actions, *_ = state["a"].get(TENANT, (0, 0))
     if (int(rows), actions) != (session.rows, session.actions) or len(state["a"]) > 1 or state["e"]:
-        session.problems.append(f"the state holds {rows} rows, {actions} actions; {session.totals()} recounted")
+        session.problems.append(f"the state has {rows} rows, {actions} actions, recounted {session.totals()}")
 
 
 def _compare_sum(session: Session, inputs: list[Answered]) -> None:
@@ -161,4 +161,4 @@ def _compare_sum(session: Session, inputs: list[Answered]) -> None:
         else:
             alone.settle(message)
     if alone.totals() != session.totals():
-        session.problems.append(f"{session.totals()} along the ledger, {alone.totals()} from the inputs alone")
+        session.problems.append(f"along the ledger {session.totals()}, from the inputs {alone.totals()}")

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Events at least, events a second, how many faults of each kind, seconds of an outage, deadline of a run."""
+    """`events` at least, `rate` in events a second, then how many faults of each kind a run has.
+
+    `outage_s`: seconds that the broker is away. `malformed_every`: one malformed input in so many.
+    """
 
     events: int
     rate: float

@@ -1,4 +1,4 @@
-"""One fault run on its site: traffic flowing in, workers deciding, and the moments at which a fault may come."""
+"""One fault run on its site: traffic flowing in, workers deciding, and the moments for a fault."""
 
 from __future__ import annotations
 
@@ -54,6 +54,10 @@ class Scene:
             if time.monotonic() > end:
                 raise RunFailed(f"waited {STALL_S:.0f} s in vain until {what}")
             await asyncio.sleep(look_s)
+
+    def in_flight(self) -> int:
+        """Slow calls that the workers wait for."""
+        return sum(worker.waiting() for worker in self.fleet.workers.values())
 
     async def finish(self, at_least: int) -> None:
         """Publish the rest, wait until all is decided, stop the workers."""

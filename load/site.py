@@ -43,8 +43,7 @@ class Site:
 
 
 async def prepare(bootstrap_servers: str, folder: Path, name: str) -> Site:
-    """Create the topics of a run called `name` (unique on this broker) and write its policy."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Create the topics of a run called `name` (unique on this broker); write its policy into `folder`."""
     prefix = f"{name}."
     await create(bootstrap_servers, TopicLayout(prefix, name, PARTITIONS), 1)
     settings = {

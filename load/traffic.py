@@ -115,7 +115,7 @@ class Traffic:
         rng = self._rng
         purge = rng.random() < 0.15
         rows = rng.randint(1, MAX_ROWS) + (PURGE_LIMIT if purge and rng.random() < 0.5 else 0)
-        action = {
+        action: dict[str, Any] = {
             "action_id": f"a-{self._salt}-{self._drawn}-{rng.getrandbits(32):08x}",
             "agent_id": AGENT,
             "session_id": session.name,

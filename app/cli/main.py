@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from app.cli import broker, ledger, publish, topics, watch, worker
+from app.cli import broker, demo, ledger, publish, topics, watch, worker
 
 cli = typer.Typer(
     name="sluice",
@@ -20,7 +20,7 @@ cli = typer.Typer(
 cli.add_typer(broker.cli, name="broker")
 cli.add_typer(topics.cli, name="topics")
 cli.add_typer(ledger.cli, name="ledger")
-for verb in (worker, publish, watch):
+for verb in (demo, worker, publish, watch):
     verb.register(cli)
 
 

@@ -43,7 +43,9 @@ async def create_topics(place: Place) -> int:
     return len(await create(place.bootstrap_servers, place.layout, REPLICAS))
 
 
-async def converse(place: Place, plan: Sequence[Planned], recipe: Recipe, watcher: Watcher, now: Callable[[], str]) -> Answers:
+async def converse(
+    place: Place, plan: Sequence[Planned], recipe: Recipe, watcher: Watcher, now: Callable[[], str]
+) -> Answers:
     """Publish the plan, wait for its answers, then publish outcomes and wait for theirs.
 
     `now` gives RFC 3339 for the headers. Returns also when answers stay away: see `Answers.unanswered`.
@@ -77,7 +79,7 @@ class _Talk:
         self._watcher = watcher
 
     async def hold(self, plan: Sequence[Planned], batches: AsyncIterator[list[StoredRecord]]) -> None:
-        """Publish in bursts, reading in between; then read until all is answered or nothing comes any more."""
+        """Publish in bursts, reading in between; then read until all is answered or nothing comes."""
         total = self.answers.published + len(plan)
         for start in range(0, len(plan), self._burst):
             await self._publish(plan[start : start + self._burst])
@@ -94,7 +96,9 @@ class _Talk:
 
     async def _publish(self, burst: Sequence[Planned]) -> None:
         """Each topic's records in order, the topics side by side."""
-        by_topic = {name: [one for one in burst if one.topic == name] for name in {one.topic for one in burst}}
+        by_topic = {
+            name: [one for one in burst if one.topic == name] for name in {one.topic for one in burst}
+        }
         await asyncio.gather(*(self._publish_to(name, records) for name, records in by_topic.items()))
 
     async def _publish_to(self, name: str, planned: Sequence[Planned]) -> None:

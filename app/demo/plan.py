@@ -41,7 +41,7 @@ def make_plan(sessions: Sequence[Session], time: str) -> list[Planned]:
     columns = [[_action(fields, "action", time) for fields in session.actions] for session in sessions]
     for session, column in zip(sessions, columns, strict=True):
         if session.id == REPEATING:
-            column += _again(session.actions[0], time)
+            column.extend(_again(session.actions[0], time))
     spoilt = _spoilt(sessions)
     for column, one in zip(columns[-len(spoilt) :], spoilt, strict=True):
         column.insert(len(column) // 2, one)
@@ -73,4 +73,6 @@ def _spoilt(sessions: Sequence[Session]) -> list[Planned]:
 
 def _unreadable(session: Session, place: int) -> Planned:
     what, value = list(unreadable_values(session.actions[0]))[place]
-    return Planned("unreadable", ACTIONS, session.id, {"what": what}, Outgoing(session.id.encode(), value, ()))
+    return Planned(
+        "unreadable", ACTIONS, session.id, {"what": what}, Outgoing(session.id.encode(), value, ())
+    )

@@ -1,7 +1,7 @@
 """Rows of the panel as the actions of sessions, with row estimates, which the panel does not have.
 
-Most sessions are one agent's rows in order. Two grow: each action touches twice the rows of the one before, up
-to the bundle's threshold, until the session's total meets a limit; their last action alone is above it.
+Most sessions are one agent's rows in order. Two grow: each action touches twice the rows of the one before,
+up to the bundle's threshold, until the session's total meets a limit; their last action alone is above it.
 """
 
 from __future__ import annotations
@@ -29,15 +29,13 @@ _REPEATING_TYPES = frozenset({"DATABASE_READ"})
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """`actions` are the fields of ProposedAction by wire name, in the order in which the agent proposes them."""
+    """`actions`: the fields of each ProposedAction by wire name, as the agent proposes them in turn."""
 
     id: str
     actions: tuple[dict[str, Any], ...]
 
 
-def make_sessions(
-    rows: Sequence[Row], bundle: Bundle, recipe: Recipe, rng: random.Random
-) -> list[Session]:
+def make_sessions(rows: Sequence[Row], bundle: Bundle, recipe: Recipe, rng: random.Random) -> list[Session]:
     """Every row in exactly one session, the three with a story first."""
     messages = _of_type(rows, bundle, _MESSAGE_TYPES)[: recipe.growth_actions]
     writes = _of_type(rows, bundle, _WRITE_TYPES)[: recipe.growth_actions]

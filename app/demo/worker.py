@@ -79,7 +79,7 @@ def start_worker(place: Place, environment: Mapping[str, str]) -> Worker:
 
 
 def stop_process(identity: ProcessIdentity) -> None:
-    """SIGTERM, and SIGKILL if it has not gone after `STOP_S` seconds. One that has gone already is no error."""
+    """SIGTERM, and SIGKILL if it has not gone after `STOP_S` seconds. One that has gone is no error."""
     identity.signal(signal.SIGTERM)
     if not identity.wait_gone(STOP_S):
         identity.signal(signal.SIGKILL)

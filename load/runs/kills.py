@@ -1,105 +1,59 @@
 """kill -9 of one worker, or of either of two, under load; also between produce and commit."""
-"""kill -9 of one worker, or of either of two, under load; also between produce and commit."""
-
 
 from __future__ import annotations
 
-
 import asyncio
 import signal
-import signal
 from typing import TYPE_CHECKING
-from typing import TYPE_CHECKING
-
 
 from load import figures
 from load.findings import findings
-from load.findings import findings
-from load.fleet import KILLED
-from load.fleet import KILLED
-from load.ledger_read import gather
 from load.ledger_read import gather
 from load.scene import open_scene
-from load.scene import open_scene
-
 
 if TYPE_CHECKING:
-
-
     from load.bed import Bed
     from load.figures import Figure
-    from load.figures import Figure
-    from load.scale import Scale
     from load.scale import Scale
     from load.scene import Scene
-    from load.scene import Scene
-
 
 WANDER_S = 0.8  # a kill comes at a random moment within this time
 
 
 async def kill_one(bed: Bed, scale: Scale) -> list[Figure]:
     """One worker, killed again and again."""
-    """One worker, killed again and again."""
-    return await _run(bed, scale, "kill_one", 1)
     return await _run(bed, scale, "kill_one", 1)
 
 
 async def kill_two(bed: Bed, scale: Scale) -> list[Figure]:
     """Two workers, one of them killed each time."""
-    """Two workers, one of them killed each time."""
-    return await _run(bed, scale, "kill_two", 2)
     return await _run(bed, scale, "kill_two", 2)
 
 
 async def _run(bed: Bed, scale: Scale, name: str, workers: int) -> list[Figure]:
     site, rng = await bed.site(name), bed.rng(name)
-    site, rng = await bed.site(name), bed.rng(name)
-    traffic = bed.traffic(name, scale)
-    traffic = bed.traffic(name, scale)
-    async with open_scene(site, traffic, scale.rate, workers) as scene:
-    async with open_scene(site, traffic, scale.rate, workers) as scene:
-        faults = [_kill] * scale.kills + [_kill_mid_commit] * scale.mid_commit_kills
+    async with open_scene(site, bed.traffic(name, scale), scale.rate, workers) as scene:
         faults = [_kill] * scale.kills + [_kill_mid_commit] * scale.mid_commit_kills
         rng.shuffle(faults)
-        rng.shuffle(faults)
-        for fault in faults:
         for fault in faults:
             await scene.calm()
-            await scene.calm()
-            await asyncio.sleep(rng.uniform(0, WANDER_S))
             await asyncio.sleep(rng.uniform(0, WANDER_S))
             await fault(scene, rng.randrange(workers))
-            await fault(scene, rng.randrange(workers))
-        await scene.calm()
         await scene.calm()
         await scene.finish(scale.events)
-        await scene.finish(scale.events)
     tally = scene.fleet.tally
-    tally = scene.fleet.tally
-    due = scale.kills + scale.mid_commit_kills
-    due = scale.kills + scale.mid_commit_kills
+    kills = figures.at_least("kills", tally.killed, len(faults), "workers")
     required = ("kills_in_flight", "rolled_back", "moved")
-    required = ("kills_in_flight", "rolled_back", "moved")
-    kills = figures.at_least("kills", tally.exits[KILLED] - tally.slow_to_stop, due, "workers")
-    kills = figures.at_least("kills", tally.exits[KILLED] - tally.slow_to_stop, due, "workers")
-    return [kills, *findings(tally, await gather(site), required)]
     return [kills, *findings(tally, await gather(site), required)]
 
 
 async def _kill(scene: Scene, slot: int) -> None:
     worker = await scene.busy(slot)
-    worker = await scene.busy(slot)
     scene.fleet.kill(slot)
-    scene.fleet.kill(slot)
-    await scene.until(lambda: worker.exit_code is not None, "the worker is dead")
     await scene.until(lambda: worker.exit_code is not None, "the worker is dead")
 
 
 async def _kill_mid_commit(scene: Scene, slot: int) -> None:
     await scene.busy(slot)
-    await scene.busy(slot)
     worker = scene.fleet.set_trap(slot, signal.SIGKILL)
-    worker = scene.fleet.set_trap(slot, signal.SIGKILL)
-    await scene.until(lambda: worker.exit_code is not None, "the trap has killed the worker")
     await scene.until(lambda: worker.exit_code is not None, "the trap has killed the worker")

@@ -1,0 +1,44 @@
+"""What to do with a demo that was left running."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.cli.output import console, errors
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from app.demo.kept import Kept
+    from app.demo.place import Place
+
+_ACTION = (
+    '{"action_id":"mine-1","agent_id":"sql_agent","session_id":"mine","toolName":"sql",'
+    '"parameters":{"query":"DROP TABLE users"}}'
+)
+
+
+def say_how_to_use(teller: Console, place: Place) -> None:
+    """Exact commands to watch, publish and stop."""
+    lines = ["", "Broker and worker go on. In another terminal, in this folder:", ""]
+    lines += [f"  export {name}={value}" for name, value in place.for_commands().items()]
+    lines += [
+        "",
+        "  .venv/bin/sluice watch gate.verdicts gate.escalations      # leave it running",
+        f"  echo '{_ACTION}' \\",
+        "    | .venv/bin/sluice publish -",
+        "  .venv/bin/sluice ledger verify",
+        "",
+        f"The worker's log: {place.log}",
+        "To stop worker and broker and remove their files: .venv/bin/sluice demo --stop",
+    ]
+    for line in lines:
+        teller.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def say_stopped(stopped: Kept | None) -> None:
+    """What `--stop` did."""
+    if stopped is None:
+        errors.print("No demo was left running.")
+    else:
+        console.print(f"{stopped.run} stopped, its files removed.", highlight=False)

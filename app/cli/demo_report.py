@@ -1,0 +1,77 @@
+"""A demo's result on the screen, for someone who sees Sluice for the first time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.columns import Columns
+
+from app.cli.demo_tables import (
+    causes_table,
+    dead_letters_table,
+    examples_table,
+    growth_table,
+    repeats_table,
+    sessions_tables,
+    settled_table,
+)
+from app.cli.ledger_report import print_report
+from app.demo.sessions import MESSAGES, WRITES
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from app.demo.run import Material, Result
+
+_TELLING_UNANSWERED = 5
+
+
+def print_opening(console: Console, material: Material) -> None:
+    """What is going to happen, and what of it is real."""
+    repositories = len({row.source.partition("@")[0] for row in material.rows})
+    console.print(
+        f"[bold]{len(material.rows)} real tool calls[/] of agents, from {repositories} public repositories, "
+        f"in {len(material.sessions)} sessions.\n[yellow]Generated, not real:[/] row estimates, sessions, "
+        f"registry, outcomes and unreadable records (seed {material.recipe.seed}).\n",
+        highlight=False,
+    )
+
+
+def print_result(console: Console, result: Result, seconds: float) -> None:
+    """Every table, and at the end the one sentence."""
+    answers = result.answers
+    for table in (
+        causes_table(answers),
+        examples_table(answers),
+        growth_table(answers, MESSAGES, "high_stakes: only what is allowed is carried out and counted"),
+        growth_table(answers, WRITES, "standard: verdicts are advice, the caller goes on and all rows count"),
+        repeats_table(answers),
+        settled_table(answers),
+        dead_letters_table(answers),
+    ):
+        console.print()
+        console.print(table)
+    console.print()
+    console.print(Columns(sessions_tables(answers), padding=(0, 3)))
+    console.print()
+    print_report(result.report)
+    console.print()
+    console.print(_sentence(result, seconds), highlight=False)
+
+
+def _sentence(result: Result, seconds: float) -> str:
+    answers = result.answers
+    took = f"[dim]The demo took {seconds:.1f} s.[/]"
+    if result.well:
+        return (
+            f"[bold green]All {answers.published} inputs were answered, each once; "
+            f"{len(answers.escalations)} escalations opened; the ledger is intact.[/] {took}"
+        )
+    missing = [str(one.fields) for one in answers.unanswered[:_TELLING_UNANSWERED]]
+    ledger = "intact" if result.report.intact else "not intact"
+    counts = (
+        f"{len(answers.unanswered)} of {answers.published} inputs unanswered, "
+        f"{answers.answered_twice} answered twice, the ledger {ledger}."
+    )
+    kept = f"Kept for you to look at: {result.place.folder}. {took}"
+    return "\n".join([f"[bold red]Not well:[/] {counts}", *missing, kept])

@@ -1,0 +1,42 @@
+"""A demo's result as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from app.cli.ledger_report import report_fields
+from app.demo.tally import by_session, counted, settled
+from topics.catalog import DEAD_LETTERS
+
+if TYPE_CHECKING:
+    from app.demo.run import Result
+
+
+def summary_fields(result: Result, seconds: float) -> dict[str, Any]:
+    """{well, run, generated, inputs, answered, unanswered, verdicts, sessions, escalations, settled,
+    dead_letters, ledger, seconds}; `generated` names what is not the panel's.
+    """
+    answers = result.answers
+    return {
+        "well": result.well,
+        "run": result.place.run,
+        "generated": ["row estimates", "sessions", "registry", "outcomes", "unreadable records"],
+        "inputs": answers.published,
+        "answered": answers.answered,
+        "unanswered": [one.fields for one in answers.unanswered],
+        "verdicts": [
+            {"verdict": cause.verdict, "gate": cause.gate, "reason": cause.kind, "count": count}
+            for cause, count in counted(answers)
+        ],
+        "sessions": {
+            one.session_id: {"aggregateRowsAffected": one.rows, "aggregateActionCount": one.actions}
+            for one in by_session(answers)
+        },
+        "escalations": len(answers.escalations),
+        "settled": len(settled(answers)),
+        "dead_letters": [
+            {"code": one.body["code"], "path": one.body["path"]} for one in answers.of(DEAD_LETTERS)
+        ],
+        "ledger": report_fields(result.report),
+        "seconds": round(seconds, 1),
+    }

@@ -1,0 +1,185 @@
+"""One run of the demo, from the broker to the verified ledger, and nothing left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import shutil
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from app.broker import locate, own, state
+from app.core.bundles import load_bundle
+from app.demo import kept
+from app.demo.conversation import converse, create_topics, verify_ledger
+from app.demo.panel import load_panel
+from app.demo.place import Place
+from app.demo.plan import make_plan
+from app.demo.recipe import load_recipe
+from app.demo.registry import generated_registry
+from app.demo.sessions import make_sessions
+from app.demo.worker import start_worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from app.broker.handle import Broker
+    from app.demo.answers import Answers
+    from app.demo.panel import Row
+    from app.demo.plan import Planned
+    from app.demo.recipe import Recipe
+    from app.demo.sessions import Session
+    from app.demo.worker import Worker
+    from app.verifier.findings import Report
+
+BROKER_VARIABLE = "KAFKA_BOOTSTRAP_SERVERS"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a run is given. `home` keeps its files, `config` holds panel and recipe; `now` gives RFC 3339."""
+
+    run: str
+    home: Path
+    config: Path
+    bundle: Path
+    environment: Mapping[str, str]
+    keep: bool
+    now: Callable[[], str]
+
+
+class Step(Protocol):
+    """A step under way."""
+
+    def say(self, detail: str) -> None:
+        """What came of it."""
+
+    def progress(self, published: int, answered: int, total: int) -> None:
+        """How far the publishing and the answering are."""
+
+
+class Narrator(Protocol):
+    """Tells whoever watches."""
+
+    def step(self, what: str) -> AbstractContextManager[Step]:
+        """A step that takes as long as the context."""
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What is published, and from what it was made."""
+
+    rows: Sequence[Row]
+    sessions: Sequence[Session]
+    plan: Sequence[Planned]
+    recipe: Recipe
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of a run."""
+
+    place: Place
+    broker: str
+    material: Material
+    answers: Answers
+    report: Report
+
+    @property
+    def well(self) -> bool:
+        """Every input was answered once, and the ledger is intact."""
+        answers = self.answers
+        return not answers.unanswered and not answers.answered_twice and self.report.intact
+
+
+def prepare(wish: Wish) -> Material:
+    """Make everything that will be published."""
+    recipe = load_recipe(wish.config / "recipe.toml")
+    rows = load_panel(wish.config / "actions.jsonl")
+    rng = random.Random(recipe.seed)  # noqa: S311 - seeded, so that two runs publish the same
+    sessions = make_sessions(rows, load_bundle(wish.bundle.read_bytes()), recipe, rng)
+    return Material(rows, sessions, make_plan(sessions, wish.now()), recipe)
+
+
+def perform(wish: Wish, material: Material, narrator: Narrator) -> Result:
+    """The whole run. Whatever happens, what it started is stopped, unless `keep` and it went well.
+
+    Raises BrokerError, KafkaUnreachable, KafkaTopicError, WorkerError; the folder of the run then stays.
+    """
+    folder = wish.home / wish.run
+    folder.mkdir(parents=True)
+    with ExitStack() as started:
+        broker = _broker(wish, folder, narrator, started)
+        place = Place(wish.run, folder, broker.bootstrap_servers)
+        worker = _worker(wish, place, material, narrator, started)
+        result = _converse(wish, place, broker, material, worker, narrator)
+        if wish.keep and result.well:
+            _keep(wish, place, broker, worker)
+            started.pop_all()
+            return result
+    if result.well:
+        shutil.rmtree(folder)
+    return result
+
+
+def _broker(wish: Wish, folder: Path, narrator: Narrator, started: ExitStack) -> Broker:
+    with narrator.step("Broker") as step:
+        broker = locate.find_broker(_running(wish), folder / "kafka")
+        started.callback(_stopped, narrator, "Broker stopped", broker.close)
+        where = "was there already" if broker.kind == "external" else f"{broker.kind}, started for this run"
+        step.say(f"{broker.bootstrap_servers}, {where}")
+    return broker
+
+
+def _running(wish: Wish) -> str | None:
+    """The address of a broker that runs already: the one the environment names, or this checkout's."""
+    given = wish.environment.get(BROKER_VARIABLE)
+    if given:
+        return given
+    found = own.status(locate.HOME, None)
+    return found.bootstrap_servers if found is not None and found.answers else None
+
+
+def _worker(wish: Wish, place: Place, material: Material, narrator: Narrator, started: ExitStack) -> Worker:
+    with narrator.step("Topics") as step:
+        count = asyncio.run(create_topics(place))
+        step.say(f"{count} under the prefix {place.prefix}, {place.layout.partitions} partitions each")
+    with narrator.step("Worker") as step:
+        place.registry.write_bytes(generated_registry(material.rows))
+        worker = start_worker(place, wish.environment)
+        started.callback(_stopped, narrator, "Worker stopped", worker.stop)
+        worker.wait_ready()
+        step.say(f"process {worker.identity.pid} decides, by a generated neutral registry")
+    return worker
+
+
+def _converse(
+    wish: Wish, place: Place, broker: Broker, material: Material, worker: Worker, narrator: Narrator
+) -> Result:
+    with narrator.step("Actions") as step:
+        watcher = _Watcher(step, worker)
+        answers = asyncio.run(converse(place, material.plan, material.recipe, watcher, wish.now))
+        step.say(f"{answers.published} inputs published, {answers.answered} answered")
+    with narrator.step("Ledger") as step:
+        report = asyncio.run(verify_ledger(place))
+        step.say(f"{report.records} records read and verified")
+    return Result(place, broker.kind, material, answers, report)
+
+
+class _Watcher:
+    def __init__(self, step: Step, worker: Worker) -> None:
+        self.progress = step.progress
+        self.alive = worker.check
+
+
+def _keep(wish: Wish, place: Place, broker: Broker, worker: Worker) -> None:
+    if broker.kind != "external":
+        state.remember(wish.home, broker)
+    kept.remember(wish.home, kept.Kept(place.run, place.folder, worker.identity))
+
+
+def _stopped(narrator: Narrator, what: str, stop: Callable[[], None]) -> None:
+    with narrator.step(what):
+        stop()

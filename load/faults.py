@@ -1,0 +1,98 @@
+"""`python -m load.faults`: the fault runs against a real broker; figures in build/faults.json.
+
+Each run starts its own workers on topics of its own, hurts them (or the broker), reads everything back
+with read_committed and recounts it. Exit status 1 when a figure misses its goal or a run could not be
+carried through.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import tempfile
+import time
+import traceback
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aiokafka.errors import KafkaError
+
+from app.adapters.kafka_read import KafkaUnreachable
+from app.broker import locate
+from app.broker.errors import BrokerError
+from app.broker.local import Layout
+from load import figures
+from load.bed import Bed
+from load.fleet import RunFailed
+from load.runs.kills import kill_one, kill_two
+from load.runs.malformed import malformed
+from load.runs.outages import outages
+from load.runs.poison import poison
+from load.runs.scaling import scaling
+from load.runs.zombies import zombies
+from load.scale import FULL, SHORT, Scale
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from load.figures import Figure
+
+ROOT = Path(__file__).resolve().parent.parent
+RUNS: dict[str, Callable[[Bed, Scale], Awaitable[list[Figure]]]] = {
+    run.__name__: run for run in (kill_one, kill_two, zombies, outages, scaling, malformed, poison)
+}
+FAILURES = (RunFailed, TimeoutError, KafkaError, KafkaUnreachable, BrokerError, OSError)
+
+
+async def carry_out(name: str, bed: Bed, scale: Scale) -> list[Figure]:
+    """One run within its deadline, with its figures named after it."""
+    began = time.monotonic()
+    async with asyncio.timeout(scale.deadline_s):
+        found = await RUNS[name](bed, scale)
+    took = figures.at_most("seconds", round(time.monotonic() - began, 1), scale.deadline_s, "s")
+    return figures.prefixed(name, [*found, took])
+
+
+def main() -> None:
+    """Run the chosen runs one after another on one broker of their own."""
+    given = _arguments()
+    scale = replace(SHORT if given.short else FULL, **({"events": given.events} if given.events else {}))
+    folder = Path(tempfile.mkdtemp(prefix="sluice-faults-"))
+    print(f"logs and data: {folder}", flush=True)
+    broker = locate.start_broker(Layout(folder / "kafka", folder / "kafka" / "data", locate.JARS))
+    bed = Bed(broker, folder, given.seed, f"{time.time_ns() // 1_000_000 % 10**9:09d}")
+    found: list[Figure] = []
+    try:
+        for name in given.runs or RUNS:
+            found += _reported(name, bed, scale)
+            figures.write(given.out, found)
+    finally:
+        broker.close()
+    raise SystemExit(0 if all(figure.holds for figure in found) else 1)
+
+
+def _reported(name: str, bed: Bed, scale: Scale) -> list[Figure]:
+    print(f"{name} …", flush=True)
+    try:
+        found = asyncio.run(carry_out(name, bed, scale))
+    except FAILURES:
+        traceback.print_exc()
+        found = [figures.none(f"{name}.not_carried_through", 1, "runs")]
+        bed.broker.start()
+    print(figures.table(found), flush=True)
+    return found
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m load.faults", description=__doc__)
+    parser.add_argument("runs", nargs="*", choices=[[], *RUNS], help="which (default: all)")
+    parser.add_argument("--short", action="store_true", help="the sizes that the tests use")
+    parser.add_argument("--events", type=int, help="inputs a run, at least")
+    parser.add_argument("--seed", type=int, default=1, help="another seed, another run")
+    parser.add_argument("--out", type=Path, default=ROOT / "build" / "faults.json")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""Malformed inputs of every kind among good ones: none lost, none stops the worker or holds up neighbours.
+
+Neighbours are the inputs just before and just after a malformed one in its partition, where the broker took
+all three within `TOGETHER_MS`. Both must be answered by one transaction or by two that follow each other: the
+changelog has one partition record (key "p:") per transaction, whose `sequence` says where it ended.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import orjson
+
+from load import figures
+from load.answers import account
+from load.findings import bites, integrity
+from load.ledger_read import gather
+from load.malformed import kinds
+from load.scene import open_scene
+from load.traffic import MALFORMED, Mix, Traffic
+from topics.catalog import ACTIONS
+
+if TYPE_CHECKING:
+    from load.answers import Account, Answered
+    from load.bed import Bed
+    from load.figures import Figure
+    from load.ledger_read import Evidence
+    from load.scale import Scale
+
+PARTITION_KEY = b"p:"
+TOGETHER_MS = 100
+LEAST_KINDS = 200
+
+
+async def malformed(bed: Bed, scale: Scale) -> list[Figure]:
+    """One worker, no slow calls (they alone would part neighbours)."""
+    name = "malformed"
+    site = await bed.site(name)
+    every = kinds()
+    mix = Mix(sessions=scale.sessions, slow=0.0, malformed_every=scale.malformed_every)
+    traffic = Traffic(bed.rng(name), f"{name}-{bed.salt}", mix, every)
+    events = max(scale.events, (len(every) + 1) * scale.malformed_every)
+    async with open_scene(site, traffic, scale.rate, 1) as scene:
+        await scene.finish(events)
+    evidence = await gather(site)
+    found = account(evidence)
+    tally = scene.fleet.tally
+    return [
+        *_malformed_answered(found),
+        *_neighbours(evidence, found),
+        figures.none("stopped_workers", sum(tally.exits.values()) - tally.exits[0], "workers"),
+        *integrity(evidence, found),
+        *bites(tally, evidence, ()),
+    ]
+
+
+def _malformed_answered(found: Account) -> list[Figure]:
+    unreadable = [one for one in found.inputs.values() if one.kind.startswith(MALFORMED)]
+    silent = sum(len(one.letters) != 1 or bool(one.decisions) for one in unreadable)
+    return [
+        figures.reported("malformed_inputs", len(unreadable), "inputs"),
+        figures.at_least("malformed_kinds", len({one.kind for one in unreadable}), LEAST_KINDS, "kinds"),
+        figures.none("malformed_without_one_dead_letter", silent, "inputs"),
+    ]
+
+
+def _neighbours(evidence: Evidence, found: Account) -> list[Figure]:
+    transactions = Transactions.of(evidence)
+    apart = [
+        transactions.number(after) - transactions.number(before)
+        for before, after in _pairs(found)
+        if before.decisions and after.decisions
+    ]
+    return [
+        figures.some("neighbours", len(apart), "pairs"),
+        figures.at_most("neighbours_apart", max(apart, default=0), 1, "batches"),
+    ]
+
+
+def _pairs(found: Account) -> list[tuple[Answered, Answered]]:
+    by_partition: dict[int, list[Answered]] = defaultdict(list)
+    for (topic, partition, _), one in sorted(found.inputs.items(), key=lambda item: item[0]):
+        if topic == ACTIONS:
+            by_partition[partition].append(one)
+    return [
+        (before, after)
+        for inputs in by_partition.values()
+        for before, middle, after in zip(inputs, inputs[1:], inputs[2:], strict=False)
+        if middle.kind.startswith(MALFORMED)
+        and after.record.timestamp_ms - before.record.timestamp_ms <= TOGETHER_MS
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Transactions:
+    """Last ledger number of each transaction, by partition."""
+
+    ends: dict[int, list[int]]
+
+    @classmethod
+    def of(cls, evidence: Evidence) -> Transactions:
+        """From the changelog's partition records."""
+        ends: dict[int, list[int]] = defaultdict(list)
+        for record in evidence.changelog:
+            if record.key == PARTITION_KEY:
+                ends[record.partition].append(orjson.loads(record.value or b"null")["sequence"])
+        return cls(ends)
+
+    def number(self, one: Answered) -> int:
+        """Which transaction of its partition answered an input."""
+        return bisect_left(self.ends[one.record.partition], one.decisions[0]["sequence"])

@@ -1,0 +1,48 @@
+"""The broker is stopped, and killed, for some seconds under load, and started again on the same data."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from load import figures
+from load.findings import findings
+from load.ledger_read import gather
+from load.scene import open_scene
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from load.bed import Bed
+    from load.figures import Figure
+    from load.scale import Scale
+    from load.scene import Scene
+
+WORKERS = 2
+
+
+async def outages(bed: Bed, scale: Scale) -> list[Figure]:
+    """Stops and kills in turn. The broker must be one that this run may end."""
+    name = "outages"
+    site = await bed.site(name)
+    bitten = 0
+    async with open_scene(site, bed.traffic(name, scale), scale.rate, WORKERS) as scene:
+        for end in [bed.broker.stop, bed.broker.kill] * scale.outages:
+            await scene.calm()
+            bitten += await _outage(scene, end, bed.broker.start, scale.outage_s)
+        await scene.calm()
+        await scene.finish(scale.events)
+    return [
+        figures.exactly("outages_in_flight", bitten, 2 * scale.outages, "outages"),
+        *findings(scene.fleet.tally, await gather(site), ()),
+    ]
+
+
+async def _outage(scene: Scene, end: Callable[[], None], start: Callable[[], None], seconds: float) -> bool:
+    """Whether inputs were in flight when the broker went away."""
+    await scene.busy(0)
+    in_flight = scene.in_flight() > 0
+    await asyncio.to_thread(end)
+    await asyncio.sleep(seconds)
+    await asyncio.to_thread(start)
+    return in_flight

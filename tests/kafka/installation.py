@@ -1,0 +1,127 @@
+"""A worker on topics of its own, as a user sees it: publish records, read what it answers."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from aiokafka import AIOKafkaProducer
+
+from app.adapters.kafka_read import StoredRecord, open_reader
+from load import policy
+from load.process import WorkerProcess
+from load.site import Site, prepare
+from topics.catalog import ACTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+DEADLINE_S = 45.0
+
+
+def site_on(kafka: str, folder: Path, name: str, **settings: str) -> Site:
+    """Topics and policy for one worker, with settings of the test's own."""
+    site = asyncio.run(prepare(kafka, folder, name))
+    site.settings.update(settings)
+    return site
+
+
+def running(site: Site, name: str = "worker", slow_s: float = 0.0) -> Iterator[WorkerProcess]:
+    """A worker that decides, stopped in good order afterwards."""
+    worker = WorkerProcess(site, name, slow_s)
+    try:
+        until(lambda: bool(worker.partitions()), worker)
+        yield worker
+    finally:
+        status = worker.end(20.0)
+    assert status == 0, worker.last_words()
+
+
+def until(holds: Callable[[], bool], worker: WorkerProcess) -> None:
+    """Return once it holds; fail with the worker's log when it does not in time or has ended."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not holds():
+        assert worker.exit_code is None, worker.last_words()
+        assert time.monotonic() < deadline, worker.last_words()
+        time.sleep(0.05)
+
+
+def action(session: str, action_id: str, **more: Any) -> dict[str, Any]:
+    """A proposed action of the neutral policy's agent."""
+    return {
+        "action_id": action_id,
+        "agent_id": policy.AGENT,
+        "session_id": session,
+        "toolName": policy.READ_TOOL,
+        "parameters": {},
+        "mode": "high_stakes",
+        "rows_affected": 10,
+    } | more
+
+
+@dataclass(frozen=True)
+class Sent:
+    """Where an input lies."""
+
+    partition: int
+    offset: int
+
+
+def publish(
+    site: Site, records: Iterable[dict[str, Any] | tuple[bytes | None, bytes]], topic: str = ACTIONS
+) -> list[Sent]:
+    """Publish records in order, keyed by their session; a tuple is a key and raw bytes."""
+    return asyncio.run(_publish(site, records, topic))
+
+
+async def _publish(
+    site: Site, records: Iterable[Any], topic: str, partition: int | None = None
+) -> list[Sent]:
+    sent = []
+    async with AIOKafkaProducer(bootstrap_servers=site.bootstrap_servers, acks="all") as producer:
+        for record in records:
+            key, value = record if isinstance(record, tuple) else _message(record)
+            found = await producer.send_and_wait(site.real(topic), value, key=key, partition=partition)
+            sent.append(Sent(found.partition, found.offset))
+    return sent
+
+
+def publish_to(site: Site, partition: int, record: dict[str, Any], topic: str = ACTIONS) -> Sent:
+    """Publish a record to a partition of the caller's choice."""
+    return asyncio.run(_publish(site, [record], topic, partition))[0]
+
+
+def _message(record: dict[str, Any]) -> tuple[bytes, bytes]:
+    return record["session_id"].encode(), json.dumps(record).encode()
+
+
+def stored(site: Site, topic: str) -> list[StoredRecord]:
+    """Everything committed in a topic, each partition in order."""
+
+    async def read() -> list[StoredRecord]:
+        async with open_reader(site.bootstrap_servers, [site.real(topic)], "beginning") as reader:
+            return list(itertools.chain.from_iterable([batch async for batch in reader.to_end()]))
+
+    return asyncio.run(read())
+
+
+def written(site: Site, topic: str, count: int, worker: WorkerProcess) -> list[dict[str, Any]]:
+    """The topic's records once there are `count` of them."""
+    found: list[StoredRecord] = []
+
+    def enough() -> bool:
+        found[:] = stored(site, topic)
+        return len(found) >= count
+
+    until(enough, worker)
+    return [json.loads(record.value or b"null") for record in found]
+
+
+def of_session(records: Iterable[dict[str, Any]], session: str) -> list[dict[str, Any]]:
+    """Those of one session, in ledger order."""
+    return sorted((r for r in records if r.get("session_id") == session), key=lambda r: r["sequence"])
