@@ -6,9 +6,10 @@ import os
 import signal
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from app.adapters.kafka_read import KafkaUnreachable, UnknownTopics
 from app.adapters.kafka_topics import KafkaTopicError
@@ -23,13 +24,11 @@ from app.demo.run import Wish, perform, prepare
 from app.demo.worker import WorkerError
 from app.settings import ROOT
 
-if TYPE_CHECKING:
-    from app.demo.run import Result
-
 HOME = ROOT / "build" / "demo"
 CONFIG = ROOT / "config" / "demo"
 BUNDLE = ROOT / "config" / "bundles" / "default.json"
 INTERRUPTED = 130
+WIDTH = 100
 FAULTS = (BrokerError, KafkaUnreachable, KafkaTopicError, UnknownTopics, WorkerError, kept.KeptError)
 
 
@@ -77,20 +76,22 @@ def _run(*, keep: bool, json: bool) -> bool:
         stop(f"{left.run} is still there; `sluice demo --stop` stops it")
     wish = Wish(_run_name(), HOME, CONFIG, BUNDLE, os.environ, keep, _now)
     material = prepare(wish)
-    teller = errors if json else console
+    teller = errors if json else _screen()
     print_opening(teller, material)
     result = perform(wish, material, Narration(teller))
-    _tell(result, time.monotonic() - begin, keep=keep, json=json)
-    return result.well
-
-
-def _tell(result: Result, seconds: float, *, keep: bool, json: bool) -> None:
+    seconds = time.monotonic() - begin
     if json:
         print_json(summary_fields(result, seconds))
     else:
-        print_result(console, result, seconds)
+        print_result(teller, result, seconds)
     if keep and result.well:
-        say_how_to_use(errors if json else console, result.place)
+        say_how_to_use(teller, result.place)
+    return result.well
+
+
+def _screen() -> Console:
+    """Where the tables go: a pipe or a file has no width of its own, and 80 columns are few for them."""
+    return console if console.is_terminal else Console(width=WIDTH)
 
 
 def _run_name() -> str:

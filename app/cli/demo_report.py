@@ -9,12 +9,13 @@ from rich.columns import Columns
 from app.cli.demo_tables import (
     causes_table,
     dead_letters_table,
+    escalations_table,
     examples_table,
     growth_table,
     repeats_table,
-    sessions_tables,
     settled_table,
 )
+from app.cli.demo_totals import chains_table, sessions_tables
 from app.cli.ledger_report import print_report
 from app.demo.sessions import MESSAGES, WRITES
 
@@ -31,8 +32,8 @@ def print_opening(console: Console, material: Material) -> None:
     repositories = len({row.source.partition("@")[0] for row in material.rows})
     console.print(
         f"[bold]{len(material.rows)} real tool calls[/] of agents, from {repositories} public repositories, "
-        f"in {len(material.sessions)} sessions.\n[yellow]Generated, not real:[/] row estimates, sessions, "
-        f"registry, outcomes and unreadable records (seed {material.recipe.seed}).\n",
+        f"in {len(material.sessions)} sessions.\n[yellow]Generated:[/] row estimates, session ids, "
+        f"registry, outcomes, unreadable records (seed {material.recipe.seed}).\n",
         highlight=False,
     )
 
@@ -43,18 +44,28 @@ def print_result(console: Console, result: Result, seconds: float) -> None:
     for table in (
         causes_table(answers),
         examples_table(answers),
-        growth_table(answers, MESSAGES, "high_stakes: only what is allowed is carried out and counted"),
-        growth_table(answers, WRITES, "standard: verdicts are advice, the caller goes on and all rows count"),
+        growth_table(
+            answers,
+            MESSAGES,
+            "high_stakes: what is not allowed is not carried out, and its rows do not count",
+        ),
+        growth_table(
+            answers, WRITES, "standard: verdicts are advice, the caller goes on, and all rows count"
+        ),
         repeats_table(answers),
         settled_table(answers),
         dead_letters_table(answers),
+        escalations_table(answers),
     ):
         console.print()
         console.print(table)
     console.print()
-    console.print(Columns(sessions_tables(answers), padding=(0, 3)))
+    console.print(Columns(sessions_tables(answers), padding=(0, 4)))
     console.print()
-    print_report(result.report)
+    if result.report.intact:
+        console.print(chains_table(result.report))
+    else:
+        print_report(result.report)
     console.print()
     console.print(_sentence(result, seconds), highlight=False)
 
@@ -64,8 +75,8 @@ def _sentence(result: Result, seconds: float) -> str:
     took = f"[dim]The demo took {seconds:.1f} s.[/]"
     if result.well:
         return (
-            f"[bold green]All {answers.published} inputs were answered, each once; "
-            f"{len(answers.escalations)} escalations opened; the ledger is intact.[/] {took}"
+            f"[bold green]✓ All {answers.published} inputs were answered, each once, "
+            f"and the ledger is intact: {result.report.records} records.[/]\n{took}"
         )
     missing = [str(one.fields) for one in answers.unanswered[:_TELLING_UNANSWERED]]
     ledger = "intact" if result.report.intact else "not intact"

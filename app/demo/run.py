@@ -127,8 +127,11 @@ def perform(wish: Wish, material: Material, narrator: Narrator) -> Result:
 def _broker(wish: Wish, folder: Path, narrator: Narrator, started: ExitStack) -> Broker:
     with narrator.step("Broker") as step:
         broker = locate.find_broker(_running(wish), folder / "kafka")
-        started.callback(_stopped, narrator, "Broker stopped", broker.close)
-        where = "was there already" if broker.kind == "external" else f"{broker.kind}, started for this run"
+        if broker.kind == "external":
+            where = "was there already; the demo's topics will stay on it"
+        else:
+            where = f"{broker.kind}, started for this run"
+            started.callback(_stopped, narrator, "Stop broker", broker.close)
         step.say(f"{broker.bootstrap_servers}, {where}")
     return broker
 
@@ -149,7 +152,7 @@ def _worker(wish: Wish, place: Place, material: Material, narrator: Narrator, st
     with narrator.step("Worker") as step:
         place.registry.write_bytes(generated_registry(material.rows))
         worker = start_worker(place, wish.environment)
-        started.callback(_stopped, narrator, "Worker stopped", worker.stop)
+        started.callback(_stopped, narrator, "Stop worker", worker.stop)
         worker.wait_ready()
         step.say(f"process {worker.identity.pid} decides, by a generated neutral registry")
     return worker

@@ -64,10 +64,10 @@ def _growth(recipe: Recipe, threshold: int) -> Iterator[int]:
 def _ordinary(rows: Sequence[Row], recipe: Recipe, rng: random.Random) -> Iterator[Session]:
     number = 0
     for agent, group in groupby(sorted(rows, key=lambda row: row.agent), key=lambda row: row.agent):
-        for place, chunk in enumerate(_chunks(list(group), recipe.session_size), start=1):
+        for chunk in _chunks(list(group), recipe.session_size):
             number += 1
             estimates = _estimates(chunk, recipe, rng)
-            yield _session(f"{agent}-{place}", _mode(number, recipe), chunk, estimates)
+            yield _session(f"s{number:02}-{agent}", _mode(number, recipe), chunk, estimates)
 
 
 def _chunks(rows: list[Row], size: int) -> Iterator[list[Row]]:

@@ -47,14 +47,15 @@ def counted(answers: Answers) -> list[tuple[Cause, int]]:
 
 
 def examples_of(answers: Answers, each: int) -> list[Answered]:
-    """Up to `each` verdicts of every word, gate and kind of reason, in the order of `counted`."""
+    """Up to `each` verdicts of every word, gate and kind of reason, of different tools, ordered as `counted`."""
     order = [cause[:3] for cause, _ in counted(answers)]
-    chosen: dict[tuple[str, str, str], list[Answered]] = {key: [] for key in order}
-    for one in answers.of(VERDICTS):
+    chosen: dict[tuple[str, str, str], dict[str, Answered]] = {key: {} for key in order}
+    # From the end, where the ordinary sessions are; the growing ones are shown by themselves.
+    for one in reversed(list(answers.of(VERDICTS))):
         found = chosen[cause_of(one.body)[:3]]
         if len(found) < each:
-            found.append(one)
-    return [one for found in chosen.values() for one in found]
+            found.setdefault(one.planned.fields["toolName"], one)
+    return [one for found in chosen.values() for one in found.values()]
 
 
 @dataclass
@@ -89,6 +90,14 @@ def by_session(answers: Answers) -> list[SessionTally]:
             one.body["sequence"], int(one.body["aggregateRowsAffected"]), None
         )
     return list(tallies.values())
+
+
+def escalations_by_reason(answers: Answers) -> list[tuple[tuple[str, str, str], int]]:
+    """How many escalations of each tier, role that may approve and kind of reason; most first."""
+    counts = Counter(
+        (one["tier"], one["required_role"], one["reason"].partition(":")[0]) for one in answers.escalations
+    )
+    return counts.most_common()
 
 
 def settled(answers: Answers) -> list[Answered]:

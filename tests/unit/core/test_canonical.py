@@ -18,8 +18,7 @@ from app.core.ledger.canonical import canonical, digest, wire_int, wire_safe
 
 SAFE = 2**53 - 1
 VECTORS = [
-    json.loads(line)
-    for line in (Path(__file__).parent / "data" / "rfc8785.jsonl").read_text().splitlines()
+    json.loads(line) for line in (Path(__file__).parent / "data" / "rfc8785.jsonl").read_text().splitlines()
 ]
 KEYS = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(["😀", "\ufb33", "é", "a", "\x7f"])
 TREES = st.recursive(
@@ -75,7 +74,9 @@ def test_what_is_no_json_value_is_refused(value: Any) -> None:
         canonical(value)
 
 
-@given(st.recursive(st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
+@given(
+    st.recursive(st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner))
+)
 def test_integers_too_large_for_json_become_strings_and_no_other_value_changes(tree: Any) -> None:
     written = json.loads(json.dumps(wire_safe(tree)), parse_int=int)
 

@@ -17,7 +17,9 @@ from tests.unit.core.scene import Session
 
 BODIES = st.lists(
     st.dictionaries(
-        st.text("abcdefg_"), st.integers(-9, 9) | st.text() | st.none() | st.sampled_from([0.5, 1.0]), max_size=5
+        st.text("abcdefg_"),
+        st.integers(-9, 9) | st.text() | st.none() | st.sampled_from([0.5, 1.0]),
+        max_size=5,
     ),
     min_size=1,
     max_size=6,

@@ -21,7 +21,8 @@ def test_a_frozen_subject_is_denied_with_the_reason(subject: str, subject_id: st
 
 
 @pytest.mark.parametrize(
-    ("subject", "subject_id"), [("tenant", "globex"), ("agent", "reader"), ("session", "s-2"), ("agent", "acme")]
+    ("subject", "subject_id"),
+    [("tenant", "globex"), ("agent", "reader"), ("session", "s-2"), ("agent", "acme")],
 )
 def test_a_freeze_of_something_else_stops_nothing(subject: str, subject_id: str) -> None:
     frozen = entry("freeze", "f", subject=subject, subject_id=subject_id, **FREEZE)

@@ -25,17 +25,26 @@ IDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 ROWS = st.integers(0, 10) | st.integers(0, 2**80)
 TIMES = st.integers(0, NEVER_DUE_MS)
 RECENT = st.builds(
-    RecentAction, HEX, st.integers(0, 2**40), TIMES, st.sampled_from(["ALLOW", "ALLOW/BLOCK"]), ROWS,
-    st.integers(0, 3), st.booleans(),
+    RecentAction,
+    HEX,
+    st.integers(0, 2**40),
+    TIMES,
+    st.sampled_from(["ALLOW", "ALLOW/BLOCK"]),
+    ROWS,
+    st.integers(0, 3),
+    st.booleans(),
 )
 ORIGIN = st.tuples(IDS, st.integers(0, 99), st.integers(0, 2**40), TIMES, HEX).map(list)
 EARLY = st.builds(EarlyOutcome, IDS, st.none() | IDS, TIMES, ROWS, st.booleans(), IDS, ORIGIN)
-ACCOUNT = st.builds(
-    Account, ROWS, st.integers(0, 99), st.dictionaries(IDS, RECENT.map(tuple), max_size=3)
-)
+ACCOUNT = st.builds(Account, ROWS, st.integers(0, 99), st.dictionaries(IDS, RECENT.map(tuple), max_size=3))
 TRANSITIONS = st.builds(
-    Transition, st.booleans(), st.dictionaries(IDS, ACCOUNT, max_size=3), st.lists(EARLY, max_size=3),
-    TIMES, TIMES, TIMES,
+    Transition,
+    st.booleans(),
+    st.dictionaries(IDS, ACCOUNT, max_size=3),
+    st.lists(EARLY, max_size=3),
+    TIMES,
+    TIMES,
+    TIMES,
 )
 
 

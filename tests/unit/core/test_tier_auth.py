@@ -39,7 +39,10 @@ def test_an_escalation_is_opened_for_the_right_role_and_exactly_this_action(tool
     assert opened["required_role"] == role
     assert opened["escalation_id"] == verdict["escalationId"] == "escalation:gate.actions.proposed:3:1"
     assert opened["action_digest"] == verdict["input"]["digest"]
-    assert (opened["opened_at"], opened["expires_at"]) == ("2025-11-21T13:00:00.000Z", "2025-11-21T14:00:00.000Z")
+    assert (opened["opened_at"], opened["expires_at"]) == (
+        "2025-11-21T13:00:00.000Z",
+        "2025-11-21T14:00:00.000Z",
+    )
     assert session.now == START
 
 

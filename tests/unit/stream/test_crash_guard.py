@@ -87,7 +87,9 @@ def test_a_group_that_crashed_is_tried_one_by_one() -> None:
     assert [guard.size_from(TOPIC, offset) for offset in (4, 7, 8)] == [1, 1, GROUP]
 
 
-@given(st.builds(Trial, st.text(max_size=3), st.integers(0, 9), st.integers(0, 9), st.integers(1, 3)) | st.none())
+@given(
+    st.builds(Trial, st.text(max_size=3), st.integers(0, 9), st.integers(0, 9), st.integers(1, 3)) | st.none()
+)
 def test_a_marker_survives_its_stored_form(trial: Trial | None) -> None:
     marker = Marker(True, trial, {"a": 1}, {"b": 2})
     assert Marker.from_json(marker.as_json()) == marker

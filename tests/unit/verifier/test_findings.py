@@ -102,9 +102,7 @@ def test_what_is_not_strict_json_is_unreadable_and_named_by_its_place(value: byt
     assert [(f.code, f.topic, f.offset) for f in report.findings] == [("unreadable", LAST.topic, 77)]
 
 
-@pytest.mark.parametrize(
-    "member", [b'"a":"\\ud800"', b'"a":1e999', b'"a":9007199254740993', b'"\\ud800":1']
-)
+@pytest.mark.parametrize("member", [b'"a":"\\ud800"', b'"a":1e999', b'"a":9007199254740993', b'"\\ud800":1'])
 def test_a_ledger_record_without_a_canonical_form_is_unreadable(member: bytes) -> None:
     value = (LAST.value or b"")[:-1] + b"," + member + b"}"
     codes = [finding.code for finding in verify([*LEDGER[:-1], replace(LAST, value=value)]).findings]

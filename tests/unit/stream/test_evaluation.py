@@ -1,0 +1,82 @@
+"""A fault of the core is an answer to one input; chain and session are as if it had not been tried."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from app.bootstrap import build_decision_point
+from app.core.arrival import Arrival
+from app.core.ledger.chain import Chain
+from app.core.requests import Answer, Ask, Request
+from app.core.session import SessionState
+from app.settings import Settings
+from app.stream.evaluation import Evaluation, Linked
+from topics.catalog import ACTIONS, DEAD_LETTERS, VERDICTS
+
+if TYPE_CHECKING:
+    from app.core.actions.stage import ActionContext, StageResult
+
+
+class Flawed:
+    """Raises, at once or after an answer."""
+
+    name = "flawed"
+
+    def evaluate(self, context: ActionContext) -> StageResult | Ask:
+        if context.action.parameters.get("ask"):
+            return Ask(Request("anything", {}, 1000), self._fail)
+        return self._fail(None)
+
+    def _fail(self, answer: object) -> StageResult:
+        raise ZeroDivisionError(answer)
+
+
+def evaluation(mode: str, **parameters: object) -> Evaluation:
+    settings = Settings()
+    stages = settings.policy.model_copy(update={"stages": ("controls", "flawed", "tier_auth")})
+    point = build_decision_point(settings.model_copy(update={"policy": stages}), {"flawed": Flawed()})
+    record = {
+        "action_id": "a",
+        "agent_id": "example-operator",
+        "session_id": "s",
+        "toolName": "search_records",
+        "parameters": parameters,
+        "mode": mode,
+        "rows_affected": 7,
+    }
+    arrival = Arrival(ACTIONS, 0, 5, 1_800_000_000_000, b"s", json.dumps(record).encode())
+    return Evaluation(point, "/test", arrival, SessionState(b"s:s"), at_home=True)
+
+
+def answered(step: Request | Linked) -> dict[str, dict[str, object]]:
+    assert isinstance(step, Linked)
+    return {output.topic: json.loads(output.value) for output in step.outputs}
+
+
+def test_in_high_stakes_it_is_denied_and_kept_as_a_dead_letter() -> None:
+    chain = Chain(0)
+    records = answered(evaluation("high_stakes").advance(None, chain))
+    assert records[VERDICTS]["verdict"] == "denied"
+    assert "internal_error" in str(records[VERDICTS]["blockReason"])
+    assert records[DEAD_LETTERS]["code"] == "internal_error"
+    assert chain.sequence == 2
+
+
+def test_in_standard_it_is_allowed_with_an_advisory_and_its_rows_count() -> None:
+    tried = evaluation("standard")
+    step = tried.advance(None, Chain(0))
+    verdict = answered(step)[VERDICTS]
+    assert verdict["verdict"] == "allowed"
+    assert "internal_error" in json.dumps(verdict["advisories"])
+    assert isinstance(step, Linked)
+    tried.state.apply(step.transition)
+    assert [account.rows for account in tried.state.accounts.values()] == [7]
+
+
+def test_a_fault_after_an_answer_is_answered_too() -> None:
+    chain = Chain(0)
+    tried = evaluation("high_stakes", ask=True)
+    assert isinstance(tried.advance(None, chain), Request)
+    assert chain.sequence == 0
+    assert answered(tried.advance(Answer("answered", {}), chain))[VERDICTS]["verdict"] == "denied"

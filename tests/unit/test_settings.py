@@ -1,0 +1,71 @@
+"""Every setting is documented once with its default, and a wrong one is named."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import TYPE_CHECKING
+
+import pytest
+
+from app.settings import DEFAULT_FILE, Settings, SettingsError, load_settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COMMENTED = {"worker.ready_file", "policy.bundle_file", "policy.registry_file"}
+
+
+def test_the_default_file_names_every_setting_and_its_default() -> None:
+    written = tomllib.loads(DEFAULT_FILE.read_text(encoding="utf-8"))
+    stated = {f"{group}.{name}": value for group, names in written.items() for name, value in names.items()}
+    coded = {
+        f"{group}.{name}": field.default
+        for group, model in Settings.model_fields.items()
+        for name, field in type(model.default).model_fields.items()
+    }
+    assert stated.keys() == coded.keys() - COMMENTED
+    for name, value in stated.items():
+        default = coded[name]
+        assert value == (list(default) if isinstance(default, tuple) else default), name
+
+
+def test_settings_without_a_stated_default_are_shown_in_comments() -> None:
+    text = DEFAULT_FILE.read_text(encoding="utf-8")
+    for name in COMMENTED:
+        assert f"# {name.partition('.')[2]} = " in text
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "name"),
+    [
+        ("SLUICE_KAFKA__PARTITIONS", "0", "kafka.partitions"),
+        ("SLUICE_WORKER__SESSION_TIMEOUT_S", "1", "worker.session_timeout_s"),
+        ("SLUICE_WORKER__LINGER_MIN_MS", "500", "linger_min_ms is above linger_max_ms"),
+        ("SLUICE_SESSION__IDLE_TIMEOUT_S", "10", "idle_timeout_s must not be below action_window_s"),
+        ("SLUICE_LOGGING__LEVEL", "DEBUG", "logging.level"),
+        ("SLUICE_WORKER__LINGER", "5", "worker.linger"),
+    ],
+)
+def test_a_wrong_setting_stops_with_its_name(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, name: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(SettingsError, match=name):
+        load_settings()
+
+
+def test_a_named_file_overrides_single_lines_and_the_environment_overrides_both(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text('[kafka]\ntopic_prefix = "file."\npartitions = 3\n', encoding="utf-8")
+    monkeypatch.setenv("SLUICE_CONFIG", str(own))
+    monkeypatch.setenv("SLUICE_KAFKA__PARTITIONS", "5")
+    kafka = load_settings().kafka
+    assert (kafka.topic_prefix, kafka.partitions, kafka.replication_factor) == ("file.", 5, 1)
+
+
+def test_a_config_file_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLUICE_CONFIG", "/nowhere/own.toml")
+    with pytest.raises(SettingsError, match=r"/nowhere/own\.toml"):
+        load_settings()
