@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import tempfile
 import time
 import traceback
@@ -60,6 +61,7 @@ def main() -> None:
     scale = replace(SHORT if given.short else FULL, **({"events": given.events} if given.events else {}))
     folder = Path(tempfile.mkdtemp(prefix="sluice-faults-"))
     print(f"logs and data: {folder}", flush=True)
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # an outage is no news here
     broker = locate.start_broker(Layout(folder / "kafka", folder / "kafka" / "data", locate.JARS))
     bed = Bed(broker, folder, given.seed, f"{time.time_ns() // 1_000_000 % 10**9:09d}")
     found: list[Figure] = []

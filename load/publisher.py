@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -17,19 +18,30 @@ if TYPE_CHECKING:
     from load.site import Site
     from load.traffic import Event, Traffic
 
-TICK_S = 0.05
 MAX_UNPLACED = 5000
 REQUEST_TIMEOUT_MS = 120_000  # longer than any outage, so that no input is given up and none published twice
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """`rate` in events a second, sent every `tick_s` seconds."""
+
+    rate: float
+    tick_s: float = 0.05
+
+    @property
+    def burst(self) -> int:
+        """Events a tick."""
+        return max(1, round(self.rate * self.tick_s))
 
 
 class Publisher:
     """Idempotent, so the broker holds each input once and a session's inputs in order."""
 
-    def __init__(self, site: Site, traffic: Traffic, rate: float) -> None:
-        """`rate` in events a second."""
+    def __init__(self, site: Site, traffic: Traffic, pace: Pace) -> None:
         self._site = site
         self._traffic = traffic
-        self._burst = max(1, round(rate * TICK_S))
+        self._pace = pace
         self._producer = AIOKafkaProducer(
             bootstrap_servers=site.bootstrap_servers,
             enable_idempotence=True,
@@ -70,8 +82,8 @@ class Publisher:
     async def _run(self) -> None:
         while self._at_least is None or self.sent < self._at_least:
             if len(self._unplaced) < MAX_UNPLACED:
-                await self._send(islice(self._traffic, self._burst))
-            await asyncio.sleep(TICK_S)
+                await self._send(islice(self._traffic, self._pace.burst))
+            await asyncio.sleep(self._pace.tick_s)
 
     async def _send(self, events: Iterable[Event]) -> None:
         for event in events:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from load.positions import Ends
     from load.process import WorkerProcess
+    from load.publisher import Pace
     from load.site import Site
     from load.traffic import Traffic
 
@@ -90,10 +91,10 @@ class Scene:
 
 @asynccontextmanager
 async def open_scene(
-    site: Site, traffic: Traffic, rate: float, workers: int, slow_s: float = SLOW_S
+    site: Site, traffic: Traffic, pace: Pace, workers: int, slow_s: float = SLOW_S
 ) -> AsyncIterator[Scene]:
     """Workers started and ready, then traffic. Everything is stopped at the end, whatever happens."""
-    fleet, publisher = Fleet(site, slow_s), Publisher(site, traffic, rate)
+    fleet, publisher = Fleet(site, slow_s), Publisher(site, traffic, pace)
     watching = asyncio.create_task(fleet.watch())
     scene = Scene(site, fleet, publisher)
     try:

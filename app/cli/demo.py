@@ -13,6 +13,7 @@ from rich.console import Console
 
 from app.adapters.kafka_read import KafkaUnreachable, UnknownTopics
 from app.adapters.kafka_topics import KafkaTopicError
+from app.broker import locate
 from app.broker.errors import BrokerError
 from app.cli.demo_kept import say_how_to_use, say_stopped
 from app.cli.demo_progress import Narration
@@ -74,7 +75,7 @@ def _run(*, keep: bool, json: bool) -> bool:
     begin = time.monotonic()
     if keep and (left := kept.recall(HOME)) is not None:
         stop(f"{left.run} is still there; `sluice demo --stop` stops it")
-    wish = Wish(_run_name(), HOME, CONFIG, BUNDLE, os.environ, keep, _now)
+    wish = Wish(_run_name(), HOME, locate.HOME, CONFIG, BUNDLE, os.environ, keep, _now)
     material = prepare(wish)
     teller = errors if json else _screen()
     print_opening(teller, material)

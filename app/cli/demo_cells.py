@@ -24,6 +24,7 @@ def table(title: str, *columns: Column | str) -> Table:
         caption_justify="left",
         box=SIMPLE_HEAD,
         pad_edge=False,
+        padding=(0, 1, 0, 0),
         show_edge=False,
     )
 

@@ -34,7 +34,9 @@ def causes_table(answers: Answers) -> Table:
 
 def examples_table(answers: Answers) -> Table:
     """Some verdicts of each kind, one a line."""
-    made = table("Some of them", cut("proposed action", 40), number("rows"), "verdict", "gate", cut("reason"))
+    made = table(
+        "Some of them", cut("proposed action", 30), number("rows"), "verdict", "gate", cut("reason", 34)
+    )
     for one in examples_of(answers, _EXAMPLES):
         fields = one.planned.fields
         proposed = f"{fields['toolName']} {shortened(fields['parameters'])}"
@@ -45,7 +47,9 @@ def examples_table(answers: Answers) -> Table:
 def growth_table(answers: Answers, session_id: str, how: str) -> Table:
     """One session step by step, until a limit bites."""
     title = f"Session {session_id}, step by step"
-    made = table(title, cut("tool", 28), number("rows"), number("total"), "verdict", "gate", cut("reason"))
+    made = table(
+        title, cut("tool", 22), number("rows"), number("total"), "verdict", "gate", cut("reason", 34)
+    )
     made.caption = how
     for one in answers.of(VERDICTS):
         if one.planned.session_id == session_id:
@@ -85,7 +89,7 @@ def settled_table(answers: Answers) -> Table:
 def dead_letters_table(answers: Answers) -> Table:
     """Every unreadable record with the place of its error."""
     title = "Dead letters: records that could not be read, between readable ones"
-    made = table(title, "what was sent", "code", cut("path", 24), cut("message"))
+    made = table(title, "what was sent", "code", cut("path", 24), cut("message", 35))
     for one in answers.of(DEAD_LETTERS):
         body = one.body
         cells = (one.planned.fields.get("what", "-"), body["code"], body["path"], body["message"])

@@ -19,6 +19,7 @@ from app.demo.plan import make_plan
 from app.demo.recipe import load_recipe
 from app.demo.registry import generated_registry
 from app.demo.sessions import make_sessions
+from app.demo.stopping import undisturbed
 from app.demo.worker import start_worker
 
 if TYPE_CHECKING:
@@ -39,10 +40,13 @@ BROKER_VARIABLE = "KAFKA_BOOTSTRAP_SERVERS"
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a run is given. `home` keeps its files, `config` holds panel and recipe; `now` gives RFC 3339."""
+    """What a run is given. `home` keeps its files, `broker_home` is where `sluice broker` keeps its own, `config`
+    holds panel and recipe; `now` gives RFC 3339.
+    """
 
     run: str
     home: Path
+    broker_home: Path
     config: Path
     bundle: Path
     environment: Mapping[str, str]
@@ -141,7 +145,7 @@ def _running(wish: Wish) -> str | None:
     given = wish.environment.get(BROKER_VARIABLE)
     if given:
         return given
-    found = own.status(locate.HOME, None)
+    found = own.status(wish.broker_home, None)
     return found.bootstrap_servers if found is not None and found.answers else None
 
 
@@ -184,5 +188,5 @@ def _keep(wish: Wish, place: Place, broker: Broker, worker: Worker) -> None:
 
 
 def _stopped(narrator: Narrator, what: str, stop: Callable[[], None]) -> None:
-    with narrator.step(what):
+    with undisturbed(), narrator.step(what):
         stop()

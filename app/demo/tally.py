@@ -47,7 +47,7 @@ def counted(answers: Answers) -> list[tuple[Cause, int]]:
 
 
 def examples_of(answers: Answers, each: int) -> list[Answered]:
-    """Up to `each` verdicts of every word, gate and kind of reason, of different tools, ordered as `counted`."""
+    """Up to `each` verdicts of every word, gate and kind, of different tools, in the order of `counted`."""
     order = [cause[:3] for cause, _ in counted(answers)]
     chosen: dict[tuple[str, str, str], dict[str, Answered]] = {key: {} for key in order}
     # From the end, where the ordinary sessions are; the growing ones are shown by themselves.

@@ -26,6 +26,9 @@ class TransactionalRecovery(Recovery):  # type: ignore[misc]
 
     async def on_rebalance(self, *args: Any, **kwargs: Any) -> None:
         self.ends = None
+        # Faust clears it in its own queue's loop, every 5 s: set since the last recovery, it would end this one
+        # before a record was read, and the partition would open with an empty state (recovery.py:832).
+        self.signal_recovery_end.clear()
         await super().on_rebalance(*args, **kwargs)
 
     async def _seek_offsets(self, consumer: Any, tps: Any, offsets: Any, title: str) -> None:

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 from load import figures
 from load.findings import findings
 from load.ledger_read import gather
+from load.publisher import Pace
 from load.scene import open_scene
 
 if TYPE_CHECKING:
     from load.bed import Bed
     from load.figures import Figure
+    from load.publisher import Pace
     from load.scale import Scale
-    from load.scene import Scene
+from load.scene import Scene
 
 WANDER_S = 0.8  # a kill comes at a random moment within this time
 
@@ -32,7 +34,7 @@ async def kill_two(bed: Bed, scale: Scale) -> list[Figure]:
 
 async def _run(bed: Bed, scale: Scale, name: str, workers: int) -> list[Figure]:
     site, rng = await bed.site(name), bed.rng(name)
-    async with open_scene(site, bed.traffic(name, scale), scale.rate, workers) as scene:
+    async with open_scene(site, bed.traffic(name, scale), Pace(scale.rate), workers) as scene:
         faults = [_kill] * scale.kills + [_kill_mid_commit] * scale.mid_commit_kills
         rng.shuffle(faults)
         for fault in faults:

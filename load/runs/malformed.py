@@ -1,8 +1,10 @@
 """Malformed inputs of every kind among good ones: none lost, none stops the worker or holds up neighbours.
 
-Neighbours are the inputs just before and just after a malformed one in its partition, where the broker took
-all three within `TOGETHER_MS`. Both must be answered by one transaction or by two that follow each other: the
-changelog has one partition record (key "p:") per transaction, whose `sequence` says where it ended.
+Neighbours are the inputs just before and just after a malformed one in its partition. Where the broker took all
+three in one batch (one broker time), both must be answered by one transaction or by two that follow each other:
+the changelog has one partition record (key "p:") per transaction, whose `sequence` says where it ended. And
+between broker time of input and of verdict, the 99th percentile of all that follow a malformed input (also a
+megabyte of it) may be above that of the others by the time for which a batch gathers, not by more.
 """
 
 from __future__ import annotations
@@ -19,9 +21,10 @@ from load.answers import account
 from load.findings import bites, integrity
 from load.ledger_read import gather
 from load.malformed import kinds
+from load.publisher import Pace
 from load.scene import open_scene
 from load.traffic import MALFORMED, Mix, Traffic
-from topics.catalog import ACTIONS
+from topics.catalog import ACTIONS, VERDICTS
 
 if TYPE_CHECKING:
     from load.answers import Account, Answered
@@ -31,8 +34,9 @@ if TYPE_CHECKING:
     from load.scale import Scale
 
 PARTITION_KEY = b"p:"
-TOGETHER_MS = 100
 LEAST_KINDS = 200
+TICK_S = 0.5  # bursts, so that neighbours reach the broker in one batch
+GATHERING_MS = 100  # the setting linger_max_ms
 
 
 async def malformed(bed: Bed, scale: Scale) -> list[Figure]:
@@ -43,7 +47,7 @@ async def malformed(bed: Bed, scale: Scale) -> list[Figure]:
     mix = Mix(sessions=scale.sessions, slow=0.0, malformed_every=scale.malformed_every)
     traffic = Traffic(bed.rng(name), f"{name}-{bed.salt}", mix, every)
     events = max(scale.events, (len(every) + 1) * scale.malformed_every)
-    async with open_scene(site, traffic, scale.rate, 1) as scene:
+    async with open_scene(site, traffic, Pace(scale.rate, TICK_S), 1) as scene:
         await scene.finish(events)
     evidence = await gather(site)
     found = account(evidence)
@@ -69,18 +73,41 @@ def _malformed_answered(found: Account) -> list[Figure]:
 
 def _neighbours(evidence: Evidence, found: Account) -> list[Figure]:
     transactions = Transactions.of(evidence)
-    apart = [
-        transactions.number(after) - transactions.number(before)
-        for before, after in _pairs(found)
-        if before.decisions and after.decisions
-    ]
+    pairs = [pair for pair in _pairs(found) if pair[0].decisions and pair[1].decisions]
+    together = [pair for pair in pairs if pair[0].record.timestamp_ms == pair[1].record.timestamp_ms]
+    apart = [transactions.number(after) - transactions.number(before) for before, after in together]
+    latencies = _latencies(evidence)
+    after_malformed = {_place(after) for _, after in pairs}
+    held_up = _p99([ms for place, ms in latencies.items() if place in after_malformed])
+    usual = _p99([ms for place, ms in latencies.items() if place not in after_malformed])
     return [
         figures.some("neighbours", len(apart), "pairs"),
         figures.at_most("neighbours_apart", max(apart, default=0), 1, "batches"),
+        figures.reported("p99_of_others", usual, "ms"),
+        figures.reported("p99_after_malformed", held_up, "ms"),
+        figures.at_most("p99_held_up", held_up - usual, GATHERING_MS, "ms"),
     ]
 
 
+def _place(one: Answered) -> tuple[int, int]:
+    return one.record.partition, one.record.offset
+
+
+def _latencies(evidence: Evidence) -> dict[tuple[int, int], int]:
+    """ms between broker time of an action and of its verdict, by partition and offset."""
+    return {
+        (record.partition, body["input"]["offset"]): record.timestamp_ms - body["input"]["timestamp"]
+        for record in evidence.ledger
+        if record.topic.endswith(VERDICTS) and (body := orjson.loads(record.value or b"null"))
+    }
+
+
+def _p99(values: list[int]) -> int:
+    return sorted(values)[int(len(values) * 0.99)]
+
+
 def _pairs(found: Account) -> list[tuple[Answered, Answered]]:
+    """Inputs before and after a malformed one."""
     by_partition: dict[int, list[Answered]] = defaultdict(list)
     for (topic, partition, _), one in sorted(found.inputs.items(), key=lambda item: item[0]):
         if topic == ACTIONS:
@@ -90,7 +117,6 @@ def _pairs(found: Account) -> list[tuple[Answered, Answered]]:
         for inputs in by_partition.values()
         for before, middle, after in zip(inputs, inputs[1:], inputs[2:], strict=False)
         if middle.kind.startswith(MALFORMED)
-        and after.record.timestamp_ms - before.record.timestamp_ms <= TOGETHER_MS
     ]
 
 

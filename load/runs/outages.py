@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from load import figures
 from load.findings import findings
 from load.ledger_read import gather
+from load.publisher import Pace
 from load.scene import open_scene
 
 if TYPE_CHECKING:
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
 
     from load.bed import Bed
     from load.figures import Figure
+    from load.publisher import Pace
     from load.scale import Scale
-    from load.scene import Scene
+from load.scene import Scene
 
 WORKERS = 2
 
@@ -26,7 +28,7 @@ async def outages(bed: Bed, scale: Scale) -> list[Figure]:
     name = "outages"
     site = await bed.site(name)
     bitten = 0
-    async with open_scene(site, bed.traffic(name, scale), scale.rate, WORKERS) as scene:
+    async with open_scene(site, bed.traffic(name, scale), Pace(scale.rate), WORKERS) as scene:
         for end in [bed.broker.stop, bed.broker.kill] * scale.outages:
             await scene.calm()
             bitten += await _outage(scene, end, bed.broker.start, scale.outage_s)

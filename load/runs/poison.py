@@ -8,6 +8,7 @@ from load import figures
 from load.answers import account
 from load.findings import bites, integrity
 from load.ledger_read import gather
+from load.publisher import Pace
 from load.scene import open_scene
 from load.traffic import POISON
 
@@ -25,7 +26,7 @@ async def poison(bed: Bed, scale: Scale) -> list[Figure]:
     name = "poison"
     site = await bed.site(name)
     traffic = bed.traffic(name, scale)
-    async with open_scene(site, traffic, scale.rate, 1) as scene:
+    async with open_scene(site, traffic, Pace(scale.rate), 1) as scene:
         await scene.busy(0)
         await scene.publisher.insert(traffic.poison())
         await scene.until(lambda: scene.fleet.tally.killed >= CRASHES, f"{CRASHES} crashes are seen")

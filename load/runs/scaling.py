@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from load.findings import findings
 from load.ledger_read import gather
+from load.publisher import Pace
 from load.scene import open_scene
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ async def scaling(bed: Bed, scale: Scale) -> list[Figure]:
     """No fault at all: nobody may be fenced or crash, and partitions must move."""
     name = "scaling"
     site = await bed.site(name)
-    async with open_scene(site, bed.traffic(name, scale), scale.rate, 1) as scene:
+    async with open_scene(site, bed.traffic(name, scale), Pace(scale.rate), 1) as scene:
         for _ in range(scale.changes):
             await scene.calm()
             await scene.busy(0)

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING
 from load import figures
 from load.findings import findings
 from load.ledger_read import gather
+from load.publisher import Pace
 from load.scene import LOOK_S, open_scene
 
 if TYPE_CHECKING:
     from load.bed import Bed
     from load.figures import Figure
     from load.process import WorkerProcess
+    from load.publisher import Pace
     from load.scale import Scale
-    from load.scene import Scene
+from load.scene import Scene
 
 WORKERS = 2
 LINGERS_S = 1.0  # both the zombie and the new owner have work for this time
@@ -26,7 +28,7 @@ async def zombies(bed: Bed, scale: Scale) -> list[Figure]:
     """Suspended anywhere, and between produce and commit; the other worker must take over each time."""
     name = "zombies"
     site, rng = await bed.site(name), bed.rng(name)
-    async with open_scene(site, bed.traffic(name, scale), scale.rate, WORKERS) as scene:
+    async with open_scene(site, bed.traffic(name, scale), Pace(scale.rate), WORKERS) as scene:
         faults = [_stop] * scale.stops + [_stop_mid_commit] * scale.mid_commit_stops
         rng.shuffle(faults)
         for fault in faults:
