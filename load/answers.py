@@ -74,9 +74,7 @@ class Account:
 def account(evidence: Evidence) -> Account:
     """Put ledger records to their inputs."""
     base = len(evidence.site.prefix)
-    inputs = {
-        (r.topic[base:], r.partition, r.offset): Answered(r, r.topic[base:]) for r in evidence.inputs
-    }
+    inputs = {(r.topic[base:], r.partition, r.offset): Answered(r, r.topic[base:]) for r in evidence.inputs}
     bodies = [(record.topic[base:], json.loads(record.value or b"null")) for record in evidence.ledger]
     bodies.sort(key=lambda pair: (pair[1]["partition"], pair[1]["sequence"]))
     foreign = sum(not _attach(inputs, topic, body) for topic, body in bodies)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from load.scale import Scale
     from load.site import Site
 
+SLOW = 0.1
+
 
 @dataclass(frozen=True, slots=True)
 class Bed:
@@ -37,6 +39,7 @@ class Bed:
         """The run's randomness."""
         return random.Random(f"{self.seed}:{run}")
 
-    def traffic(self, run: str, scale: Scale) -> Traffic:
-        """Ordinary traffic of the run."""
-        return Traffic(self.rng(f"{run}:traffic"), f"{run}-{self.salt}", Mix(sessions=scale.sessions))
+    def traffic(self, run: str, scale: Scale, slow: float = SLOW) -> Traffic:
+        """Ordinary traffic of the run; `slow` is the share of actions that ask the slow port."""
+        mix = Mix(sessions=scale.sessions, slow=slow)
+        return Traffic(self.rng(f"{run}:traffic"), f"{run}-{self.salt}", mix)

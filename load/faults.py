@@ -10,6 +10,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import shutil
+import signal
 import tempfile
 import time
 import traceback
@@ -59,8 +61,9 @@ def main() -> None:
     """Run the chosen runs one after another on one broker of their own."""
     given = _arguments()
     scale = replace(SHORT if given.short else FULL, **({"events": given.events} if given.events else {}))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that workers and broker are ended then too
     folder = Path(tempfile.mkdtemp(prefix="sluice-faults-"))
-    print(f"logs and data: {folder}", flush=True)
+    print(f"logs and data (kept when a goal is missed): {folder}", flush=True)
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # an outage is no news here
     broker = locate.start_broker(Layout(folder / "kafka", folder / "kafka" / "data", locate.JARS))
     bed = Bed(broker, folder, given.seed, f"{time.time_ns() // 1_000_000 % 10**9:09d}")
@@ -71,7 +74,9 @@ def main() -> None:
             figures.write(given.out, found)
     finally:
         broker.close()
-    raise SystemExit(0 if all(figure.holds for figure in found) else 1)
+    if not all(figure.holds for figure in found):
+        raise SystemExit(1)
+    shutil.rmtree(folder)
 
 
 def _reported(name: str, bed: Bed, scale: Scale) -> list[Figure]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from load.traffic import Event, Traffic
 
 MAX_UNPLACED = 5000
+CLOSE_S = 10.0
 REQUEST_TIMEOUT_MS = 120_000  # longer than any outage, so that no input is given up and none published twice
 
 
@@ -72,12 +74,19 @@ class Publisher:
         await self._send(self._traffic.rest())
         await asyncio.gather(*self._unplaced)
 
+    def check(self) -> None:
+        """Raise what ended the publishing before its time."""
+        if self._task is not None and self._task.done():
+            self._task.result()
+
     async def close(self) -> None:
-        """Stop at once."""
+        """Stop at once; what a broker that is away has not taken is given up."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
-        await self._producer.stop()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_S):
+                await self._producer.stop()
 
     async def _run(self) -> None:
         while self._at_least is None or self.sent < self._at_least:

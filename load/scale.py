@@ -9,7 +9,8 @@ from dataclasses import dataclass
 class Scale:
     """`events` at least, `rate` in events a second, then how many faults of each kind a run has.
 
-    `outage_s`: seconds that the broker is away. `malformed_every`: one malformed input in so many.
+    `outage_s`: seconds that the broker is away. `malformed_every`: one malformed input in so many, published
+    at a rate of its own.
     """
 
     events: int
@@ -23,6 +24,7 @@ class Scale:
     outage_s: float
     changes: int
     malformed_every: int
+    malformed_rate: float
     deadline_s: float
 
 
@@ -38,6 +40,7 @@ FULL = Scale(
     outage_s=10,
     changes=4,
     malformed_every=100,
+    malformed_rate=500,
     deadline_s=600,
 )
 SHORT = Scale(
@@ -51,6 +54,7 @@ SHORT = Scale(
     outages=1,
     outage_s=2,
     changes=1,
-    malformed_every=10,
+    malformed_every=5,
+    malformed_rate=300,
     deadline_s=150,
 )

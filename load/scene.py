@@ -29,7 +29,8 @@ BUSY_LOOK_S = 0.005
 class Scene:
     """Made by `open_scene`."""
 
-    def __init__(self, site: Site, fleet: Fleet, publisher: Publisher) -> None:
+    def __init__(self, site: Site, fleet: Fleet, publisher: Publisher, watching: asyncio.Task[None]) -> None:
+        self._watching = watching
         self.site = site
         self.fleet = fleet
         self.publisher = publisher
@@ -51,10 +52,17 @@ class Scene:
         """Wait for something. Raises RunFailed after `STALL_S`, or when a worker ended as none should."""
         end = time.monotonic() + STALL_S
         while not holds():
-            self.fleet.check()
+            self.check()
             if time.monotonic() > end:
                 raise RunFailed(f"waited {STALL_S:.0f} s in vain until {what}")
             await asyncio.sleep(look_s)
+
+    def check(self) -> None:
+        """Raise what ended the publisher or the supervisor; RunFailed when a worker ended as none should."""
+        self.fleet.check()
+        self.publisher.check()
+        if self._watching.done():
+            self._watching.result()
 
     def in_flight(self) -> int:
         """Slow calls that the workers wait for."""
@@ -77,7 +85,7 @@ class Scene:
     async def _decided(self, ends: Ends) -> None:
         left, since = None, time.monotonic()
         while True:
-            self.fleet.check()
+            self.check()
             positions = await committed(self.site)
             now = left if positions is None else behind(positions, ends)
             if now == 0:
@@ -96,7 +104,7 @@ async def open_scene(
     """Workers started and ready, then traffic. Everything is stopped at the end, whatever happens."""
     fleet, publisher = Fleet(site, slow_s), Publisher(site, traffic, pace)
     watching = asyncio.create_task(fleet.watch())
-    scene = Scene(site, fleet, publisher)
+    scene = Scene(site, fleet, publisher, watching)
     try:
         for slot in range(workers):
             fleet.spawn(slot)

@@ -39,8 +39,8 @@ class Event:
 class Mix:
     """Shares of all events, but `slow`, which is a share of the actions; the rest are new actions."""
 
-    sessions: int = 200
-    slow: float = 0.1
+    sessions: int
+    slow: float
     repeat: float = 0.05
     conflict: float = 0.03
     outcome: float = 0.12

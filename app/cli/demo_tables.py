@@ -37,6 +37,7 @@ def examples_table(answers: Answers) -> Table:
     made = table(
         "Some of them", cut("proposed action", 30), number("rows"), "verdict", "gate", cut("reason", 34)
     )
+    made.caption = "rows: generated estimates"
     for one in examples_of(answers, _EXAMPLES):
         fields = one.planned.fields
         proposed = f"{fields['toolName']} {shortened(fields['parameters'])}"
@@ -99,7 +100,7 @@ def dead_letters_table(answers: Answers) -> Table:
 
 def escalations_table(answers: Answers) -> Table:
     """Escalations by tier, who may approve, and why."""
-    title = f"Escalations opened: {len(answers.escalations)}, each waits for a person"
+    title = f"Escalations opened: {len(answers.escalations)}"
     made = table(title, "tier", "who may approve", "reason", number("count"))
     for (tier, role, reason), times in escalations_by_reason(answers):
         made.add_row(shown(tier), shown(role), shown(reason), str(times))

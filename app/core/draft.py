@@ -98,7 +98,8 @@ class SessionDraft:
         return at_ms + self._limits.action_window_ms > self.now
 
     def _remembered(self) -> int:
-        return sum([len(account.recent) for account in ({**self._base, **self._changed}).values()])
+        accounts = {**self._base, **self._changed} if self._changed else self._base
+        return sum([len(account.recent) for account in accounts.values()])
 
     def _copied(self, account: Account | None) -> Account:
         if account is None:

@@ -47,16 +47,17 @@ def reserve(draft: SessionDraft, seen: Sighting, mark: str, *, carried: bool) ->
     )
 
 
-def reserve_again(draft: SessionDraft, seen: Sighting, known: RecentAction) -> None:
-    """A conflicting action under a known id was carried out all the same (standard mode, shadow): it counts.
+def share_id(draft: SessionDraft, seen: Sighting, known: RecentAction, *, carried: bool) -> None:
+    """Another action came under a known id. Carried out all the same (standard mode, shadow), it counts.
 
-    No outcome can tell the two apart any more, which `carried` remembers for `settle`.
+    No outcome can tell the two apart any more: none lowers from here on, and one that raises counts for each.
     """
-    account = draft.change(seen.tenant)
-    account.rows += seen.rows
-    account.actions += 1
-    again = known._replace(counted=known.counted + seen.rows, carried=known.carried + 1)
-    draft.remember(seen.tenant, seen.action_id, again)
+    if carried:
+        account = draft.change(seen.tenant)
+        account.rows += seen.rows
+        account.actions += 1
+        known = known._replace(counted=known.counted + seen.rows, carried=known.carried + 1)
+    draft.remember(seen.tenant, seen.action_id, known._replace(settled=True))
 
 
 def count_only(draft: SessionDraft, seen: Sighting) -> str:
@@ -77,7 +78,7 @@ def settle(
     have done it. A denied action that was carried out after all counts too.
     """
     account = draft.change(tenant)
-    lowered = lowers and not known.settled and known.carried == 1 and rows < known.counted
+    lowered = lowers and not known.settled and rows < known.counted
     counted = rows if lowered else max(known.counted, max(known.carried, 1) * rows)
     account.rows += counted - known.counted
     carried = known.carried

@@ -32,7 +32,8 @@ class RecentAction(NamedTuple):
     `digest` is the hex digest of the raw input, `offset` the first input's, `at_ms` broker time, `mark` the
     published outcome and the shadow outcome ("ALLOW", "ALLOW/BLOCK"). `counted` is what the totals hold for
     it, `carried` how many carried-out actions bear the id (0: it was denied; 2: a conflicting one in standard
-    mode was carried out too), `settled` whether an outcome has come.
+    mode was carried out too), `settled` whether an outcome has come or can no longer tell which action it
+    means: nothing lowers what is counted any more.
     """
 
     digest: str

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from app.broker.handle import Broker
+    from app.broker.process import ProcessIdentity
     from app.demo.answers import Answers
     from app.demo.panel import Row
     from app.demo.plan import Planned
@@ -40,8 +41,8 @@ BROKER_VARIABLE = "KAFKA_BOOTSTRAP_SERVERS"
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a run is given. `home` keeps its files, `broker_home` is where `sluice broker` keeps its own, `config`
-    holds panel and recipe; `now` gives RFC 3339.
+    """What a run is given. `home` keeps its files, `broker_home` those of `sluice broker`, `config` panel and
+    recipe; `now` gives RFC 3339.
     """
 
     run: str
@@ -86,7 +87,7 @@ class Result:
     """What came of a run."""
 
     place: Place
-    broker: str
+    worker: ProcessIdentity
     material: Material
     answers: Answers
     report: Report
@@ -114,17 +115,32 @@ def perform(wish: Wish, material: Material, narrator: Narrator) -> Result:
     """
     folder = wish.home / wish.run
     folder.mkdir(parents=True)
+    try:
+        result = _performed(wish, folder, material, narrator)
+    except KeyboardInterrupt:
+        shutil.rmtree(folder)
+        raise
+    finally:
+        _remove_if_empty(folder)
+    if result.well and not wish.keep:
+        shutil.rmtree(folder)
+    return result
+
+
+def _remove_if_empty(folder: Path) -> None:
+    if folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
+
+
+def _performed(wish: Wish, folder: Path, material: Material, narrator: Narrator) -> Result:
     with ExitStack() as started:
         broker = _broker(wish, folder, narrator, started)
         place = Place(wish.run, folder, broker.bootstrap_servers)
         worker = _worker(wish, place, material, narrator, started)
-        result = _converse(wish, place, broker, material, worker, narrator)
+        result = _converse(wish, place, material, worker, narrator)
         if wish.keep and result.well:
             _keep(wish, place, broker, worker)
             started.pop_all()
-            return result
-    if result.well:
-        shutil.rmtree(folder)
     return result
 
 
@@ -162,9 +178,7 @@ def _worker(wish: Wish, place: Place, material: Material, narrator: Narrator, st
     return worker
 
 
-def _converse(
-    wish: Wish, place: Place, broker: Broker, material: Material, worker: Worker, narrator: Narrator
-) -> Result:
+def _converse(wish: Wish, place: Place, material: Material, worker: Worker, narrator: Narrator) -> Result:
     with narrator.step("Actions") as step:
         watcher = _Watcher(step, worker)
         answers = asyncio.run(converse(place, material.plan, material.recipe, watcher, wish.now))
@@ -172,7 +186,7 @@ def _converse(
     with narrator.step("Ledger") as step:
         report = asyncio.run(verify_ledger(place))
         step.say(f"{report.records} records read and verified")
-    return Result(place, broker.kind, material, answers, report)
+    return Result(place, worker.identity, material, answers, report)
 
 
 class _Watcher:

@@ -28,7 +28,7 @@ class Cause(NamedTuple):
 def cause_of(verdict: dict[str, Any]) -> Cause:
     """Why this verdict, by wire names. An escalation keeps the gate that asked for it."""
     if verdict.get("duplicate_of"):
-        return Cause(verdict["verdict"], NO_GATE, DUPLICATE, "the same action again: counted once")
+        return Cause(verdict["verdict"], NO_GATE, DUPLICATE, "seen before, counted once")
     failed = next((gate for gate in verdict["gateResults"] if not gate["passed"]), None)
     reason = (failed or {}).get("failureReason") or verdict.get("blockReason") or ""
     gate = NO_GATE if failed is None else failed["gate"]

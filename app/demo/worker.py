@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ READY_S = 60.0
 STOP_S = 30.0
 POLL_S = 0.1
 LOG_TAIL_LINES = 25
+_TERMINAL_CODE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class WorkerError(Exception):
@@ -88,5 +90,6 @@ def stop_process(identity: ProcessIdentity) -> None:
 
 def log_tail(place: Place) -> str:
     """The end of the worker's log, under its path."""
-    lines = place.log.read_text(encoding="utf-8", errors="replace").splitlines()
+    text = _TERMINAL_CODE.sub("", place.log.read_text(encoding="utf-8", errors="replace"))
+    lines = [line for line in text.splitlines() if line.strip()]
     return "\n".join([f"The end of {place.log}:", *(f"  {line}" for line in lines[-LOG_TAIL_LINES:])])

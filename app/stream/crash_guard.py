@@ -93,7 +93,11 @@ class CrashGuard:
 
     def size_from(self, topic: str, offset: int) -> int:
         """How many inputs may be in flight together when the next one is `offset`."""
-        return 1 if offset < self.single_until.get(topic, 0) else self.group
+        return 1 if self.is_single(topic, offset) else self.group
+
+    def is_single(self, topic: str, offset: int) -> bool:
+        """Whether this input was in flight at two crashes, so that it is tried by itself."""
+        return offset < self.single_until.get(topic, 0)
 
     def announce(self, topic: str, low: int, high: int) -> None:
         """The next trial; to be committed before its inputs start."""
@@ -101,6 +105,10 @@ class CrashGuard:
         if self.is_condemned(topic, low):
             crashes = CRASHES_TO_CONDEMN
         self.trial = Trial(topic, low, high, crashes)
+
+    def acquit(self) -> None:
+        """The trial ended without a crash; the next marker names none."""
+        self.trial = None
 
     def is_condemned(self, topic: str, offset: int) -> bool:
         return self.condemned is not None and self.condemned.covers(topic, offset)

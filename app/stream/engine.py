@@ -85,6 +85,7 @@ class Engine:
         self._clock = clock
         self._fail = fail
         self._linger = Linger(settings.linger_low_s, settings.linger_high_s)
+        self._alone = asyncio.Lock()
         self._fenced: dict[int, Transactor] = {}
         self._owned: dict[int, Owned] = {}
         self._generation: int | None = None
@@ -117,7 +118,9 @@ class Engine:
             partition = Partition(
                 number, self._around, store.partition(number), ends.get(number, {}), self._fail
             )
-            self._owned[number] = Owned(partition, transactor, self.settings, self._linger, self._fail)
+            self._owned[number] = Owned(
+                partition, transactor, self.settings, self._linger, self._fail, self._alone
+            )
         await asyncio.gather(*(owned.open() for owned in self._owned.values()))
         self._generation = generation
         self._background = [asyncio.create_task(run()) for run in (self._observe, self._timers)]

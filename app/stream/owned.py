@@ -28,7 +28,10 @@ class Owned:
         settings: EngineSettings,
         linger: Linger,
         fail: Callable[[BaseException], None],
+        alone: asyncio.Lock,
     ) -> None:
+        """`alone` is one lock for all partitions of the process: its holder tries a single input."""
+        self._alone = alone
         self._partition = partition
         self._settings = settings
         self._fail = fail
@@ -87,16 +90,32 @@ class Owned:
     async def _try_suspects(self) -> None:
         while not self._calm():
             group = await self._next_group()
-            self._partition.guard.announce(group[0].topic, group[0].offset, group[-1].offset + 1)
-            await self._writer.commit()
-            for arrival in group:
-                self._start(arrival)
-            await self._partition.quiet()
+            if self._partition.guard.is_single(group[0].topic, group[0].offset):
+                await self._try_alone(group)
+            else:
+                await self._try(group)
         self._partition.guard.clear()
         await self._writer.commit()
         self._probe = None
         while self._held:
             self._partition.start(self._held.popleft())
+
+    async def _try(self, group: list[Arrival]) -> None:
+        self._partition.guard.announce(group[0].topic, group[0].offset, group[-1].offset + 1)
+        await self._writer.commit()
+        for arrival in group:
+            self._start(arrival)
+        await self._partition.quiet()
+
+    async def _try_alone(self, group: list[Arrival]) -> None:
+        """A crash now is this input's: no other partition has a single one in flight or an undecided trial.
+
+        Otherwise the third crash would condemn an innocent input in each of the worker's partitions.
+        """
+        async with self._alone:
+            await self._try(group)
+            self._partition.guard.acquit()
+            await self._writer.commit()
 
     def _start(self, arrival: Arrival) -> None:
         if self._partition.guard.is_condemned(arrival.topic, arrival.offset):

@@ -26,8 +26,8 @@ class TransactionalRecovery(Recovery):  # type: ignore[misc]
 
     async def on_rebalance(self, *args: Any, **kwargs: Any) -> None:
         self.ends = None
-        # Faust clears it in its own queue's loop, every 5 s: set since the last recovery, it would end this one
-        # before a record was read, and the partition would open with an empty state (recovery.py:832).
+        # Faust clears it in its own queue's loop, every 5 s (recovery.py:832): still set since the last
+        # recovery, it would end this one before a record was read, and partitions would open empty.
         self.signal_recovery_end.clear()
         await super().on_rebalance(*args, **kwargs)
 

@@ -15,9 +15,8 @@ from load.scene import open_scene
 if TYPE_CHECKING:
     from load.bed import Bed
     from load.figures import Figure
-    from load.publisher import Pace
     from load.scale import Scale
-from load.scene import Scene
+    from load.scene import Scene
 
 WANDER_S = 0.8  # a kill comes at a random moment within this time
 

@@ -1,10 +1,10 @@
 """Malformed inputs of every kind among good ones: none lost, none stops the worker or holds up neighbours.
 
-Neighbours are the inputs just before and just after a malformed one in its partition. Where the broker took all
-three in one batch (one broker time), both must be answered by one transaction or by two that follow each other:
-the changelog has one partition record (key "p:") per transaction, whose `sequence` says where it ended. And
-between broker time of input and of verdict, the 99th percentile of all that follow a malformed input (also a
-megabyte of it) may be above that of the others by the time for which a batch gathers, not by more.
+Neighbours are the inputs just before and just after a malformed one in its partition. Where the broker took
+all three in one batch (one broker time), both must be answered by one transaction or by two that follow each
+other: the changelog has one partition record (key "p:") per transaction, whose `sequence` says where it
+ended. And of the times from input to verdict, the 99th percentile of those that follow a malformed input
+(also a megabyte of it) may exceed that of the others by the time for which a batch gathers, not by more.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ async def malformed(bed: Bed, scale: Scale) -> list[Figure]:
     mix = Mix(sessions=scale.sessions, slow=0.0, malformed_every=scale.malformed_every)
     traffic = Traffic(bed.rng(name), f"{name}-{bed.salt}", mix, every)
     events = max(scale.events, (len(every) + 1) * scale.malformed_every)
-    async with open_scene(site, traffic, Pace(scale.rate, TICK_S), 1) as scene:
+    async with open_scene(site, traffic, Pace(scale.malformed_rate, TICK_S), 1) as scene:
         await scene.finish(events)
     evidence = await gather(site)
     found = account(evidence)

@@ -19,19 +19,21 @@ if TYPE_CHECKING:
     from load.scale import Scale
 
 CRASHES = 3
+SLOW = 0.03
+CALMER = 3  # fewer inputs: after the second crash all suspects of all partitions are tried one by one
 
 
 async def poison(bed: Bed, scale: Scale) -> list[Figure]:
     """One poisonous action in the middle of ordinary traffic."""
     name = "poison"
     site = await bed.site(name)
-    traffic = bed.traffic(name, scale)
-    async with open_scene(site, traffic, Pace(scale.rate), 1) as scene:
+    traffic = bed.traffic(name, scale, slow=SLOW)
+    async with open_scene(site, traffic, Pace(scale.rate / CALMER), 1) as scene:
         await scene.busy(0)
         await scene.publisher.insert(traffic.poison())
         await scene.until(lambda: scene.fleet.tally.killed >= CRASHES, f"{CRASHES} crashes are seen")
         await scene.calm()
-        await scene.finish(scale.events // 2)
+        await scene.finish(scale.events // CALMER)
     evidence = await gather(site)
     found = account(evidence)
     return [

@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from load.bed import Bed
     from load.figures import Figure
     from load.process import WorkerProcess
-    from load.publisher import Pace
     from load.scale import Scale
-from load.scene import Scene
+    from load.scene import Scene
 
 WORKERS = 2
 LINGERS_S = 1.0  # both the zombie and the new owner have work for this time

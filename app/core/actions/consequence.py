@@ -27,12 +27,12 @@ class ConsequenceScore:
 
     def evaluate(self, context: ActionContext) -> StageResult:
         """The detail holds the score, its parts and the thresholds, whatever the outcome."""
-        policy = context.bundle.consequence
-        rows = context.rows_before + context.rows
+        bundle = context.bundle
+        policy, rows = bundle.consequence, context.rows_before + context.rows
         parts = (
             policy.reversibility.of(context.reversible),
-            rows_part(context.bundle, rows),
-            context.bundle.action_types[context.action_type].risk,
+            rows_part(bundle, rows),
+            bundle.action_types[context.action_type].risk,
         )
         value = score(policy, *parts)
         detail = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.core.reservations import Sighting, count_only, reserve, reserve_again
+from app.core.reservations import Sighting, count_only, reserve, share_id
 
 if TYPE_CHECKING:
     from app.core.actions.ruling import Ruling
@@ -21,8 +21,8 @@ def count(draft: SessionDraft, seen: Sighting, ruling: Ruling, *, room: bool) ->
         return 0
     if known is None and room:
         reserve(draft, seen, ruling.mark, carried=ruling.carried)
-    elif ruling.carried and known is not None:
-        reserve_again(draft, seen, known)
+    elif known is not None:
+        share_id(draft, seen, known, carried=ruling.carried)
     elif ruling.carried:
         count_only(draft, seen)
     return seen.rows if ruling.carried else 0

@@ -79,8 +79,8 @@ def run(
             done.settle("BLOCK", result.reason)
             break
         if result.outcome == "escalate":
-            context.escalated = result.reason
-            done.settle("ESCALATE", result.reason)
+            context.escalated = result.reason or stage.name
+            done.settle("ESCALATE", context.escalated)
     return done
 
 

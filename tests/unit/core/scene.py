@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from app.core.actions.stage import Stage
 from app.core.actions.stages import default_stages
 from app.core.arrival import Arrival
 from app.core.bundles import Bundle, load_bundle
 from app.core.decide import DecisionPoint
-from app.core.decision import Decision
 from app.core.ledger.canonical import canonical
 from app.core.limits import SessionLimits
 from app.core.registry import Registry, load_registry
-from app.core.requests import Answer, Request
 from app.core.session import SessionState, session_key
 from topics.reading import Unreadable, read
 from topics.records import ActionOutcome, ProposedAction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
+
+    from app.core.actions.stage import Stage
+    from app.core.decision import Decision
+    from app.core.requests import Answer, Request
 
 ROOT = Path(__file__).resolve().parents[3]
 BUNDLE_BYTES = (ROOT / "config" / "bundles" / "default.json").read_bytes()
@@ -191,8 +194,7 @@ class Session:
 
 def read_record(topic: str, raw: bytes | None) -> ProposedAction | ActionOutcome:
     """A record of an input topic."""
-    model = ProposedAction if topic == "gate.actions.proposed" else ActionOutcome
-    message = read(model, raw)
+    message = read(ProposedAction, raw) if topic == "gate.actions.proposed" else read(ActionOutcome, raw)
     assert not isinstance(message, Unreadable), message
     return message
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.unit.core.scene import Session, entry, point
 
-FREEZE = {"reason": "incident 7"}
+FREEZE: dict[str, Any] = {"reason": "incident 7"}
 
 
 @pytest.mark.parametrize(

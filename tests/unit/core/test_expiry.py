@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from app.core.decision import Decision
 from tests.unit.core.scene import LIMITS, MINUTE, START, Session, action, kinds, only
+
+if TYPE_CHECKING:
+    from app.core.decision import Decision
 
 KEY = b"s:s-1"
 DAY = LIMITS.idle_timeout_ms

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from app.core.arrival import Arrival
-from app.core.decision import Decision
 from tests.unit.core.scene import START, Session, action, kinds, only, outcome, read_record, verdict_of
 from topics.reading import Unreadable
+
+if TYPE_CHECKING:
+    from app.core.decision import Decision
 
 ACTIONS, OUTCOMES = "gate.actions.proposed", "gate.outcomes"
 

@@ -95,6 +95,15 @@ def test_an_outcome_that_cannot_be_told_apart_counts_for_every_action_of_that_id
     assert session.rows == 40
 
 
+@pytest.mark.parametrize("first", [{}, {"toolName": "erase"}])
+def test_a_signed_outcome_of_a_shared_id_lowers_nothing(first: dict[str, Any]) -> None:
+    session = reserved(**first)
+    session.propose(rows_affected=2, mode="standard")
+    before = session.rows
+    session.report_signed(rows_affected=0, error="denied")
+    assert session.rows == before
+
+
 def test_an_early_outcome_waits_for_its_action() -> None:
     session = Session()
     assert kinds(session.report_signed(rows_affected=4)) == []

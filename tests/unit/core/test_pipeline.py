@@ -12,7 +12,7 @@ from app.core.actions.stage import StageResult
 from app.core.actions.stages import default_stages
 from app.core.errors import UnknownStageError
 from app.core.requests import Answer, Ask, Request
-from tests.unit.core.scene import ALL_STAGES, Session, kinds, point, verdict_of
+from tests.unit.core.scene import ALL_STAGES, Session, action, kinds, point, read_record, verdict_of
 
 if TYPE_CHECKING:
     from app.core.actions.stage import ActionContext, StageOutcome
@@ -39,6 +39,7 @@ class Asking:
     heard: list[object] = field(default_factory=list)
 
     def evaluate(self, context: ActionContext) -> Ask:
+        del context
         return self._ask(1)
 
     def _ask(self, number: int) -> Ask:
@@ -80,6 +81,17 @@ def test_an_escalation_goes_straight_to_tier_auth_and_opens_once() -> None:
     assert verdict["blockReason"] == "fixed: find"
     assert kinds(decision) == ["Verdict", "EscalationOpened"]
     assert decision.records[1].body["reason"] == "fixed: find"
+
+
+def test_an_escalation_without_a_reason_bears_its_gates_name() -> None:
+    class Silent(Fixed):
+        """A stage that says nothing."""
+
+        def evaluate(self, context: ActionContext) -> StageResult:
+            return super().evaluate(context)._replace(reason=None)
+
+    verdict = with_stage(Silent("escalate"), Fixed("block", "never")).verdict()
+    assert (verdict["outcome"], verdict["blockReason"]) == ("ESCALATE", "fixed")
 
 
 def test_an_answer_resumes_the_stage_and_is_recorded() -> None:
@@ -132,18 +144,13 @@ def test_a_large_integer_of_a_model_is_recorded_as_a_string() -> None:
 
 def test_an_evaluation_may_be_abandoned_at_a_question() -> None:
     session = with_stage(Asking(), answers=(Answer("answered", "fine"),))
-    evaluation = session.point.evaluate(*abandoned(session), session.state)
+    arrival = session.arrival("gate.actions.proposed", action())
+    message = read_record(arrival.topic, arrival.value)
+    evaluation = session.point.evaluate(arrival, message, session.state)
     next(evaluation)
     evaluation.close()
     assert session.state.gone
     assert session.verdict()["session"]["after"]["aggregateActionCount"] == 1
-
-
-def abandoned(session: Session) -> Any:
-    from tests.unit.core.scene import action, read_record
-
-    arrival = session.arrival("gate.actions.proposed", action())
-    return arrival, read_record(arrival.topic, arrival.value)
 
 
 def test_an_unknown_stage_is_named_at_loading() -> None:

@@ -27,7 +27,9 @@ def test_the_shipped_example_loads() -> None:
 
 @pytest.mark.parametrize("order", [(1, 2), (2, 1)])
 def test_the_highest_revision_counts_wherever_it_stands(order: tuple[int, int]) -> None:
-    found = loaded(*(entry("agent", "a", revision, **{**AGENT, "tier": f"T{revision}"}) for revision in order))
+    found = loaded(
+        *(entry("agent", "a", revision, **{**AGENT, "tier": f"T{revision}"}) for revision in order)
+    )
     assert (found.agents["a"].tier, found.agents["a"].key) == ("T2", "agent/a@2")
 
 

@@ -1,4 +1,4 @@
-"""An action id seen again: the same answer and no count, a conflict, or a new action when the window is past."""
+"""An action id seen again: the same answer and no count, a conflict, or a new action past the window."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """A session's totals, whatever comes in whatever order, against a model that counts by itself.
 
-The model knows nothing of reservations: it lists every action that was carried out with what is known of its
-rows, and sums. Two claims: the table's totals are exactly the model's, and never below what was really done.
+The model lists what happened under each action id and replays it from the start. Two claims: the table's
+totals are exactly the model's, and they are never below what the carried-out actions really did as far as
+anybody reported it. Every action has its true rows from the beginning; reports tell the truth.
 """
 
 from __future__ import annotations
@@ -24,41 +25,50 @@ BLOCKED = {"c": "rm -rf /"}
 
 
 @dataclass
-class Known:
-    """An action id inside its window, as the model sees it."""
-
-    text: str
-    at: int
-    carried: list[int] = field(default_factory=list)
-    reports: list[tuple[int, bool]] = field(default_factory=list)
-
-    def rows(self) -> int:
-        """What counts: estimates, replaced downwards only by a first signed report, upwards by any."""
-        estimate = sum(self.carried)
-        if not self.reports:
-            return estimate
-        first, lowers = self.reports[0]
-        if lowers and len(self.carried) == 1 and first < estimate:
-            estimate = first
-        return max([estimate, *(max(len(self.carried), 1) * rows for rows, _ in self.reports)])
-
-    def really_done(self) -> int:
-        """The least that the reports prove."""
-        return max((rows for rows, _ in self.reports), default=0)
-
-    def times(self) -> int:
-        """How many actions count."""
-        return max(len(self.carried), 1 if self.really_done() else 0)
-
-
-@dataclass
-class Early:
-    """An outcome before its action."""
+class Report:
+    """An outcome as it was sent."""
 
     action_id: str
     at: int
     rows: int
-    lowers: bool
+    signed: bool
+
+
+@dataclass
+class Known:
+    """An action id inside its window: the first input, what happened since, the truth as far as reported."""
+
+    text: str
+    at: int
+    happened: list[int | Report | None] = field(default_factory=list)
+    true_rows: list[int] = field(default_factory=list)
+    reported: set[int] = field(default_factory=set)
+
+    def replay(self) -> tuple[int, int]:
+        """Rows and actions that count.
+
+        An int in `happened` is an action carried out, with its estimate; None is another action under the id.
+        """
+        rows, actions, settled = 0, 0, False
+        for event in self.happened:
+            if isinstance(event, int):
+                rows, actions = rows + event, actions + 1
+                continue
+            if event is None:
+                settled = True
+                continue
+            if event.signed and not settled and event.rows < rows:
+                rows = event.rows
+            else:
+                rows = max(rows, event.rows * max(actions, 1))
+            if event.rows:
+                actions = max(actions, 1)
+            settled = True
+        return rows, actions
+
+    def really_done(self) -> int:
+        """The sum of what is known to have been done."""
+        return sum(self.true_rows[which] for which in self.reported)
 
 
 class Totals(RuleBasedStateMachine):
@@ -69,22 +79,28 @@ class Totals(RuleBasedStateMachine):
         self.session = Session()
         self.known: dict[str, Known] = {}
         self.folded: list[Known] = []
-        self.early: list[Early] = []
+        self.early: list[Report] = []
         self.last = 0
 
     def pass_time(self) -> None:
         now = self.session.now
         self.early = [one for one in self.early if one.at + WINDOW > now]
-        if self.last and self.last + IDLE <= now and (self.known or self.folded):
+        if self.last + IDLE <= now and (self.known or self.folded):
             self.known, self.folded = {}, []
         for name, one in list(self.known.items()):
             if one.at + WINDOW <= now:
                 self.folded.append(self.known.pop(name))
 
-    @rule(name=IDS, rows=ROWS, mode=st.sampled_from(["standard", "high_stakes"]), bad=st.booleans())
-    def propose(self, name: str, rows: int, mode: str, bad: bool) -> None:
+    @rule(
+        name=IDS,
+        estimate=ROWS,
+        really=ROWS,
+        mode=st.sampled_from(["standard", "high_stakes"]),
+        bad=st.booleans(),
+    )
+    def propose(self, name: str, estimate: int, really: int, mode: str, bad: bool) -> None:
         """An action; the same id may come with the same content, or with another."""
-        fields: dict[str, Any] = {"action_id": name, "rows_affected": rows, "mode": mode}
+        fields: dict[str, Any] = {"action_id": name, "rows_affected": estimate, "mode": mode}
         if bad:
             fields["parameters"] = BLOCKED
         self.pass_time()
@@ -95,44 +111,44 @@ class Totals(RuleBasedStateMachine):
         if known is not None and known.text == text:
             assert verdict["duplicate_of"]
             return
-        carried = mode == "standard" or not (bad or known)
-        assert verdict["verdict"] == ("denied" if bad or known else "allowed")
+        denied = bad or known is not None
+        assert verdict["verdict"] == ("denied" if denied else "allowed")
         if known is None:
             known = self.known[name] = Known(text, self.session.now)
-        elif carried:
-            self.count_conflict(known, rows)
-            return
-        known.carried += [rows] if carried else []
-        if not known.reports:
-            known.reports += [(one.rows, one.lowers) for one in self.early if one.action_id == name]
+        else:
+            known.happened.append(None)
+        if mode == "standard" or not denied:
+            known.happened.append(estimate)
+            known.true_rows.append(really)
+        self.meet_early(name, known)
+
+    def meet_early(self, name: str, known: Known) -> None:
+        mine = [one for one in self.early if one.action_id == name]
+        if mine:
             self.early = [one for one in self.early if one.action_id != name]
+            known.happened += mine
+            known.true_rows[:1] = [max(one.rows for one in mine)]
+            known.reported = {0}
 
-    def count_conflict(self, known: Known, rows: int) -> None:
-        """A conflicting action that is carried out adds to what counts by then, once and for all."""
-        counted, times = known.rows() + rows, known.times() + 1
-        known.carried = [counted] + [0] * (times - 1)
-        known.reports = [(known.really_done(), False)] if known.reports else []
-        self.floor(known, counted)
-
-    def floor(self, known: Known, counted: int) -> None:
-        """Reports from before the conflict speak of the actions before it: they do not multiply."""
-        if known.rows() > counted:
-            known.reports = [(0, False)]
-
-    @rule(name=IDS, rows=ROWS, signed=st.booleans())
-    def report(self, name: str, rows: int, signed: bool) -> None:
-        """An outcome, before or after its action, once or again."""
+    @rule(name=IDS, which=st.integers(0, 3), otherwise=ROWS, signed=st.booleans())
+    def report(self, name: str, which: int, otherwise: int, signed: bool) -> None:
+        """An outcome, before or after its action, once or again; a denied action may have been done too."""
         self.pass_time()
+        known = self.known.get(name)
+        rows = otherwise
+        if known is not None:
+            known.true_rows = known.true_rows or [otherwise]
+            which %= len(known.true_rows)
+            rows = known.true_rows[which]
         send = self.session.report_signed if signed else self.session.report
         send(action_id=name, rows_affected=rows)
         self.last = self.session.now
-        known = self.known.get(name)
+        sent = Report(name, self.session.now, rows, signed)
         if known is not None:
-            if not known.carried and known.reports == [] and rows:
-                known.carried = [0]
-            known.reports.append((rows, signed))
+            known.happened.append(sent)
+            known.reported.add(which)
         elif len(self.early) < LIMITS.max_early_outcomes:
-            self.early.append(Early(name, self.session.now, rows, signed))
+            self.early.append(sent)
 
     @rule(minutes=st.sampled_from([0, 1, 30, 59, 60, 61, 24 * 60]))
     def wait(self, minutes: int) -> None:
@@ -153,13 +169,11 @@ class Totals(RuleBasedStateMachine):
             self.session.state = SessionState.decode(self.session.state.key, self.session.state.encode())
 
     @invariant()
-    def the_totals_are_the_models(self) -> None:
-        if self.last and self.last + IDLE <= self.session.now:
-            return  # folds with the next input or tick, which `pass_time` does then
+    def the_totals_hold(self) -> None:
         every = [*self.known.values(), *self.folded]
-        assert self.session.rows == sum(one.rows() for one in every)
+        assert self.session.rows == sum(one.replay()[0] for one in every)
+        assert self.session.actions == sum(one.replay()[1] for one in every)
         assert self.session.rows >= sum(one.really_done() for one in every)
-        assert self.session.actions == sum(one.times() for one in every)
 
 
 TestTotals = Totals.TestCase

@@ -1,0 +1,146 @@
+"""The demo on a real broker: everything is answered, and nothing it started is left, however it ends."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from app.broker.process import ProcessIdentity
+from app.demo import kept
+from app.demo.run import Wish, perform, prepare
+from app.demo.sessions import MESSAGES, WRITES
+from app.demo.tally import by_session, cause_of, settled
+from app.demo.worker import WorkerError
+from app.settings import ROOT
+from topics.catalog import DEAD_LETTERS, VERDICTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from app.demo.run import Result
+
+pytestmark = pytest.mark.kafka
+
+INTERRUPTED = 130
+
+
+class Silence:
+    """A narrator, and each of its steps."""
+
+    @contextmanager
+    def step(self, what: str) -> Iterator[Silence]:  # noqa: ARG002 - the interface's
+        yield self
+
+    def say(self, detail: str) -> None: ...
+
+    def progress(self, published: int, answered: int, total: int) -> None: ...
+
+
+@pytest.fixture
+def wish(kafka: str, prefix: str, tmp_path: Path) -> Wish:
+    environment = {**os.environ, "KAFKA_BOOTSTRAP_SERVERS": kafka}
+    config, bundle = ROOT / "config" / "demo", ROOT / "config" / "bundles" / "default.json"
+    return Wish(prefix.strip("."), tmp_path, tmp_path, config, bundle, environment, keep=False, now=_noon)
+
+
+def test_a_run_answers_everything_and_leaves_nothing(wish: Wish, tmp_path: Path) -> None:
+    result = perform(wish, prepare(wish), Silence())
+    assert result.well
+    assert not result.worker.alive()
+    assert list(tmp_path.iterdir()) == []
+    _limits_bite(result)
+    _totals_are_the_inputs_own(result)
+    _unreadable_records_alone_are_dead_letters(result)
+
+
+def _limits_bite(result: Result) -> None:
+    kinds = {
+        session: [
+            cause_of(one.body).kind
+            for one in result.answers.of(VERDICTS)
+            if one.planned.session_id == session
+        ]
+        for session in (MESSAGES, WRITES)
+    }
+    assert kinds[MESSAGES][0] == "", "the first actions pass"
+    for found in kinds.values():
+        assert "consequence_score" in found
+        assert found[-1] == "irreversible_rows"
+
+
+def _totals_are_the_inputs_own(result: Result) -> None:
+    """Recomputed from what was published and carried out: an outcome may raise rows, not lower them."""
+    rows = {
+        one.planned.fields["action_id"]: one.planned
+        for one in result.answers.of(VERDICTS)
+        if one.planned.kind == "action"
+        and (one.body["verdict"] == "allowed" or one.planned.fields.get("mode") == "standard")
+    }
+    counted = {action: planned.fields["rows_affected"] for action, planned in rows.items()}
+    for one in settled(result.answers):
+        action = one.planned.fields["action_id"]
+        counted[action] = max(counted[action], one.planned.fields["rows_affected"])
+    expected: Counter[str] = Counter()
+    for action, planned in rows.items():
+        expected[planned.session_id] += counted[action]
+    assert {one.session_id: one.rows for one in by_session(result.answers) if one.rows} == dict(expected)
+    assert len(settled(result.answers)) > 0
+
+
+def _unreadable_records_alone_are_dead_letters(result: Result) -> None:
+    spoilt = [one for one in result.material.plan if one.kind == "unreadable"]
+    assert [one.planned for one in result.answers.of(DEAD_LETTERS)] == spoilt
+    assert len(spoilt) >= 10
+
+
+def test_a_worker_that_cannot_start_is_reported_with_its_log(wish: Wish, tmp_path: Path) -> None:
+    broken = {**wish.environment, "PYTHONHOME": str(tmp_path / "nowhere")}
+    with pytest.raises(WorkerError, match=r"status 1(.|\n)*The end of .*worker\.log(.|\n)*No module"):
+        perform(replace(wish, environment=broken), prepare(wish), Silence())
+
+
+def test_a_kept_demo_runs_on_until_it_is_stopped(wish: Wish, tmp_path: Path) -> None:
+    result = perform(replace(wish, keep=True), prepare(wish), Silence())
+    try:
+        assert result.worker.alive()
+        assert kept.recall(tmp_path) is not None
+    finally:
+        kept.stop(tmp_path)
+    assert not result.worker.alive()
+    assert not result.place.folder.exists()
+    assert kept.stop(tmp_path) is None
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_demo_stops_its_worker(wish: Wish, number: signal.Signals) -> None:
+    demo = subprocess.Popen(
+        [sys.executable, "-m", "app", "demo"],
+        env={**wish.environment, "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert demo.stdout is not None
+    with demo.stdout as lines:
+        pid = next(int(found[1]) for line in lines if (found := re.search(r"process (\d+) decides", line)))
+        worker = ProcessIdentity.of(pid)
+        demo.send_signal(number)
+        rest = lines.read()
+    assert demo.wait() == INTERRUPTED
+    assert worker is not None, "it ran when it was announced"
+    assert not worker.alive()
+    assert "Interrupted" in rest
+
+
+def _noon() -> str:
+    return "2026-01-01T12:00:00.000Z"

@@ -1,0 +1,36 @@
+"""The fault runs of load/, shortened: the same code, the same checks, one or two faults each."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+
+from load.bed import Bed
+from load.faults import carry_out
+from load.figures import table
+from load.scale import SHORT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from app.broker.handle import Broker
+
+pytestmark = pytest.mark.kafka
+
+SEED = 20
+
+
+@pytest.mark.parametrize("run", ["kill_two", "zombies", "scaling", "malformed", "poison"])
+async def test_nothing_is_lost_doubled_or_wrong_after(run: str, kafka_broker: Broker, tmp_path: Path) -> None:
+    await _holds(run, kafka_broker, tmp_path)
+
+
+async def test_nothing_is_lost_doubled_or_wrong_after_outages(own_broker: Broker, tmp_path: Path) -> None:
+    await _holds("outages", own_broker, tmp_path)
+
+
+async def _holds(run: str, broker: Broker, folder: Path) -> None:
+    found = await carry_out(run, Bed(broker, folder, SEED, uuid.uuid4().hex[:8]), SHORT)
+    assert all(figure.holds for figure in found), "\n" + table(found)

@@ -1,0 +1,96 @@
+"""What the demo publishes: real rows, each once, in sessions; and everything else as it is announced."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from app.core.bundles import load_bundle
+from app.core.registry import load_registry
+from app.demo.registry import generated_registry
+from app.demo.run import prepare
+from app.demo.sessions import MESSAGES, WRITES
+from topics.reading import Unreadable, read
+from topics.records import ProposedAction
+
+if TYPE_CHECKING:
+    from app.demo.plan import Planned
+    from app.demo.run import Material, Wish
+    from app.demo.sessions import Session
+
+
+def test_every_row_is_proposed_exactly_once(material: Material) -> None:
+    proposed = Counter(one.fields["action_id"] for one in _of_kind(material, "action"))
+    assert proposed == Counter(row.id for row in material.rows)
+    assert len(proposed) >= 300
+
+
+def test_there_are_at_least_twenty_sessions_of_ten_repositories(material: Material) -> None:
+    assert len({session.id for session in material.sessions}) == len(material.sessions) >= 20
+    assert len({row.source.partition("@")[0] for row in material.rows}) == 10
+
+
+def test_every_action_is_readable_and_keeps_the_panel_s_words(material: Material) -> None:
+    rows = {row.id: row for row in material.rows}
+    for one in _of_kind(material, "action"):
+        record = read(ProposedAction, one.outgoing.value)
+        assert isinstance(record, ProposedAction)
+        row = rows[record.action_id]
+        assert (record.agent_id, record.tool_name, record.parameters) == (row.agent, row.tool, row.parameters)
+        assert one.outgoing.key == record.session_id.encode()
+
+
+def test_a_session_s_actions_keep_their_order(material: Material) -> None:
+    for session in material.sessions:
+        published = [one for one in _of_kind(material, "action") if one.session_id == session.id]
+        assert [one.fields for one in published] == list(session.actions)
+
+
+def test_unreadable_records_are_unreadable_each_in_its_own_way(material: Material) -> None:
+    spoilt = _of_kind(material, "unreadable")
+    found = [read(ProposedAction, one.outgoing.value) for one in spoilt]
+    codes = [one.code for one in found if isinstance(one, Unreadable)]
+    assert len(set(codes)) == len(codes) == len(spoilt) - 1
+    (readable,) = [one for one in found if isinstance(one, ProposedAction)]
+    assert readable.session_id.encode() not in {one.outgoing.key for one in spoilt}, "only its key is wrong"
+
+
+def test_the_repeat_has_the_same_bytes_and_the_conflict_others(material: Material) -> None:
+    (repeat,), (conflict,) = _of_kind(material, "repeat"), _of_kind(material, "conflict")
+    first = next(one for one in material.plan if one.fields.get("action_id") == repeat.fields["action_id"])
+    assert first.outgoing.value == repeat.outgoing.value != conflict.outgoing.value
+    assert conflict.fields["action_id"] == repeat.fields["action_id"]
+
+
+def test_growing_sessions_meet_the_row_threshold_at_their_last_action_only(
+    material: Material, wish: Wish
+) -> None:
+    threshold = load_bundle(wish.bundle.read_bytes()).irreversible_row_threshold
+    for session in material.sessions:
+        if session.id in {MESSAGES, WRITES}:
+            *steps, last = _rows(session)
+            assert steps == sorted(steps)
+            assert steps[-1] <= threshold < last
+
+
+def test_two_preparations_are_byte_for_byte_the_same(material: Material, wish: Wish) -> None:
+    assert prepare(wish).plan == material.plan
+
+
+def test_the_generated_registry_loads_and_favours_nobody(material: Material) -> None:
+    registry = load_registry(generated_registry(material.rows))
+    assert {row.agent for row in material.rows} == registry.agents.keys()
+    assert {row.tool for row in material.rows} == registry.tools.keys()
+    assert {(tool.tier, tool.action_type, tool.reversible) for tool in registry.tools.values()} == {
+        (None, None, None)
+    }
+    assert [org.enforcement for org in registry.orgs.values()] == ["enforce"]
+    assert all("generated" in agent.tenant for agent in registry.agents.values())
+
+
+def _of_kind(material: Material, kind: str) -> list[Planned]:
+    return [one for one in material.plan if one.kind == kind]
+
+
+def _rows(session: Session) -> list[int]:
+    return [action["rows_affected"] for action in session.actions]

@@ -1,0 +1,97 @@
+"""The checks of the fault runs: silent on an honest run, and each finds what it is there for."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from load.answers import Account, account
+from load.recount import wrong_sessions
+from tests.unit.load.decided import changed, decided
+
+if TYPE_CHECKING:
+    from app.adapters.kafka_read import StoredRecord
+    from load.ledger_read import Evidence
+
+COUNTS = ("lost", "doubled", "contradicted", "unread", "faulted")
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32))
+def test_an_honest_run_has_nothing_to_find(seed: int) -> None:
+    evidence = decided(seed, 150)
+    found = account(evidence)
+    assert {what: found.count(what) for what in COUNTS} == dict.fromkeys(COUNTS, 0)
+    assert found.foreign == 0
+    assert wrong_sessions(found, evidence.changelog) == {}
+
+
+def test_an_input_without_an_answer_is_lost() -> None:
+    evidence = decided(1, 100)
+    found = account(replace(evidence, ledger=evidence.ledger[:50] + evidence.ledger[51:]))
+    assert found.count("lost") == 1
+
+
+def test_a_second_verdict_is_a_duplicate_and_a_different_one_a_conflict() -> None:
+    evidence = decided(2, 100)
+    verdict = evidence.ledger[-1]
+    again = changed(verdict, sequence=10_000)
+    assert _counts(replace(evidence, ledger=[*evidence.ledger, again])) == (1, 0)
+    other = changed(verdict, sequence=10_000, decided_at="1999-12-31T23:59:59.999Z")
+    assert _counts(replace(evidence, ledger=[*evidence.ledger, other])) == (1, 1)
+
+
+def test_an_answer_to_other_bytes_than_the_input_has_is_foreign() -> None:
+    evidence = decided(3, 50)
+    first = evidence.inputs[0]
+    inputs = [replace(first, value=b"{}"), *evidence.inputs[1:]]
+    assert account(replace(evidence, inputs=inputs)).foreign >= 1
+
+
+def test_a_total_that_counts_a_repeat_is_wrong() -> None:
+    evidence = decided(4, 150)
+    repeat = next(n for n, r in enumerate(evidence.ledger) if _body(r).get("duplicate_of"))
+    session = _body(evidence.ledger[repeat])["session"]
+    session["after"]["aggregateActionCount"] += 1
+    ledger = list(evidence.ledger)
+    ledger[repeat] = changed(ledger[repeat], session=session)
+    assert len(_wrong(replace(evidence, ledger=ledger))) == 1
+
+
+def test_two_verdicts_of_a_session_in_the_other_order_are_wrong() -> None:
+    evidence = decided(5, 150)
+    key = evidence.ledger[0].key
+    of_session = [n for n, r in enumerate(evidence.ledger) if r.key == key and "verdict_id" in _body(r)]
+    first, second = of_session[0], of_session[1]
+    ledger = list(evidence.ledger)
+    swapped = _body(ledger[first])["sequence"], _body(ledger[second])["sequence"]
+    ledger[first] = changed(ledger[first], sequence=swapped[1])
+    ledger[second] = changed(ledger[second], sequence=swapped[0])
+    assert len(_wrong(replace(evidence, ledger=ledger))) == 1
+
+
+def test_a_state_that_is_behind_the_ledger_is_wrong() -> None:
+    evidence = decided(6, 150)
+    state = evidence.changelog[0]
+    accounts = _body(state)["a"]
+    accounts["load"][0] -= 1
+    changelog = [changed(state, a=accounts), *evidence.changelog[1:]]
+    assert len(_wrong(replace(evidence, changelog=changelog))) == 1
+
+
+def _wrong(evidence: Evidence) -> dict[str, list[str]]:
+    return wrong_sessions(account(evidence), evidence.changelog)
+
+
+def _counts(evidence: Evidence) -> tuple[int, int]:
+    found: Account = account(evidence)
+    return found.count("doubled"), found.count("contradicted")
+
+
+def _body(record: StoredRecord) -> dict[str, Any]:
+    body: dict[str, Any] = json.loads(record.value or b"{}")
+    return body
