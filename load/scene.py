@@ -72,11 +72,16 @@ class Scene:
         """Publish the rest, wait until all is decided, stop the workers."""
         await self.publisher.finish(at_least)
         await self._decided(dict(self.publisher.ends))
+        await self.until(self._all_decide, "every worker decides for some partition")
         await self.fleet.close()
         self.fleet.check()
 
     def _all_owned(self) -> bool:
         return len(self.fleet.owned()) == self.site.partitions
+
+    def _all_decide(self) -> bool:
+        """None is still starting, when it could not yet be asked to stop in good order."""
+        return all(worker.partitions() for worker in self.fleet.workers.values())
 
     def _waits(self, slot: int) -> bool:
         worker = self.fleet.workers.get(slot)

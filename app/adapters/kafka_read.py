@@ -77,9 +77,7 @@ class Reader:
 
 
 @asynccontextmanager
-async def open_reader(
-    bootstrap_servers: str, topics: Sequence[str], start: Start
-) -> AsyncIterator[Reader]:
+async def open_reader(bootstrap_servers: str, topics: Sequence[str], start: Start) -> AsyncIterator[Reader]:
     """A reader whose positions are settled when it is handed over.
 
     Raises UnknownTopics, and KafkaUnreachable here or from any of the reader's methods.

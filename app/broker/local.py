@@ -153,7 +153,11 @@ def launch(layout: Layout, port: int | None = None) -> LocalBroker:
     """
     chosen, controller = ports.free_ports(2)
     broker = LocalBroker(layout, port or chosen, controller)
-    broker.start()
+    try:
+        broker.start()
+    except BaseException:  # an interrupt too: nobody else would stop the JVM
+        broker.close()
+        raise
     return broker
 
 

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path  # noqa: TC003 - Typer reads the annotations
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from app.adapters.kafka_read import KafkaUnreachable, UnknownTopics, open_reader
+from app.adapters.kafka_ledger import located, read_ledger, verify_ledger
+from app.adapters.kafka_read import KafkaUnreachable, UnknownTopics
 from app.cli.ledger_report import print_report, report_fields
 from app.cli.output import WELL, WRONG, errors, print_json, settings_or_stop, stop, stop_unknown_topics
 from app.verifier.export import NotAnExport, from_lines, to_line
-from app.verifier.located import Located
-from app.verifier.verify import Verifier, verify
-from topics.catalog import CATALOG
+from app.verifier.verify import verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from app.adapters.kafka_read import StoredRecord
-    from app.settings import KafkaSettings
     from app.verifier.findings import Report
+
+T = TypeVar("T")
 
 cli = typer.Typer(name="ledger", no_args_is_help=True, help="Verify the ledger, or export it for an auditor.")
 
@@ -69,14 +69,18 @@ def export_command(
     """
     try:
         with file.open("x", encoding="utf-8") as out:
-            count = _over_broker(lambda record: _write(out.write, record))
+            kafka = settings_or_stop().kafka
+            reading = read_ledger(
+                kafka.bootstrap_servers, kafka.topic_prefix, lambda record: _write(out.write, record)
+            )
+            count = _or_stop(reading)
     except OSError as error:
         stop(f"cannot write {file}: {error.strerror}")
     errors.print(f"{count} records written to {file}", soft_wrap=True)
 
 
 def _write(write: Callable[[str], int], record: StoredRecord) -> None:
-    write(to_line(_located(record), record.timestamp_ms) + "\n")
+    write(to_line(located(record), record.timestamp_ms) + "\n")
 
 
 def _of_file(file: Path) -> Report:
@@ -88,35 +92,14 @@ def _of_file(file: Path) -> Report:
 
 
 def _of_broker() -> Report:
-    verifier = Verifier()
-    _over_broker(lambda record: verifier.add(_located(record)))
-    return verifier.report()
-
-
-def _over_broker(take: Callable[[StoredRecord], None]) -> int:
     kafka = settings_or_stop().kafka
-    return _or_stop(_each(kafka, take))
+    return _or_stop(verify_ledger(kafka.bootstrap_servers, kafka.topic_prefix))
 
 
-def _or_stop(reading: Coroutine[None, None, int]) -> int:
+def _or_stop(reading: Coroutine[None, None, T]) -> T:
     try:
         return asyncio.run(reading)
     except UnknownTopics as error:
         stop_unknown_topics(error)
     except KafkaUnreachable as error:
         stop(f"cannot read the ledger: {error}")
-
-
-async def _each(kafka: KafkaSettings, take: Callable[[StoredRecord], None]) -> int:
-    names = [f"{kafka.topic_prefix}{topic.name}" for topic in CATALOG if topic.ledger]
-    count = 0
-    async with open_reader(kafka.bootstrap_servers, names, "beginning") as reader:
-        async for batch in reader.to_end():
-            for record in batch:
-                take(record)
-            count += len(batch)
-    return count
-
-
-def _located(record: StoredRecord) -> Located:
-    return Located(record.topic, record.partition, record.offset, record.key, record.value)

@@ -43,7 +43,7 @@ def reserve(draft: SessionDraft, seen: Sighting, mark: str, *, carried: bool) ->
     draft.remember(
         seen.tenant,
         seen.action_id,
-        RecentAction(seen.digest, seen.offset, draft.now, mark, counted, times, settled=False),
+        RecentAction(seen.digest, seen.offset, draft.now, mark, counted, times, settled=False, peak=0),
     )
 
 
@@ -79,11 +79,12 @@ def settle(
     """
     account = draft.change(tenant)
     lowered = lowers and not known.settled and rows < known.counted
-    counted = rows if lowered else max(known.counted, max(known.carried, 1) * rows)
+    peak = max(known.peak, rows)
+    counted = rows if lowered else max(known.counted, max(known.carried, 1) * peak)
     account.rows += counted - known.counted
     carried = known.carried
     if carried == 0 and rows > 0:
         carried = 1
         account.actions += 1
-    draft.remember(tenant, action_id, known._replace(counted=counted, carried=carried, settled=True))
+    draft.remember(tenant, action_id, known._replace(counted=counted, carried=carried, settled=True, peak=peak))
     return Settlement(tenant, known.counted, account.rows, lowered)

@@ -33,7 +33,7 @@ class RecentAction(NamedTuple):
     published outcome and the shadow outcome ("ALLOW", "ALLOW/BLOCK"). `counted` is what the totals hold for
     it, `carried` how many carried-out actions bear the id (0: it was denied; 2: a conflicting one in standard
     mode was carried out too), `settled` whether an outcome has come or can no longer tell which action it
-    means: nothing lowers what is counted any more.
+    means: nothing lowers what is counted any more; `peak` the largest outcome.
     """
 
     digest: str
@@ -43,6 +43,7 @@ class RecentAction(NamedTuple):
     counted: int
     carried: int
     settled: bool
+    peak: int
 
 
 class EarlyOutcome(NamedTuple):
@@ -177,8 +178,8 @@ def totals(account: Account | None) -> dict[str, Any]:
 
 
 def _recent(stored: Any) -> RecentAction:
-    digest, offset, at_ms, mark, counted, carried, settled = stored
-    return RecentAction(digest, offset, at_ms, mark, int(counted), carried, settled)
+    digest, offset, at_ms, mark, counted, carried, settled, peak = stored
+    return RecentAction(digest, offset, at_ms, mark, int(counted), carried, settled, int(peak))
 
 
 def _early(stored: list[Any]) -> EarlyOutcome:

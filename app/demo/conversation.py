@@ -12,9 +12,7 @@ from app.adapters.kafka_read import open_reader
 from app.adapters.kafka_topics import create
 from app.demo.answers import ANSWERING, Answers
 from app.demo.outcomes import make_outcomes
-from app.verifier.located import Located
-from app.verifier.verify import Verifier
-from topics.catalog import BY_NAME, CATALOG, ESCALATIONS
+from topics.catalog import BY_NAME, ESCALATIONS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     from app.demo.place import Place
     from app.demo.plan import Planned
     from app.demo.recipe import Recipe
-    from app.verifier.findings import Report
 
 PATIENCE_S = 30.0
 """How long no new answer may come before the rest counts as unanswered."""
@@ -58,17 +55,6 @@ async def converse(
         outcomes = make_outcomes(talk.answers, recipe, random.Random(recipe.seed), now())  # noqa: S311 - seeded
         await talk.hold(outcomes, batches)
     return talk.answers
-
-
-async def verify_ledger(place: Place) -> Report:
-    """The verification of `sluice ledger verify`, on this run's topics."""
-    verifier = Verifier()
-    names = [f"{place.prefix}{topic.name}" for topic in CATALOG if topic.ledger]
-    async with open_reader(place.bootstrap_servers, names, "beginning") as reader:
-        async for batch in reader.to_end():
-            for record in batch:
-                verifier.add(Located(record.topic, record.partition, record.offset, record.key, record.value))
-    return verifier.report()
 
 
 class _Talk:

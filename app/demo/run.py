@@ -9,10 +9,11 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from app.adapters.kafka_ledger import verify_ledger
 from app.broker import locate, own, state
 from app.core.bundles import load_bundle
 from app.demo import kept
-from app.demo.conversation import converse, create_topics, verify_ledger
+from app.demo.conversation import converse, create_topics
 from app.demo.panel import load_panel
 from app.demo.place import Place
 from app.demo.plan import make_plan
@@ -184,7 +185,7 @@ def _converse(wish: Wish, place: Place, material: Material, worker: Worker, narr
         answers = asyncio.run(converse(place, material.plan, material.recipe, watcher, wish.now))
         step.say(f"{answers.published} inputs published, {answers.answered} answered")
     with narrator.step("Ledger") as step:
-        report = asyncio.run(verify_ledger(place))
+        report = asyncio.run(verify_ledger(place.bootstrap_servers, place.prefix))
         step.say(f"{report.records} records read and verified")
     return Result(place, worker.identity, material, answers, report)
 

@@ -33,6 +33,7 @@ RECENT = st.builds(
     ROWS,
     st.integers(0, 3),
     st.booleans(),
+    ROWS,
 )
 ORIGIN = st.tuples(IDS, st.integers(0, 99), st.integers(0, 2**40), TIMES, HEX).map(list)
 EARLY = st.builds(EarlyOutcome, IDS, st.none() | IDS, TIMES, ROWS, st.booleans(), IDS, ORIGIN)

@@ -49,7 +49,7 @@ class Known:
 
         An int in `happened` is an action carried out, with its estimate; None is another action under the id.
         """
-        rows, actions, settled = 0, 0, False
+        rows, actions, peak, settled = 0, 0, 0, False
         for event in self.happened:
             if isinstance(event, int):
                 rows, actions = rows + event, actions + 1
@@ -57,10 +57,11 @@ class Known:
             if event is None:
                 settled = True
                 continue
+            peak = max(peak, event.rows)
             if event.signed and not settled and event.rows < rows:
                 rows = event.rows
             else:
-                rows = max(rows, event.rows * max(actions, 1))
+                rows = max(rows, peak * max(actions, 1))
             if event.rows:
                 actions = max(actions, 1)
             settled = True
@@ -177,4 +178,4 @@ class Totals(RuleBasedStateMachine):
 
 
 TestTotals = Totals.TestCase
-TestTotals.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+TestTotals.settings = settings(max_examples=1500, stateful_step_count=30, deadline=None)
