@@ -86,5 +86,7 @@ def settle(
     if carried == 0 and rows > 0:
         carried = 1
         account.actions += 1
-    draft.remember(tenant, action_id, known._replace(counted=counted, carried=carried, settled=True, peak=peak))
+    draft.remember(
+        tenant, action_id, known._replace(counted=counted, carried=carried, settled=True, peak=peak)
+    )
     return Settlement(tenant, known.counted, account.rows, lowered)

@@ -84,6 +84,15 @@ def test_a_timer_and_the_next_input_find_the_same(waited: int) -> None:
     assert timed.state.encode() == late.state.encode()
 
 
+def test_what_was_still_open_is_answered_before_the_session_folds() -> None:
+    session = Session()
+    session.propose()
+    session.report(action_id="never")
+    decision = expire(session, START + DAY)
+    assert decision is not None
+    assert kinds(decision) == ["InputRefused", "SessionFolded"]
+
+
 def test_a_folded_session_starts_anew() -> None:
     session = Session()
     session.propose(rows_affected=5)

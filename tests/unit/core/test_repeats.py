@@ -82,7 +82,7 @@ def test_a_broker_clock_that_steps_back_reopens_no_window() -> None:
     session = Session()
     session.propose()
     session.now += 60 * MINUTE
-    session.propose(action_id="act-2")
+    session.propose(agent_id="other", action_id="act-2")
     session.now -= 60 * MINUTE
     assert session.verdict()["duplicate_of"] is None
 

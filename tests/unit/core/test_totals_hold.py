@@ -178,4 +178,4 @@ class Totals(RuleBasedStateMachine):
 
 
 TestTotals = Totals.TestCase
-TestTotals.settings = settings(max_examples=1500, stateful_step_count=30, deadline=None)
+TestTotals.settings = settings(max_examples=300, stateful_step_count=30, deadline=None)
