@@ -44,7 +44,7 @@ FULL = Scale(
     deadline_s=600,
 )
 SHORT = Scale(
-    events=1_000,
+    events=600,
     rate=150,
     sessions=40,
     kills=1,
@@ -52,7 +52,7 @@ SHORT = Scale(
     stops=1,
     mid_commit_stops=1,
     outages=1,
-    outage_s=2,
+    outage_s=1,
     changes=1,
     malformed_every=5,
     malformed_rate=300,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import aiokafka
+from aiokafka.errors import IllegalOperation
 
 KafkaHeaders = list[tuple[str, bytes]]
 BeforeCommit = Callable[[int], Awaitable[None]]
@@ -75,12 +76,11 @@ class Transactor:
         producer = self._producer
         await producer.begin_transaction()
         changelog = await self._send(self._settings.changelog, [(k, v, []) for k, v in batch.changelog])
-        by_topic: dict[str, list[tuple[bytes, bytes | None, KafkaHeaders]]] = defaultdict(list)
-        for topic, key, value, headers in batch.outputs:
-            by_topic[topic].append((key, value, headers))
-        futures = [
-            future for topic, records in by_topic.items() for future in await self._send(topic, records)
-        ]
+        try:
+            futures = await self._send_outputs(batch)
+        except IllegalOperation:
+            await asyncio.gather(*changelog)  # fenced between two sends: the first one's future says so
+            raise
         done = await asyncio.gather(*changelog, *futures)
         if batch.offsets:
             await producer.send_offsets_to_transaction(dict(batch.offsets), self._settings.group_id)
@@ -88,6 +88,12 @@ class Transactor:
             await self._before_commit(self._number)
         await producer.commit_transaction()
         return self._last_offset(done[: len(changelog)], len(batch.changelog))
+
+    async def _send_outputs(self, batch: Batch) -> list[asyncio.Future[Any]]:
+        by_topic: dict[str, list[tuple[bytes, bytes | None, KafkaHeaders]]] = defaultdict(list)
+        for topic, key, value, headers in batch.outputs:
+            by_topic[topic].append((key, value, headers))
+        return [future for topic, records in by_topic.items() for future in await self._send(topic, records)]
 
     async def _send(
         self, topic: str, records: Sequence[tuple[bytes, bytes | None, KafkaHeaders]]
