@@ -8,6 +8,7 @@ and no header to whoever hands these on over HTTP; advisories are JSON, which es
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from json.encoder import encode_basestring_ascii as _quoted
 from typing import Any
 from urllib.parse import quote
@@ -60,17 +61,11 @@ def output_headers(body: dict[str, Any], kind: str, source: str, traceparent: st
     random is made here.
     """
     record_id = _record_id(body, kind)
-    headers = [
-        ("ce_id", _plain(record_id)),
-        ("ce_source", _plain(source)),
-        ("ce_time", _plain(body["decided_at"])),
-        ("traceparent", traceparent_for(record_id, traceparent).encode()),
-        *_FIXED[kind],
-    ]
+    headers = _common(record_id, kind, source, body["decided_at"], traceparent)
     if kind == "Verdict":
         headers += _verdict_headers(body)
     if agent := body.get("agent_id"):
-        headers.append(("X-Mnemom-Agent", _plain(agent)))
+        headers.append(("X-Mnemom-Agent", _often(agent)))
     if session := body.get("session_id"):
         headers.append(("X-Mnemom-Session", _plain(session)))
     return headers
@@ -80,10 +75,14 @@ def input_headers(
     record_id: str, kind: str, source: str, time: str, traceparent: str | None = None
 ) -> Headers:
     """The headers that a producer of an input record sets. `time` is RFC 3339; no decision relies on it."""
+    return _common(record_id, kind, source, time, traceparent)
+
+
+def _common(record_id: str, kind: str, source: str, time: str, traceparent: str | None) -> Headers:
     return [
         ("ce_id", _plain(record_id)),
-        ("ce_source", _plain(source)),
-        ("ce_time", _plain(time)),
+        ("ce_source", _often(source)),
+        ("ce_time", _often(time)),
         ("traceparent", traceparent_for(record_id, traceparent).encode()),
         *_FIXED[kind],
     ]
@@ -116,6 +115,12 @@ def _advisory(entry: dict[str, Any]) -> str:
     parts = [f'"source":{_quoted(entry["source"])}', f'"text":{_quoted(entry["text"][:MAX_ADVISORY_TEXT])}']
     parts += [f'"{name}":{_quoted(entry[name])}' for name in ("severity", "id") if entry.get(name)]
     return "{" + ",".join(parts) + "}"
+
+
+@lru_cache(maxsize=1024)
+def _often(value: str) -> bytes:
+    """`_plain` of what many records share: sources, agents, the millisecond of a batch."""
+    return _plain(value)
 
 
 def _plain(value: str) -> bytes:

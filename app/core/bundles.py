@@ -81,7 +81,7 @@ class Weights(StrictModel):
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        if self.reversibility + self.rows + self.action_type != 1000:  # noqa: PLR2004 - per mille
+        if self.reversibility + self.rows + self.action_type != 1000:
             raise ValueError("the weights must sum to 1000")
         return self
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from app.core import dead_letters, expiry, faults, outcomes
 from app.core.actions import proposal
+from app.core.actions.standing import standings
 from app.core.point import PointParts
 from topics.records import ActionOutcome, ProposedAction
 
@@ -43,7 +44,9 @@ class DecisionPoint:
         environment: str,
     ) -> None:
         """`stopwatch` returns ns and is only used for durations; `environment` names this installation."""
-        self._parts = PointParts(bundle, registry, tuple(stages), limits, stopwatch, environment)
+        self._parts = PointParts(
+            bundle, registry, tuple(stages), limits, stopwatch, environment, standings(registry, bundle)
+        )
 
     def evaluate(
         self, arrival: Arrival, message: Message, state: SessionState

@@ -52,6 +52,7 @@ class EngineSettings:
     timer_batch: int = 500
     timer_retry_s: float = 60.0
     slice_s: float = 0.004
+    chunk: int = 32
 
 
 class Clock(Protocol):
@@ -137,10 +138,11 @@ class Engine:
         """
         pause_at = self._clock.monotonic_s() + self.settings.slice_s
         for batch in arrivals:
-            for arrival in batch:
+            for start in range(0, len(batch), self.settings.chunk):
                 if generation != self._generation:
                     return
-                self._owned[arrival.partition].offer(arrival)
+                chunk = batch[start : start + self.settings.chunk]
+                self._owned[chunk[0].partition].offer(chunk)
                 if self._clock.monotonic_s() >= pause_at:
                     await asyncio.sleep(0)
                     pause_at = self._clock.monotonic_s() + self.settings.slice_s

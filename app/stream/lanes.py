@@ -15,10 +15,10 @@ from app.core.requests import Request
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from app.core.arrival import Arrival
-    from app.core.ledger.chain import Chain
+    from app.core.decision import Decision
     from app.stream.answers import Ports
-    from app.stream.evaluation import Evaluation, Linked
+    from app.stream.evaluation import Evaluation
+    from app.stream.inbound import Inbound
 
 
 class Lanes:
@@ -31,26 +31,24 @@ class Lanes:
     def __init__(
         self,
         ports: Ports,
-        chain: Chain,
-        begin: Callable[[Arrival], Evaluation],
-        finish: Callable[[Evaluation, Linked], None],
+        begin: Callable[[Inbound], Evaluation],
+        finish: Callable[[Evaluation, Decision], None],
         fail: Callable[[BaseException], None],
     ) -> None:
         self._ports = ports
-        self._chain = chain
         self._begin = begin
         self._finish = finish
         self._fail = fail
-        self.waiting: dict[bytes, deque[Arrival]] = {}
+        self.waiting: dict[bytes, deque[Inbound]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def enter(self, key: bytes, arrival: Arrival) -> None:
-        """Decide the arrival now, or after what its session waits for."""
+    def enter(self, key: bytes, inbound: Inbound) -> None:
+        """Decide the input now, or after what its session waits for."""
         lane = self.waiting.get(key)
         if lane is not None:
-            lane.append(arrival)
+            lane.append(inbound)
             return
-        request, evaluation = self._decide(arrival)
+        request, evaluation = self._decide(inbound)
         if request is not None:
             self.waiting[key] = deque()
             task = asyncio.create_task(self._wait(key, evaluation, request))
@@ -66,11 +64,11 @@ class Lanes:
             await asyncio.wait(tasks)
         self.waiting.clear()
 
-    def _decide(self, arrival: Arrival) -> tuple[Request | None, Evaluation]:
-        evaluation = self._begin(arrival)
-        return self._settle(evaluation, evaluation.advance(None, self._chain)), evaluation
+    def _decide(self, inbound: Inbound) -> tuple[Request | None, Evaluation]:
+        evaluation = self._begin(inbound)
+        return self._settle(evaluation, evaluation.advance()), evaluation
 
-    def _settle(self, evaluation: Evaluation, step: Request | Linked) -> Request | None:
+    def _settle(self, evaluation: Evaluation, step: Request | Decision) -> Request | None:
         if isinstance(step, Request):
             return step
         self._finish(evaluation, step)
@@ -82,7 +80,7 @@ class Lanes:
         while True:
             while asked is not None:
                 answer = await self._ports.answer(asked)
-                asked = self._settle(evaluation, evaluation.advance(answer, self._chain))
+                asked = self._settle(evaluation, evaluation.advance(answer))
             if not lane:
                 break
             asked, evaluation = self._decide(lane.popleft())

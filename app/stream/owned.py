@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from app.stream.writer import Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from app.core.arrival import Arrival
     from app.stream.engine import EngineSettings
@@ -59,14 +59,14 @@ class Owned:
             waiting < self._settings.max_in_flight and self._partition.staged < 2 * self._settings.max_batch
         )
 
-    def offer(self, arrival: Arrival) -> None:
-        """Decide a delivered input, unless it is decided already. Raises OffsetGap."""
-        if not self._partition.intakes[arrival.topic].admit(arrival.offset):
-            return
+    def offer(self, chunk: Sequence[Arrival]) -> None:
+        """Decide delivered inputs of one topic, except for what is decided already. Raises OffsetGap."""
+        intake = self._partition.intakes[chunk[0].topic]
+        admitted = [arrival for arrival in chunk if intake.admit(arrival.offset)]
         if self._probe is None:
-            self._partition.start(arrival)
+            self._partition.start(admitted)
         else:
-            self._held.append(arrival)
+            self._held.extend(admitted)
             self._arrived.set()
 
     def tick(self, now_ms: int) -> None:
@@ -97,8 +97,8 @@ class Owned:
         self._partition.guard.clear()
         await self._writer.commit()
         self._probe = None
-        while self._held:
-            self._partition.start(self._held.popleft())
+        held, self._held = self._held, deque()
+        self._partition.start(held)
 
     async def _try(self, group: list[Arrival]) -> None:
         self._partition.guard.announce(group[0].topic, group[0].offset, group[-1].offset + 1)
@@ -121,7 +121,7 @@ class Owned:
         if self._partition.guard.is_condemned(arrival.topic, arrival.offset):
             self._partition.refuse(arrival)
         else:
-            self._partition.start(arrival)
+            self._partition.start([arrival])
 
     async def _next_group(self) -> list[Arrival]:
         while not self._held:

@@ -12,21 +12,25 @@ from aiokafka.partitioner import murmur2
 from app.core.ledger.chain import Chain
 from app.core.session import KEY_PREFIX
 from app.stream.crash_guard import CrashGuard
-from app.stream.evaluation import Evaluation, Linked, guarded, link
+from app.stream.evaluation import Evaluation
+from app.stream.guarded import guarded
+from app.stream.inbound import Inbound, receive, unread
 from app.stream.intake import Intake
 from app.stream.lanes import Lanes
+from app.stream.outbox import Outbox
 from app.stream.partition_record import RESERVED_KEY, PartitionRecord
 from app.stream.sessions import Sessions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from app.core.arrival import Arrival
     from app.core.decide import DecisionPoint
+    from app.core.decision import Decision
     from app.core.session import SessionState
     from app.stream.answers import Ports
     from app.stream.engine import EngineSettings
-    from app.stream.evaluation import Output
+    from app.stream.outbox import Output
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +70,8 @@ class Partition:
             record.marker, self.positions(), ends, window=settings.crash_window, group=settings.crash_group
         )
         self.sessions = Sessions(table, settings.max_hot_sessions)
-        self.lanes = Lanes(around.ports, self.chain, self._begin, self._finish, fail)
-        self._outputs: list[Output] = []
+        self.lanes = Lanes(around.ports, self._begin, self._finish, fail)
+        self._outbox = Outbox(self.chain, settings.source)
         self.staged = 0
         self.work = asyncio.Event()
         self.full = asyncio.Event()
@@ -84,17 +88,13 @@ class Partition:
         """Inputs delivered and not decided."""
         return sum(len(intake.pending) for intake in self.intakes.values())
 
-    def start(self, arrival: Arrival) -> None:
-        """Decide an admitted arrival, at once if nothing is asked for it."""
-        self._undecided += 1
-        self._quiet.clear()
-        self.lanes.enter(_session_key(arrival), arrival)
+    def start(self, arrivals: Iterable[Arrival]) -> None:
+        """Decide admitted arrivals in their order, each at once if nothing is asked for it."""
+        self._enter([receive(arrival) for arrival in arrivals])
 
     def refuse(self, arrival: Arrival) -> None:
         """Answer an arrival without reading it."""
-        self._undecided += 1
-        evaluation = self._begin(arrival)
-        self._finish(evaluation, evaluation.refuse_unread(self.chain))
+        self._enter([unread(arrival)])
 
     async def quiet(self) -> None:
         """Return when every input that was started is decided."""
@@ -109,10 +109,11 @@ class Partition:
             if expired is None:
                 self.sessions.retry(key, now_ms + int(settings.timer_retry_s * 1000))
             else:
-                self._stage(key, self.sessions.load(key), expired, queued_at=None)
+                self._stage(key, self.sessions.load(key), expired, None, queued_at=None)
 
     def take(self, *, open_: bool) -> tuple[list[tuple[bytes, bytes | None]], list[Output]]:
         """The staged batch: changelog entries (the partition's own record last) and outputs."""
+        outputs = self._outbox.take()
         entries = self.sessions.flush()
         record = PartitionRecord(
             self.chain.sequence,
@@ -122,41 +123,52 @@ class Partition:
         ).encode()
         self._table[RESERVED_KEY] = record
         entries.append((RESERVED_KEY, record))
-        outputs, self._outputs, self.staged = self._outputs, [], 0
+        self.staged = 0
         self.work.clear()
         self.full.clear()
         return entries, outputs
 
-    def _begin(self, arrival: Arrival) -> Evaluation:
-        key = _session_key(arrival)
-        at_home = self.sessions.known(key) or self._home(arrival.key) == self.number
-        around = self._around
-        return Evaluation(
-            around.point, around.settings.source, arrival, self.sessions.load(key), at_home=at_home
-        )
+    def _enter(self, chunk: list[Inbound]) -> None:
+        self._undecided += len(chunk)
+        self._quiet.clear()
+        for inbound in chunk:
+            self.lanes.enter(_session_key(inbound.arrival), inbound)
+
+    def _begin(self, inbound: Inbound) -> Evaluation:
+        key = _session_key(inbound.arrival)
+        at_home = self.sessions.known(key) or self._home(inbound.arrival.key) == self.number
+        return Evaluation(self._around.point, inbound, self.sessions.load(key), at_home=at_home)
 
     def _home(self, key: bytes | None) -> int:
         return int(murmur2(key or b"") & 0x7FFFFFFF) % self._around.settings.partitions
 
-    def _finish(self, evaluation: Evaluation, linked: Linked) -> None:
+    def _finish(self, evaluation: Evaluation, decision: Decision) -> None:
         arrival, state = evaluation.arrival, evaluation.state
         key = _session_key(arrival)
-        self._stage(key, state, linked, queued_at=state.due_ms if self.sessions.known(key) else None)
+        queued_at = state.due_ms if self.sessions.known(key) else None
+        self._stage(key, state, decision, arrival.traceparent, queued_at=queued_at)
         self.intakes[arrival.topic].done(arrival.offset)
         self._undecided -= 1
         if not self._undecided:
             self._quiet.set()
 
-    def _expire(self, key: bytes, now_ms: int) -> Linked | None:
-        decision = self._around.point.expire(key, self.sessions.load(key), now_ms)
-        return None if decision is None else link(decision, self.chain, self._around.settings.source, None)
+    def _expire(self, key: bytes, now_ms: int) -> Decision | None:
+        return self._around.point.expire(key, self.sessions.load(key), now_ms)
 
-    def _stage(self, key: bytes, state: SessionState, linked: Linked, *, queued_at: int | None) -> None:
+    def _stage(
+        self,
+        key: bytes,
+        state: SessionState,
+        decision: Decision,
+        traceparent: str | None,
+        *,
+        queued_at: int | None,
+    ) -> None:
         """`queued_at`: the time under which the session stands in the timers' queue, None if it does not."""
-        state.apply(linked.transition)
+        state.apply(decision.transition)
         if not state.gone or self.sessions.known(key):
             self.sessions.touch(key, state, queued_at)
-        self._outputs += linked.outputs
+        self._outbox.add(decision.records, traceparent)
         self.staged += 1
         self.work.set()
         if self.staged >= self._around.settings.max_batch:

@@ -12,8 +12,7 @@ import statistics
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
@@ -21,6 +20,9 @@ from rich.table import Table
 from app.broker.locate import find_broker
 from load.bench import events, growth, latency, throughput
 from load.bench.bench_env import ROOT, Round
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 console = Console(stderr=True)
 ROUNDS = 3
@@ -67,8 +69,12 @@ async def latencies(new: NewRound) -> list[Figure]:
     ratios = [worker.p99 / bare.p99 for worker, bare in zip(workers, bares, strict=True)]
     missing = [float(one.missing) for one in (*workers, *bares)]
     return [
-        figure("bare loop p50 at 1000/s, 10 ms linger", [b.p50 for b in bares], "ms", "yardstick", holds=True),
-        figure("bare loop p99 at 1000/s, 10 ms linger", [b.p99 for b in bares], "ms", "yardstick", holds=True),
+        figure(
+            "bare loop p50 at 1000/s, 10 ms linger", [b.p50 for b in bares], "ms", "yardstick", holds=True
+        ),
+        figure(
+            "bare loop p99 at 1000/s, 10 ms linger", [b.p99 for b in bares], "ms", "yardstick", holds=True
+        ),
         figure("worker p50 at 1000/s", [w.p50 for w in workers], "ms", "see the ratio", holds=True),
         figure("worker p99 at 1000/s", [w.p99 for w in workers], "ms", "see the ratio", holds=True),
         at_most("worker p99 / bare loop p99", ratios, 3),
@@ -104,7 +110,9 @@ async def restarts(new: NewRound) -> list[Figure]:
     rounds = [await growth.restart_s(new("restart"), 200_000) for _ in range(ROUNDS)]
     return [
         figure("bare read of the changelog", [read for _, read in rounds], "s", "yardstick", holds=True),
-        figure("start to first verdict, 200 000 sessions", [s for s, _ in rounds], "s", "see below", holds=True),
+        figure(
+            "start to first verdict, 200 000 sessions", [s for s, _ in rounds], "s", "see below", holds=True
+        ),
         at_most("restart / bare read", [started / read for started, read in rounds], 3),
     ]
 

@@ -25,7 +25,9 @@ async def transact(
     await producer.begin_transaction()
     futures = [
         *await send(producer, arguments.output, tp.partition, [(r.key, output, header) for r in records]),
-        *await send(producer, arguments.state, tp.partition, [(key, state, []) for key in {r.key for r in records}]),
+        *await send(
+            producer, arguments.state, tp.partition, [(key, state, []) for key in {r.key for r in records}]
+        ),
     ]
     await asyncio.gather(*futures)
     await producer.send_offsets_to_transaction({tp: records[-1].offset + 1}, arguments.group)

@@ -7,17 +7,19 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import aiokafka
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from app.adapters import kafka_topics
 from topics.layout import TopicLayout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTITIONS = 8
@@ -63,7 +65,9 @@ class Round:
 
 
 @contextmanager
-def process(arguments: list[str], environment: dict[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def process(
+    arguments: list[str], environment: dict[str, str], log: Path
+) -> Iterator[subprocess.Popen[bytes]]:
     """A child that ends with the block: SIGTERM, then SIGKILL after 20 s."""
     with log.open("ab") as output:
         child = subprocess.Popen(

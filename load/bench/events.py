@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 AGENT = "bench-agent"
 PANELS = (
@@ -24,12 +26,15 @@ def panel() -> list[dict[str, Any]]:
 
 
 def write_registry(path: Path) -> None:
-    """A neutral registry: one agent, every tool of the panel, no tier of their own."""
+    """A working installation's registry: one agent, every tool of the panel registered with tier T2.
+
+    So most actions are allowed and counted, and the forbidden patterns block some.
+    """
     tools = sorted({row["tool"][:256] for row in panel()})
     entries = [
         _entry("org", "bench", {"enforcement": "enforce", "forbidden_targets": []}),
         _entry("agent", AGENT, {"tenant_id": "bench", "tier": "T3", "tools": None}),
-        *(_entry("tool", tool, {"tier": None, "action_type": None, "reversible": None}) for tool in tools),
+        *(_entry("tool", tool, {"tier": "T2", "action_type": None, "reversible": True}) for tool in tools),
     ]
     path.write_text(json.dumps({"entries": entries}), encoding="utf-8")
 

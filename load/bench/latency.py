@@ -119,5 +119,3 @@ async def _measured(round_: Round, outputs: str, seed: int) -> Latency:
 
 def _at(ordered: list[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
-
-

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from load.bench import bench_env, events, reading
-from load.bench.bench_env import Round
 from topics.catalog import ACTIONS, SESSIONS_CHANGELOG, VERDICTS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from load.bench.bench_env import Round
 
 EVENTS = 60_000
 SESSIONS = 2_000
@@ -35,7 +39,9 @@ async def worker_rate(round_: Round, count: int = EVENTS, sessions: int = SESSIO
     verdicts = await reading.written(round_.bootstrap, round_.topic(VERDICTS))
     states = await reading.written(round_.bootstrap, round_.topic(SESSIONS_CHANGELOG))
     sizes = Sizes(
-        reading.mean(verdicts.values), reading.mean(verdicts.headers), reading.mean([v for v in states.values if v])
+        reading.mean(verdicts.values),
+        reading.mean(verdicts.headers),
+        reading.mean([v for v in states.values if v]),
     )
     return verdicts.rate(), sizes
 

@@ -54,6 +54,7 @@ class ActionContext:
     tier: str
     rows_before: int
     actions_before: int
+    entries: dict[str, str]
     escalated: str | None = None
 
 

@@ -23,6 +23,26 @@ NOT_RUN = {
     "severity": "info",
 }
 NOTHING: dict[str, Any] = {"aggregateRowsAffected": 0, "aggregateActionCount": 0}
+RERUN_FIELDS = (
+    "input",
+    "bundle_hash",
+    "registry_hashes",
+    "session",
+    "model_outputs",
+    "outcome",
+    "shadowOutcome",
+    "blockReason",
+    "duplicate_of",
+    "tier",
+    "mode",
+    "enforcement",
+    "gateResults",
+    "evidence_refs",
+    "obligations",
+    "rows_reserved",
+    "advisories",
+)
+"""What a rerun must get again, in the hash's order; the record's other fields follow from these."""
 _MICROSECOND_NS = 1000
 _MILLISECOND_US = 1000
 
@@ -50,12 +70,12 @@ class Findings:
 def verdict_record(arrival: Arrival, findings: Findings, evaluation: Evaluation, subject: str) -> OutRecord:
     """The verdict without its place in the chain.
 
-    `rerun_hash` is over the canonical form of the record as it stands before the hash itself, the durations
-    and the chain's four fields are added: all inputs of the decision and the decision. Raises CanonicalError
-    when a stage's detail is no JSON value.
+    `rerun_hash` is over the canonical form of the list of the values of RERUN_FIELDS, gateResults without
+    durations: all inputs of the decision and the decision. Raises CanonicalError when a stage's detail is no
+    JSON value.
     """
     body = _decided(arrival, findings, evaluation)
-    body["rerun_hash"] = digest(body, finite=True)
+    body["rerun_hash"] = digest([body[name] for name in RERUN_FIELDS], finite=True)
     for gate, duration_ns in zip(evaluation.gates, evaluation.durations_ns, strict=True):
         gate["durationMs"] = milliseconds(duration_ns)
     return OutRecord(VERDICTS, "Verdict", body, subject)
@@ -63,8 +83,8 @@ def verdict_record(arrival: Arrival, findings: Findings, evaluation: Evaluation,
 
 def milliseconds(duration_ns: int) -> int | float:
     """A duration in ms, to the microsecond. Whole ones are integers: RFC 8785 writes 1, not 1.0."""
-    whole, rest = divmod(duration_ns // _MICROSECOND_NS, _MILLISECOND_US)
-    return whole + rest / _MILLISECOND_US if rest else whole
+    ms = duration_ns // _MICROSECOND_NS / _MILLISECOND_US
+    return int(ms) if ms.is_integer() else ms
 
 
 def _decided(arrival: Arrival, findings: Findings, evaluation: Evaluation) -> dict[str, Any]:

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 
 from app.bootstrap import build_decision_point
 from app.core.arrival import Arrival
+from app.core.decision import Decision
 from app.core.ledger.chain import Chain
 from app.core.requests import Answer, Ask, Request
 from app.core.session import SessionState
 from app.settings import Settings
-from app.stream.evaluation import Evaluation, Linked
+from app.stream.evaluation import Evaluation
+from app.stream.inbound import KEY_MISMATCH, receive, unread
+from app.stream.outbox import Outbox
 from topics.catalog import ACTIONS, DEAD_LETTERS, VERDICTS
 
 if TYPE_CHECKING:
@@ -46,17 +49,19 @@ def evaluation(mode: str, **parameters: object) -> Evaluation:
         "rows_affected": 7,
     }
     arrival = Arrival(ACTIONS, 0, 5, 1_800_000_000_000, b"s", json.dumps(record).encode())
-    return Evaluation(point, "/test", arrival, SessionState(b"s:s"), at_home=True)
+    return Evaluation(point, receive(arrival), SessionState(b"s:s"), at_home=True)
 
 
-def answered(step: Request | Linked) -> dict[str, dict[str, object]]:
-    assert isinstance(step, Linked)
-    return {output.topic: json.loads(output.value) for output in step.outputs}
+def answered(step: Request | Decision, chain: Chain) -> dict[str, dict[str, object]]:
+    assert isinstance(step, Decision)
+    outbox = Outbox(chain, "/test")
+    outbox.add(step.records, None)
+    return {output.topic: json.loads(output.value) for output in outbox.take()}
 
 
 def test_in_high_stakes_it_is_denied_and_kept_as_a_dead_letter() -> None:
     chain = Chain(0)
-    records = answered(evaluation("high_stakes").advance(None, chain))
+    records = answered(evaluation("high_stakes").advance(), chain)
     assert records[VERDICTS]["verdict"] == "denied"
     assert "internal_error" in str(records[VERDICTS]["blockReason"])
     assert records[DEAD_LETTERS]["code"] == "internal_error"
@@ -65,18 +70,31 @@ def test_in_high_stakes_it_is_denied_and_kept_as_a_dead_letter() -> None:
 
 def test_in_standard_it_is_allowed_with_an_advisory_and_its_rows_count() -> None:
     tried = evaluation("standard")
-    step = tried.advance(None, Chain(0))
-    verdict = answered(step)[VERDICTS]
+    step = tried.advance()
+    verdict = answered(step, Chain(0))[VERDICTS]
     assert verdict["verdict"] == "allowed"
     assert "internal_error" in json.dumps(verdict["advisories"])
-    assert isinstance(step, Linked)
+    assert isinstance(step, Decision)
     tried.state.apply(step.transition)
     assert [account.rows for account in tried.state.accounts.values()] == [7]
 
 
 def test_a_fault_after_an_answer_is_answered_too() -> None:
-    chain = Chain(0)
     tried = evaluation("high_stakes", ask=True)
-    assert isinstance(tried.advance(None, chain), Request)
-    assert chain.sequence == 0
-    assert answered(tried.advance(Answer("answered", {}), chain))[VERDICTS]["verdict"] == "denied"
+    assert isinstance(tried.advance(), Request)
+    assert answered(tried.advance(Answer("answered", {})), Chain(0))[VERDICTS]["verdict"] == "denied"
+
+
+def test_a_record_under_another_key_or_in_another_partition_is_unreadable() -> None:
+    tried = evaluation("high_stakes")
+    moved = Arrival(ACTIONS, 0, 5, 1_800_000_000_000, b"other", tried.arrival.value)
+    assert receive(moved).message == KEY_MISMATCH
+    astray = Evaluation(tried._point, receive(tried.arrival), tried.state, at_home=False)
+    assert answered(astray.advance(), Chain(0))[DEAD_LETTERS]["code"] == "wrong_partition"
+
+
+def test_an_input_that_is_not_to_be_read_is_denied_unread() -> None:
+    tried = evaluation("high_stakes")
+    blind = Evaluation(tried._point, unread(tried.arrival), tried.state, at_home=True)
+    verdict = answered(blind.advance(), Chain(0))[VERDICTS]
+    assert (verdict["verdict"], verdict["action_id"]) == ("denied", None)
