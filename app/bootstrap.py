@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.core.actions.stages import default_stages
@@ -24,6 +23,7 @@ from topics.catalog import ACTIONS, BY_NAME, CATALOG, OUTCOMES, SESSIONS_CHANGEL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from app.core.actions.stage import Stage
     from app.ports import Port

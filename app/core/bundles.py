@@ -15,7 +15,8 @@ from app.core.words import words_of
 from topics.records.base import Severity, Tier  # noqa: TC001 - pydantic reads the annotations
 from topics.records.inputs import ActionType
 
-PerMille = Annotated[int, Field(ge=0, le=1000)]
+PER_MILLE = 1000
+PerMille = Annotated[int, Field(ge=0, le=PER_MILLE)]
 Rows = Annotated[int, Field(ge=0, le=2**53 - 1)]
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 REMEMBERED_TOOL_NAMES = 4096
@@ -81,7 +82,7 @@ class Weights(StrictModel):
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        if self.reversibility + self.rows + self.action_type != 1000:
+        if self.reversibility + self.rows + self.action_type != PER_MILLE:
             raise ValueError("the weights must sum to 1000")
         return self
 

@@ -20,9 +20,9 @@ def json_object(raw: bytes) -> dict[str, Any]:
     """The JSON object in `raw`. Raises ValueError with a path and a reason."""
     document = parse(raw)
     if isinstance(document, Unreadable):
-        raise ValueError(f"{document.path}: {document.message}")
+        raise ValueError(f"{document.path}: {document.message}")  # noqa: TRY004 - of the file, not of an argument
     if not isinstance(document, dict):
-        raise ValueError("$: not a JSON object")
+        raise ValueError("$: not a JSON object")  # noqa: TRY004 - likewise
     return document
 
 

@@ -62,7 +62,7 @@ class SluiceApp(faust.App):  # type: ignore[misc]
         self.on_ready([])
         try:
             await self.engine.assign(tp.partition for tp in assigned if tp.topic in self.input_names)
-        except Exception as fault:
+        except Exception as fault:  # noqa: BLE001 - an I/O fault of any kind stops the worker
             self.fail(fault)
 
     async def open_partitions(self, generation: int) -> None:
@@ -86,7 +86,7 @@ class SluiceApp(faust.App):  # type: ignore[misc]
         self.on_ready([])
         try:
             await self.engine.drain()
-        except Exception as fault:
+        except Exception as fault:  # noqa: BLE001 - likewise
             self.fail(fault)
 
 

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def guarded(attempt: Callable[[], T], answer: Callable[[str], T]) -> T:
-    """`attempt()`, or `answer(reason)` when the core raises: a flaw met by one input must not stop the others.
+    """`attempt()`, or `answer(reason)` when the core raises: one input's flaw must not stop the others.
 
     Faults of the broker and of ports never pass through here.
     """

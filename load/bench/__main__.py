@@ -1,4 +1,4 @@
-"""`make bench`: every figure as a ratio to a peer of the same run, all rounds and medians, in build/bench.json."""
+"""`make bench`: every figure beside a peer of the same run, all rounds and medians, in build/bench.json."""
 
 from __future__ import annotations
 

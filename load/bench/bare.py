@@ -87,7 +87,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("bootstrap", "group", "input", "output", "state"):
         parser.add_argument(f"--{name}", required=True)
-    for name, default in (("partitions", 8), ("max-batch", 2048), ("output-bytes", 0), ("state-bytes", 0)):
+    for name, default in (("partitions", 8), ("max-batch", 1024), ("output-bytes", 0), ("state-bytes", 0)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--header-bytes", type=int, default=0)
     parser.add_argument("--linger-ms", type=float, default=0)

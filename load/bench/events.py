@@ -1,4 +1,4 @@
-"""The events of the benchmarks: actions of the panel, each salted so that no cache helps, and their registry."""
+"""The benchmarks' events: actions of the panel, each salted so that no cache helps, and their registry."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def write_registry(path: Path) -> None:
 
 
 def events(count: int, sessions: int, seed: int) -> Iterator[tuple[bytes, bytes]]:
-    """`count` messages (key, value) spread evenly over `sessions`; ids and parameters carry fresh random salt."""
+    """`count` messages (key, value) spread evenly over `sessions`; ids and parameters carry fresh salt."""
     rows = panel()
     order = random.Random(seed)
     for number in range(count):

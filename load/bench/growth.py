@@ -16,18 +16,18 @@ PAGE_KB = 4
 
 
 async def resident_kb(round_: Round, count: int, sessions: int) -> int:
-    """KiB resident in a worker that decided `count` events over `sessions` sessions, settled for two seconds."""
+    """KiB resident in a worker that decided `count` events over `sessions` sessions, two seconds later."""
     await round_.create_topics()
     with bench_env.worker(round_) as child:
         await bench_env.until_ready(round_, child)
         await _fill(round_, count, sessions, seed=1)
         await reading.until_written(round_.bootstrap, round_.topic(VERDICTS), count)
         await asyncio.sleep(2)
-        return int(Path(f"/proc/{child.pid}/statm").read_text().split()[1]) * PAGE_KB
+        return _resident_kb(child.pid)
 
 
 async def cpu_per_event_us(round_: Round, filled: int, sessions: int, count: int) -> float:
-    """CPU µs per event of `count` events over `sessions` sessions of a worker that holds `filled` sessions."""
+    """CPU µs per event of `count` events over `sessions` sessions in a worker that holds `filled`."""
     await round_.create_topics()
     with bench_env.worker(round_) as child:
         await bench_env.until_ready(round_, child)
@@ -40,7 +40,7 @@ async def cpu_per_event_us(round_: Round, filled: int, sessions: int, count: int
 
 
 async def restart_s(round_: Round, sessions: int) -> tuple[float, float]:
-    """Seconds from a worker's start to its first committed verdict, and of a bare read of the same changelog."""
+    """Seconds from a worker's start to its first committed verdict, and of a bare read of its changelog."""
     await round_.create_topics()
     with bench_env.worker(round_) as child:
         await bench_env.until_ready(round_, child)
@@ -72,6 +72,10 @@ async def _first_new(round_: Round) -> None:
         await asyncio.wait_for(reader.getone(), reading.DEADLINE_S)
     finally:
         await reader.stop()
+
+
+def _resident_kb(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_KB
 
 
 def _cpu_s(pid: int) -> float:

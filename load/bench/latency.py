@@ -77,8 +77,8 @@ class Probe:
             messages = list(events.events(rate * seconds, SESSIONS, seed))
             start = time.perf_counter()
             for number, (key, value) in enumerate(messages):
-                while (wait := start + number / rate - time.perf_counter()) > 0:
-                    await asyncio.sleep(min(wait, 0.001))
+                if (wait := start + number / rate - time.perf_counter()) > 0:
+                    await asyncio.sleep(wait)
                 self._sent.setdefault(key, []).append(time.perf_counter())
                 pending.append(await producer.send(self._inputs, value, key=key))
             await asyncio.gather(*pending)

@@ -11,13 +11,12 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from app.core.actions.stage import StageResult
+from app.core.bundles import PER_MILLE
 from app.core.ledger.canonical import wire_int
 
 if TYPE_CHECKING:
     from app.core.actions.stage import ActionContext
     from app.core.bundles import Bundle, Consequence
-
-PER_MILLE = 1000
 
 
 class ConsequenceScore:

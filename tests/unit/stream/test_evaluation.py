@@ -19,6 +19,7 @@ from topics.catalog import ACTIONS, DEAD_LETTERS, VERDICTS
 
 if TYPE_CHECKING:
     from app.core.actions.stage import ActionContext, StageResult
+    from app.core.decide import DecisionPoint
 
 
 class Flawed:
@@ -35,10 +36,13 @@ class Flawed:
         raise ZeroDivisionError(answer)
 
 
-def evaluation(mode: str, **parameters: object) -> Evaluation:
+def point() -> DecisionPoint:
     settings = Settings()
     stages = settings.policy.model_copy(update={"stages": ("controls", "flawed", "tier_auth")})
-    point = build_decision_point(settings.model_copy(update={"policy": stages}), {"flawed": Flawed()})
+    return build_decision_point(settings.model_copy(update={"policy": stages}), {"flawed": Flawed()})
+
+
+def evaluation(mode: str, **parameters: object) -> Evaluation:
     record = {
         "action_id": "a",
         "agent_id": "example-operator",
@@ -49,7 +53,7 @@ def evaluation(mode: str, **parameters: object) -> Evaluation:
         "rows_affected": 7,
     }
     arrival = Arrival(ACTIONS, 0, 5, 1_800_000_000_000, b"s", json.dumps(record).encode())
-    return Evaluation(point, receive(arrival), SessionState(b"s:s"), at_home=True)
+    return Evaluation(point(), receive(arrival), SessionState(b"s:s"), at_home=True)
 
 
 def answered(step: Request | Decision, chain: Chain) -> dict[str, dict[str, object]]:
@@ -89,12 +93,12 @@ def test_a_record_under_another_key_or_in_another_partition_is_unreadable() -> N
     tried = evaluation("high_stakes")
     moved = Arrival(ACTIONS, 0, 5, 1_800_000_000_000, b"other", tried.arrival.value)
     assert receive(moved).message == KEY_MISMATCH
-    astray = Evaluation(tried._point, receive(tried.arrival), tried.state, at_home=False)
+    astray = Evaluation(point(), receive(tried.arrival), tried.state, at_home=False)
     assert answered(astray.advance(), Chain(0))[DEAD_LETTERS]["code"] == "wrong_partition"
 
 
 def test_an_input_that_is_not_to_be_read_is_denied_unread() -> None:
     tried = evaluation("high_stakes")
-    blind = Evaluation(tried._point, unread(tried.arrival), tried.state, at_home=True)
+    blind = Evaluation(point(), unread(tried.arrival), tried.state, at_home=True)
     verdict = answered(blind.advance(), Chain(0))[VERDICTS]
     assert (verdict["verdict"], verdict["action_id"]) == ("denied", None)

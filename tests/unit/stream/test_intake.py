@@ -51,13 +51,12 @@ def test_an_open_offset_that_retention_removed_does_not_hold_the_position_back()
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 5)), max_size=60))
 def test_every_offset_is_decided_exactly_once_across_takeovers(steps: list[tuple[bool, int]]) -> None:
     decided: list[int] = []
-    intake, committed = Intake("t", halt_on_gap=True), (0, ())
+    intake = Intake("t", halt_on_gap=True)
     cursor = 0
     waiting: list[int] = []
     for takeover, pick in steps:
         if takeover:
-            committed = (intake.next, tuple(intake.pending))
-            intake = Intake("t", committed[0], committed[1], halt_on_gap=True)
+            intake = Intake("t", intake.next, tuple(intake.pending), halt_on_gap=True)
             cursor, waiting = max(0, intake.resume_at - pick), []
         if intake.admit(cursor):
             waiting.append(cursor)
