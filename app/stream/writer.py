@@ -75,7 +75,9 @@ class Writer:
                 [(names[o.topic], o.key, o.value, o.headers) for o in outputs],
                 self._offsets(loop.time()),
             )
+            began = loop.time()
             self.changelog_offset = await self._transactor.write(batch) or self.changelog_offset
+            self._linger.committed(loop.time() - began)
             for waiter in waiters:
                 if not waiter.done():
                     waiter.set_result(None)
