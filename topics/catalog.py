@@ -71,7 +71,8 @@ class Topic:
     def config(self) -> dict[str, str]:
         """The topic's configuration on the broker, in Kafka's own names.
 
-        The broker stamps inputs and outputs (LogAppendTime), so that no producer can backdate an input.
+        The broker stamps inputs and outputs (LogAppendTime), so that no producer can backdate an input. It
+        unpacks inputs, so that the size bound holds for what a worker has to hold in memory.
         """
         config = {
             "cleanup.policy": self.cleanup,
@@ -80,6 +81,8 @@ class Topic:
         }
         if self.direction != "internal":
             config["message.timestamp.type"] = "LogAppendTime"
+        if self.direction == "in":
+            config["compression.type"] = "uncompressed"
         return config
 
     def real_name(self, prefix: str, app_id: str) -> str:

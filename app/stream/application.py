@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+NEVER_S = 1_000_000
+"""A standby that is assigned nothing polls nothing; aiokafka would have it leave the group for good."""
+
 
 @dataclass(frozen=True, slots=True)
 class ApplicationSettings:
@@ -82,8 +85,13 @@ class SluiceApp(faust.App):  # type: ignore[misc]
         return [(TP(name, number), offset) for number, offset in self.engine.changelog_offsets().items()]
 
     async def close_partitions(self) -> None:
-        """At revocation and at shutdown: commit what is staged, give up the rest."""
+        """At revocation and at shutdown: commit what is staged, give up the rest.
+
+        Not after a crash of one of Faust's services: a partition must not be closed as if all were well.
+        """
         self.on_ready([])
+        if self._crashed.is_set():
+            self.fail(RuntimeError(f"a service crashed: {self._crash_reason!r}"))
         try:
             await self.engine.drain()
         except Exception as fault:  # noqa: BLE001 - likewise
@@ -114,6 +122,7 @@ def build_application(
         broker_request_timeout=settings.request_timeout_s,
         broker_max_poll_records=settings.max_poll_records,
         broker_check_crcs=False,
+        broker_max_poll_interval=NEVER_S,
         consumer_auto_offset_reset="earliest",
         worker_redirect_stdouts=False,
         stream_wait_empty=False,

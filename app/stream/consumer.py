@@ -7,12 +7,14 @@ left out: it costs more than all the rest, and deserialising there loses the nei
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from aiokafka.errors import ConsumerStoppedError, IllegalStateError
 from faust.transport.drivers import aiokafka as driver
+from mode import Service
 
 from app.core.arrival import Arrival
-from app.stream.intake import OffsetGap
 from app.stream.service_log import service_log
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 FETCH_MAX_WAIT_MS = 100
 RECOVERY_POLL_S = 0.2
 POLL_S = 0.1
+IDLE_S = 0.01
+WATCH_S = 1.0
 TRACEPARENT = "traceparent"
 
 
@@ -62,20 +66,40 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]
         return None if state is None else state._position
 
     async def _getmany(self, active_partitions: set[Any] | None, timeout: float) -> dict[Any, Any]:
-        """Called by Faust's fetcher in a loop (consumer.py:700). Always returns nothing to dispatch."""
-        active = set(active_partitions or ())
+        """Called by Faust's fetcher in a loop (consumer.py:700). Always returns nothing to dispatch.
+
+        What raises here is a fault of I/O or of the engine: the worker stops, its partitions stay open.
+        """
+        try:
+            await self._fetch(set(active_partitions or ()), timeout)
+        except ConsumerStoppedError:
+            raise
+        except Exception as fault:  # noqa: BLE001 - Faust would shut down in good order, as if all were well
+            self.app.fail(fault)
+        return {}
+
+    async def _fetch(self, active: set[Any], timeout: float) -> None:
         if self.app.in_recovery:
-            self.app.tables.recovery.absorb(await super()._getmany(active, min(timeout, RECOVERY_POLL_S)))
-            return {}
+            records = await super()._getmany(active, min(timeout, RECOVERY_POLL_S))
+            self.app.tables.recovery.absorb(records)
+            return
         wanted = self._wanted(active)
         if not wanted:
-            await asyncio.sleep(POLL_S / 10)
-            return {}
+            await asyncio.sleep(IDLE_S)
+            return
         generation = self.app.consumer_generation_id
         records = await super()._getmany(wanted, timeout if len(wanted) == len(active) else POLL_S)
-        if records and self.flow_active and generation == self.app.consumer_generation_id:
+        if self.flow_active and generation == self.app.consumer_generation_id:
             await self._deliver(generation, records)
-        return {}
+        elif records:
+            await self._put_back(records)
+
+    async def _put_back(self, records: dict[Any, list[Any]]) -> None:
+        """A rebalance came between. The fetch may have drained the new assignment, and Faust's seek to the
+        committed offsets leaves a partition alone that has none: without this its inputs would be lost."""
+        assigned = self.assignment()
+        with suppress(IllegalStateError):
+            await self.seek_wait({tp: batch[0].offset for tp, batch in records.items() if tp in assigned})
 
     def _wanted(self, active: set[Any]) -> set[Any]:
         inputs = {tp for tp in active if tp.topic in self.app.input_names}
@@ -85,10 +109,20 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]
     async def _deliver(self, generation: int, records: dict[Any, list[Any]]) -> None:
         names = self.app.input_names
         batches = (list(arrivals(names[tp.topic], batch)) for tp, batch in records.items())
-        try:
-            await self.app.engine.deliver(generation, batches)
-        except OffsetGap as gap:
-            self.app.fail(gap)
+        await self.app.engine.deliver(generation, batches)
+
+    @Service.task  # type: ignore[untyped-decorator]
+    async def _watch_aiokafka(self) -> None:
+        """Faust asks the fetcher directly, past aiokafka's own checks: a task of it that died goes unseen."""
+        while not self.should_stop:
+            await self.sleep(WATCH_S)
+            consumer = self._thread._consumer
+            if consumer is None or self.should_stop or self.app.should_stop:
+                continue
+            fetching, coordinator = consumer._fetcher._fetch_task, consumer._coordinator
+            dead = fetching.done() or coordinator._coordination_task.done()
+            if dead or coordinator._pending_exception is not None:
+                self.app.fail(RuntimeError("the consumer's background task ended"))
 
 
 def arrivals(topic: str, records: Sequence[Any]) -> Iterator[Arrival]:
@@ -105,8 +139,8 @@ def arrivals(topic: str, records: Sequence[Any]) -> Iterator[Arrival]:
         )
 
 
-def _traceparent(headers: Sequence[tuple[str, bytes]]) -> str | None:
+def _traceparent(headers: Sequence[tuple[str, bytes | None]]) -> str | None:
     for name, value in headers:
-        if name == TRACEPARENT:
+        if name == TRACEPARENT and value is not None:
             return value.decode("ascii", "replace")
     return None

@@ -78,7 +78,7 @@ class CrashGuard:
         if left.trial is None:
             self.group_until = {t: min(o + window, ends.get(t, o)) for t, o in first.items()}
         elif left.trial.crashes + 1 >= CRASHES_TO_CONDEMN:
-            self.condemned = left.trial
+            self.condemned = self.trial = left.trial  # so that the open marker says so too
         else:
             self.single_until[left.trial.topic] = left.trial.high
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -51,6 +51,7 @@ class EngineSettings:
     crash_group: int = 64
     timer_batch: int = 500
     timer_retry_s: float = 60.0
+    trial_patience_s: float = 5.0
     slice_s: float = 0.004
     chunk: int = 32
 
@@ -124,7 +125,7 @@ class Engine:
             )
         await asyncio.gather(*(owned.open() for owned in self._owned.values()))
         self._generation = generation
-        self._background = [asyncio.create_task(run()) for run in (self._observe, self._timers)]
+        self._background = [self._kept(run()) for run in (self._observe, self._timers)]
         log.info("open: partitions %s", self.numbers)
 
     def wanted(self, numbers: Iterable[int]) -> set[int]:
@@ -154,15 +155,24 @@ class Engine:
             task.cancel()
         self._background = []
         owned, self._owned = self._owned, {}
+        fenced, self._fenced = self._fenced, {}
         async with asyncio.timeout(self.settings.close_timeout_s):
             await asyncio.gather(*(one.close() for one in owned.values()))
-            self._written = {n: o for n, one in owned.items() if (o := one.changelog_offset) is not None}
-            await asyncio.gather(*(transactor.stop() for transactor in self._fenced.values()))
-        self._fenced = {}
+            self._written |= {n: o for n, one in owned.items() if (o := one.changelog_offset) is not None}
+            await asyncio.gather(*(transactor.stop() for transactor in fenced.values()))
 
     def changelog_offsets(self) -> dict[int, int]:
         """By number, the last changelog offset written here: memory holds everything up to it."""
         return dict(self._written)
+
+    def _kept(self, running: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(running)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            self._fail(fault)
 
     async def _observe(self) -> None:
         while True:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from app.stream.linger import Linger
     from app.stream.partition import Partition
     from app.stream.transaction import Transactor
+
+
+log = logging.getLogger(__name__)
 
 
 class Owned:
@@ -62,7 +66,10 @@ class Owned:
     def offer(self, chunk: Sequence[Arrival]) -> None:
         """Decide delivered inputs of one topic, except for what is decided already. Raises OffsetGap."""
         intake = self._partition.intakes[chunk[0].topic]
+        gaps = intake.gaps
         admitted = [arrival for arrival in chunk if intake.admit(arrival.offset)]
+        if intake.gaps > gaps:
+            log.warning("%s: offsets were skipped up to %d", intake.topic, chunk[-1].offset)
         if self._probe is None:
             self._partition.start(admitted)
         else:
@@ -89,7 +96,9 @@ class Owned:
 
     async def _try_suspects(self) -> None:
         while not self._calm():
-            group = await self._next_group()
+            if not await self._some_held():
+                break
+            group = self._next_group()
             if self._partition.guard.is_single(group[0].topic, group[0].offset):
                 await self._try_alone(group)
             else:
@@ -123,10 +132,18 @@ class Owned:
         else:
             self._partition.start([arrival])
 
-    async def _next_group(self) -> list[Arrival]:
-        while not self._held:
-            self._arrived.clear()
-            await self._arrived.wait()
+    async def _some_held(self) -> bool:
+        """Wait for suspects. None in time: the offsets up to the end were markers or rolled back."""
+        try:
+            async with asyncio.timeout(self._settings.trial_patience_s):
+                while not self._held:
+                    self._arrived.clear()
+                    await self._arrived.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def _next_group(self) -> list[Arrival]:
         group = [self._held.popleft()]
         size = self._partition.guard.size_from(group[0].topic, group[0].offset)
         while self._held and len(group) < size and self._follows(group[-1], self._held[0], size):

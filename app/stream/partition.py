@@ -145,7 +145,7 @@ class Partition:
     def _finish(self, evaluation: Evaluation, decision: Decision) -> None:
         arrival, state = evaluation.arrival, evaluation.state
         key = _session_key(arrival)
-        queued_at = state.due_ms if self.sessions.known(key) else None
+        queued_at = state.due_ms if self.sessions.known(key) and not state.gone else None
         self._stage(key, state, decision, arrival.traceparent, queued_at=queued_at)
         self.intakes[arrival.topic].done(arrival.offset)
         self._undecided -= 1

@@ -12,7 +12,7 @@ import asyncio
 from typing import Any
 
 from faust.tables.manager import TableManager
-from faust.tables.recovery import Recovery
+from faust.tables.recovery import Recovery, ServiceStopped
 
 from app.stream.service_log import service_log
 
@@ -41,12 +41,26 @@ class TransactionalRecovery(Recovery):  # type: ignore[misc]
         store = self.app.sessions.data
         for tp, batch in records.items():
             if tp in self.active_tps:
-                store.absorb(tp.partition, batch)
-                self.active_offsets[tp] = batch[-1].offset
+                seen = self.active_offsets.get(tp)
+                if seen is not None and batch[0].offset <= seen:  # a fetch from before the seek
+                    batch = [record for record in batch if record.offset > seen]  # noqa: PLW2901
+                if batch:
+                    store.absorb(tp.partition, batch)
+                    self.active_offsets[tp] = batch[-1].offset
         if self.ends is not None and self.app.consumer.flow_active:
             self._mark_caught_up(self.ends)
             if not self.need_recovery():
                 self.signal_recovery_end.set()
+
+    async def _wait(self, coro: Any, timeout: Any = None) -> None:  # noqa: ASYNC109 - Faust's own
+        """A time-out looks like a stop to mode (services.py:793): Faust would leave the worker alive, holding
+        its partitions and deciding nothing."""
+        try:
+            await super()._wait(coro, timeout)
+        except ServiceStopped:
+            if not self._stopped.is_set() and not self._crashed.is_set():
+                self.app.fail(TimeoutError("recovery: the broker did not answer in time"))
+            raise
 
     def _mark_caught_up(self, ends: dict[Any, int]) -> None:
         for tp, end in ends.items():

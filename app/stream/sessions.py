@@ -25,6 +25,7 @@ class Sessions:
         heapq.heapify(self._due)
 
     def __len__(self) -> int:
+        """Entries of the timers' queue: about one a session."""
         return len(self._due)
 
     def known(self, key: bytes) -> bool:
@@ -70,19 +71,19 @@ class Sessions:
 
     def due(self, now_ms: int, busy: Container[bytes], limit: int) -> Iterator[bytes]:
         """Up to `limit` keys whose time has come. A busy session (input in flight) comes up again later."""
-        later: list[tuple[int, bytes]] = []
+        later: dict[bytes, int] = {}
         while self._due and self._due[0][0] <= now_ms and limit > 0:
             _, key = heapq.heappop(self._due)
             actual = self._due_of(key)
             if actual is None:
                 continue
             if actual > now_ms or key in busy:
-                later.append((max(actual, now_ms + 1), key))
+                later[key] = max(actual, now_ms + 1)  # entries of one session that came due together merge
                 continue
             limit -= 1
             yield key
-        for entry in later:
-            heapq.heappush(self._due, entry)
+        for key, at_ms in later.items():
+            heapq.heappush(self._due, (at_ms, key))
 
     def _due_of(self, key: bytes) -> int | None:
         touched = self._touched.get(key)

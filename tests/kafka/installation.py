@@ -18,7 +18,7 @@ from load.site import Site, prepare
 from topics.catalog import ACTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
 DEADLINE_S = 45.0
@@ -73,20 +73,29 @@ class Sent:
 
 
 def publish(
-    site: Site, records: Iterable[dict[str, Any] | tuple[bytes | None, bytes]], topic: str = ACTIONS
+    site: Site,
+    records: Iterable[dict[str, Any] | tuple[bytes | None, bytes]],
+    topic: str = ACTIONS,
+    headers: Sequence[tuple[str, bytes | None]] = (),
 ) -> list[Sent]:
     """Publish records in order, keyed by their session; a tuple is a key and raw bytes."""
-    return asyncio.run(_publish(site, records, topic))
+    return asyncio.run(_publish(site, records, topic, headers=headers))
 
 
 async def _publish(
-    site: Site, records: Iterable[Any], topic: str, partition: int | None = None
+    site: Site,
+    records: Iterable[Any],
+    topic: str,
+    partition: int | None = None,
+    headers: Sequence[Any] = (),
 ) -> list[Sent]:
     sent = []
     async with AIOKafkaProducer(bootstrap_servers=site.bootstrap_servers, acks="all") as producer:
         for record in records:
             key, value = record if isinstance(record, tuple) else _message(record)
-            found = await producer.send_and_wait(site.real(topic), value, key=key, partition=partition)
+            found = await producer.send_and_wait(
+                site.real(topic), value, key=key, partition=partition, headers=list(headers)
+            )
             sent.append(Sent(found.partition, found.offset))
     return sent
 

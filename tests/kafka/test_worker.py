@@ -78,6 +78,11 @@ def test_an_unreadable_input_is_a_dead_letter_with_the_place_and_its_neighbours_
     assert (letter["code"], letter["path"]) == ("not_finite", "$.parameters.rows[1]")
 
 
+def test_headers_without_a_value_do_no_harm(site: Site, worker: WorkerProcess) -> None:
+    publish(site, [action("s", "a-1")], headers=[("traceparent", None), ("x", b"\xff")])
+    assert [v["action_id"] for v in written(site, VERDICTS, 1, worker)] == ["a-1"]
+
+
 def test_a_session_cannot_spread_over_partitions_to_evade_its_totals(
     site: Site, worker: WorkerProcess
 ) -> None:

@@ -93,3 +93,10 @@ def test_a_group_that_crashed_is_tried_one_by_one() -> None:
 def test_a_marker_survives_its_stored_form(trial: Trial | None) -> None:
     marker = Marker(True, trial, {"a": 1}, {"b": 2})
     assert Marker.from_json(marker.as_json()) == marker
+
+
+def test_a_condemnation_survives_an_owner_that_dies_before_it_is_carried_out() -> None:
+    left = Marker(True, Trial(TOPIC, 4, 5, crashes=2), {TOPIC: 8}, {})
+    guard = CrashGuard(left, {TOPIC: 4}, {TOPIC: 99}, window=WINDOW, group=GROUP)
+    again = CrashGuard(guard.marker(open_=True), {TOPIC: 4}, {TOPIC: 99}, window=WINDOW, group=GROUP)
+    assert again.is_condemned(TOPIC, 4)
