@@ -11,6 +11,7 @@ import faust
 from faust.types import TP
 
 from app.stream.consumer import BatchConsumer
+from app.stream.engine import Recovered, StateBehind
 from app.stream.recovery import FencedTableManager
 from app.stream.service_log import service_log
 from app.stream.store import SessionTable
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from app.stream.engine import Engine
+
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +78,14 @@ class SluiceApp(faust.App):  # type: ignore[misc]
         ends: dict[int, dict[str, int]] = defaultdict(dict)
         for tp, end in (await self.consumer.highwaters(*inputs)).items():
             ends[tp.partition][self.input_names[tp.topic]] = end or 0
-        await self.engine.open(generation, self.sessions.data, ends)
+        committed: dict[int, dict[str, int]] = defaultdict(dict)
+        for tp, offset in (await self.consumer.seek_to_committed()).items():
+            if tp.topic in self.input_names:
+                committed[tp.partition][self.input_names[tp.topic]] = offset or 0
+        try:
+            await self.engine.open(generation, Recovered(self.sessions.data, ends, committed))
+        except StateBehind as behind:
+            self.fail(behind)
         self.on_ready(self.engine.numbers)
 
     def written_offsets(self) -> list[tuple[TP, int]]:

@@ -56,6 +56,20 @@ class EngineSettings:
     chunk: int = 32
 
 
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What was found on the broker: state, and by partition number and input topic (base name) the end offset
+    and the group's committed offset."""
+
+    store: PartitionedStore
+    ends: Mapping[int, Mapping[str, int]]
+    committed: Mapping[int, Mapping[str, int]]
+
+
+class StateBehind(Exception):
+    """The recovered state is older than what the group has committed: a changelog was lost or cut."""
+
+
 class Clock(Protocol):
     """Where the shell's times come from."""
 
@@ -108,18 +122,21 @@ class Engine:
         await asyncio.gather(*(transactor.start() for transactor in self._fenced.values()))
         log.info("fenced %d partitions in %.0f ms", len(wanted), 1e3 * (self._clock.monotonic_s() - started))
 
-    async def open(
-        self, generation: int, store: PartitionedStore, ends: Mapping[int, Mapping[str, int]]
-    ) -> None:
+    async def open(self, generation: int, recovered: Recovered) -> None:
         """Take up the recovered partitions and mark them open, durably, before an input is read.
 
-        `ends`: end offset of every input topic (base name) by partition number.
+        Raises StateBehind.
         """
         fenced, self._fenced = self._fenced, {}
         for number, transactor in fenced.items():
             partition = Partition(
-                number, self._around, store.partition(number), ends.get(number, {}), self._fail
+                number,
+                self._around,
+                recovered.store.partition(number),
+                recovered.ends.get(number, {}),
+                self._fail,
             )
+            _refuse_if_behind(partition, recovered.committed.get(number, {}))
             self._owned[number] = Owned(
                 partition, transactor, self.settings, self._linger, self._fail, self._alone
             )
@@ -185,3 +202,14 @@ class Engine:
             for owned in list(self._owned.values()):
                 owned.tick(self._clock.wall_ms())
                 await asyncio.sleep(0)
+
+
+def _refuse_if_behind(partition: Partition, committed: Mapping[str, int]) -> None:
+    """Offsets commit with the state that they belong to, so they are never ahead of it."""
+    for topic, offset in committed.items():
+        if offset > partition.positions()[topic]:
+            position = partition.positions()[topic]
+            raise StateBehind(
+                f"partition {partition.number}, {topic}: the group committed offset {offset}, the changelog "
+                f"ends at {position}; restore the changelog topic before deciding anything"
+            )

@@ -90,6 +90,11 @@ class FencedTableManager(TableManager):  # type: ignore[misc]
             self._recovery = TransactionalRecovery(self.app, self, beacon=self.beacon, loop=self.loop)
         return self._recovery
 
+    async def on_start(self) -> None:
+        """Without Faust's pause of a second (manager.py:140): table and agents are declared by then."""
+        await self._update_channels()
+        await self.recovery.start()
+
     async def on_rebalance(
         self, assigned: set[Any], revoked: set[Any], newly_assigned: set[Any], generation_id: int = 0
     ) -> None:

@@ -84,8 +84,8 @@ async def latencies(new: NewRound) -> list[Figure]:
 
 async def memories(new: NewRound) -> list[Figure]:
     few, many = 1_000, 100_000
-    small = [await growth.resident_kb(new("memory"), many, few) for _ in range(ROUNDS)]
-    large = [await growth.resident_kb(new("memory"), many, many) for _ in range(ROUNDS)]
+    small = [await growth.resident_kb(new("memory"), few) for _ in range(ROUNDS)]
+    large = [await growth.resident_kb(new("memory"), many) for _ in range(ROUNDS)]
     each = [(b - a) / (many - few) for a, b in zip(small, large, strict=True)]
     return [
         figure("resident, 1 000 sessions", list(map(float, small)), "KiB", "yardstick", holds=True),

@@ -15,13 +15,13 @@ from topics.catalog import ACTIONS, SESSIONS_CHANGELOG, VERDICTS
 PAGE_KB = 4
 
 
-async def resident_kb(round_: Round, count: int, sessions: int) -> int:
-    """KiB resident in a worker that decided `count` events over `sessions` sessions, two seconds later."""
+async def resident_kb(round_: Round, sessions: int) -> int:
+    """KiB resident in a worker two seconds after it decided an action in each of `sessions` sessions."""
     await round_.create_topics()
     with bench_env.worker(round_) as child:
         await bench_env.until_ready(round_, child)
-        await _fill(round_, count, sessions, seed=1)
-        await reading.until_written(round_.bootstrap, round_.topic(VERDICTS), count)
+        await _fill(round_, sessions, sessions, seed=1)
+        await reading.until_written(round_.bootstrap, round_.topic(VERDICTS), sessions)
         await asyncio.sleep(2)
         return _resident_kb(child.pid)
 
