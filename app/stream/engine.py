@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from app.stream.background import background
 from app.stream.linger import Linger
 from app.stream.owned import Owned
 from app.stream.partition import Partition, Surroundings
@@ -142,7 +143,7 @@ class Engine:
             )
         await asyncio.gather(*(owned.open() for owned in self._owned.values()))
         self._generation = generation
-        self._background = [self._kept(run()) for run in (self._observe, self._timers)]
+        self._background = [background(run(), self._fail) for run in (self._observe, self._timers)]
         log.info("open: partitions %s", self.numbers)
 
     def wanted(self, numbers: Iterable[int]) -> set[int]:
@@ -181,15 +182,6 @@ class Engine:
     def changelog_offsets(self) -> dict[int, int]:
         """By number, the last changelog offset written here: memory holds everything up to it."""
         return dict(self._written)
-
-    def _kept(self, running: Coroutine[None, None, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(running)
-        task.add_done_callback(self._ended)
-        return task
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and (fault := task.exception()) is not None:
-            self._fail(fault)
 
     async def _observe(self) -> None:
         while True:

@@ -11,6 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from app.core.requests import Request
+from app.stream.background import background
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,9 +52,9 @@ class Lanes:
         request, evaluation = self._decide(inbound)
         if request is not None:
             self.waiting[key] = deque()
-            task = asyncio.create_task(self._wait(key, evaluation, request))
+            task = background(self._wait(key, evaluation, request), self._fail)
             self._tasks.add(task)
-            task.add_done_callback(self._ended)
+            task.add_done_callback(self._tasks.discard)
 
     async def cancel(self) -> None:
         """Give up what waits. It changed nothing, and its offsets stay open for the next owner."""
@@ -85,8 +86,3 @@ class Lanes:
                 break
             asked, evaluation = self._decide(lane.popleft())
         del self.waiting[key]
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (fault := task.exception()) is not None:
-            self._fail(fault)

@@ -7,6 +7,7 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING
 
+from app.stream.background import background
 from app.stream.writer import Writer
 
 if TYPE_CHECKING:
@@ -52,8 +53,7 @@ class Owned:
     async def open(self) -> None:
         """Commit the open marker; from then on a crash is seen by the next owner."""
         if not self._calm():
-            self._probe = asyncio.create_task(self._try_suspects())
-            self._probe.add_done_callback(self._ended)
+            self._probe = background(self._try_suspects(), self._fail)
         await self._writer.commit()
 
     def has_room(self) -> bool:
@@ -84,7 +84,6 @@ class Owned:
     async def close(self) -> None:
         """Give up what waits, commit, mark closed, stop the producer."""
         if self._probe is not None:
-            self._probe.remove_done_callback(self._ended)
             self._probe.cancel()
             await asyncio.wait([self._probe])
         await self._partition.lanes.cancel()
@@ -154,7 +153,3 @@ class Owned:
         """Same topic and same treatment: a trial is one range of offsets."""
         same = arrival.topic == last.topic
         return same and self._partition.guard.size_from(arrival.topic, arrival.offset) == size
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and (fault := task.exception()) is not None:
-            self._fail(fault)

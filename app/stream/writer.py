@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import aiokafka
 
+from app.stream.background import background
 from app.stream.transaction import Batch
 
 if TYPE_CHECKING:
@@ -33,15 +34,13 @@ class Writer:
         self._transactor = transactor
         self._settings = settings
         self._linger = linger
-        self._fail = fail
         self._open = True
         self._draining = False
         self._waiters: list[asyncio.Future[None]] = []
         self._offsets_at = 0.0
         self._committed: dict[str, int] = {}
         self.changelog_offset: int | None = None
-        self._task = asyncio.create_task(self._run())
-        self._task.add_done_callback(self._ended)
+        self._task = background(self._run(), fail)
 
     async def commit(self) -> None:
         """Return when a transaction with everything staged so far, and the crash marker, has committed."""
@@ -106,7 +105,3 @@ class Writer:
 
     def _moved(self) -> dict[str, int]:
         return {t: o for t, o in self._partition.positions().items() if o and self._committed.get(t) != o}
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and (fault := task.exception()) is not None:
-            self._fail(fault)
