@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_settings import (
@@ -141,13 +141,13 @@ def load_settings() -> Settings:
     `KAFKA_BOOTSTRAP_SERVERS`, the field's usual name, stands in for `SLUICE_KAFKA__BOOTSTRAP_SERVERS`.
     """
     servers = os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
-    if servers and "SLUICE_KAFKA__BOOTSTRAP_SERVERS" not in os.environ:
-        os.environ["SLUICE_KAFKA__BOOTSTRAP_SERVERS"] = servers
+    stands_in = servers and "SLUICE_KAFKA__BOOTSTRAP_SERVERS" not in os.environ
+    given: dict[str, Any] = {"kafka": {"bootstrap_servers": servers}} if stands_in else {}
     named = os.environ.get("SLUICE_CONFIG")
     if named and not Path(named).is_file():
         raise SettingsError(f"SLUICE_CONFIG: no such file: {named}")
     try:
-        return Settings()
+        return Settings(**given)
     except ValidationError as error:
         raise SettingsError("\n".join(_line(part) for part in error.errors())) from None
 

@@ -6,7 +6,9 @@ Allowed: everything, but for a purge (which cannot be undone) of more than `PURG
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
+
+from topics.records.inputs import ActionType
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,19 +20,6 @@ PURGE_TOOL = "load.purge"
 PURGE_LIMIT = 1000
 STAGES = ("controls", "fast_reject", "poison", "slow_probe", "consequence", "tier_auth")
 
-_ACTION_TYPES = (
-    "DATABASE_READ",
-    "DATABASE_WRITE",
-    "FILE_READ",
-    "FILE_WRITE",
-    "FILE_DELETE",
-    "API_CALL",
-    "CODE_EXECUTION",
-    "MESSAGE",
-    "PAYMENT",
-    "DELEGATION",
-    "OTHER",
-)
 _T2 = {"reversible": "T2", "irreversible": "T2", "unknown": "T2"}
 
 
@@ -52,7 +41,7 @@ def bundle() -> dict[str, Any]:
         "id": "load.neutral",
         "revision": 1,
         "description": "Neutral policy of the fault runs and benchmarks.",
-        "action_types": dict.fromkeys(_ACTION_TYPES, action_type),
+        "action_types": dict.fromkeys(get_args(ActionType), action_type),
         "irreversible_row_threshold": PURGE_LIMIT,
         "patterns": [],
         "consequence": {

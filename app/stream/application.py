@@ -75,18 +75,21 @@ class SluiceApp(faust.App):  # type: ignore[misc]
         if generation != self.consumer_generation_id:
             return
         inputs = [tp for tp in self.consumer.assignment() if tp.topic in self.input_names]
-        ends: dict[int, dict[str, int]] = defaultdict(dict)
-        for tp, end in (await self.consumer.highwaters(*inputs)).items():
-            ends[tp.partition][self.input_names[tp.topic]] = end or 0
-        committed: dict[int, dict[str, int]] = defaultdict(dict)
-        for tp, offset in (await self.consumer.seek_to_committed()).items():
-            if tp.topic in self.input_names:
-                committed[tp.partition][self.input_names[tp.topic]] = offset or 0
+        ends = self._by_number(await self.consumer.highwaters(*inputs))
+        committed = self._by_number(await self.consumer.seek_to_committed())
         try:
             await self.engine.open(generation, Recovered(self.sessions.data, ends, committed))
         except StateBehind as behind:
             self.fail(behind)
         self.on_ready(self.engine.numbers)
+
+    def _by_number(self, offsets: Mapping[Any, int | None]) -> dict[int, dict[str, int]]:
+        """Offsets of input topics by partition number and base name; those of other topics are left out."""
+        found: dict[int, dict[str, int]] = defaultdict(dict)
+        for tp, offset in offsets.items():
+            if tp.topic in self.input_names:
+                found[tp.partition][self.input_names[tp.topic]] = offset or 0
+        return found
 
     def written_offsets(self) -> list[tuple[TP, int]]:
         """Per changelog partition, the last offset that this worker wrote itself."""

@@ -10,8 +10,6 @@ from load.bench import bench_env, events, reading
 from topics.catalog import ACTIONS, SESSIONS_CHANGELOG, VERDICTS
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from load.bench.bench_env import Round
 
 EVENTS = 60_000
@@ -64,8 +62,3 @@ def bare_arguments(round_: Round, sizes: Sizes, name: str, linger_ms: float = 0)
         *("--output-bytes", str(sizes.output), "--state-bytes", str(sizes.state)),
         *("--header-bytes", str(sizes.header), "--linger-ms", str(linger_ms)),
     ]
-
-
-def log_tail(path: Path, lines: int = 20) -> str:
-    """The end of a child's log, for a failure's message."""
-    return "\n".join(path.read_text(errors="replace").splitlines()[-lines:]) if path.exists() else ""

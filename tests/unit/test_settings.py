@@ -69,3 +69,14 @@ def test_a_config_file_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("SLUICE_CONFIG", "/nowhere/own.toml")
     with pytest.raises(SettingsError, match=r"/nowhere/own\.toml"):
         load_settings()
+
+
+def test_the_usual_name_of_the_brokers_is_understood_beside_other_settings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "usual:9092")
+    monkeypatch.setenv("SLUICE_KAFKA__PARTITIONS", "3")
+    kafka = load_settings().kafka
+    assert (kafka.bootstrap_servers, kafka.partitions) == ("usual:9092", 3)
+    monkeypatch.setenv("SLUICE_KAFKA__BOOTSTRAP_SERVERS", "own:9092")
+    assert load_settings().kafka.bootstrap_servers == "own:9092"
