@@ -60,6 +60,7 @@ class WorkerSettings(_Group):
     max_poll_records: Positive = 1000
     timer_interval_s: Seconds = 1.0
     close_timeout_s: Seconds = 20.0
+    broker_wait_s: Annotated[float, Field(ge=0)] = 60.0
     halt_on_offset_gap: bool = False
     ready_file: Path | None = None
 

@@ -9,8 +9,11 @@ import argparse
 import asyncio
 import os
 import signal
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import typer
 
 from app.bootstrap import Additions
 from app.cli.worker import run
@@ -97,7 +100,10 @@ def main() -> None:
         ports={PORT: SlowPort(given.slow_s, Gauge(given.gauge))},
         before_commit=Trap(given.trap).spring,
     )
-    run(load_settings(), additions)
+    try:
+        run(load_settings(), additions)
+    except typer.Exit as ended:
+        sys.exit(ended.exit_code)
 
 
 if __name__ == "__main__":

@@ -6,19 +6,27 @@ import asyncio
 import gc
 import logging
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import uvloop
 
+from app.adapters import kafka_topics
+from app.adapters.kafka_read import KafkaUnreachable
 from app.cli.output import settings_or_stop, stop
-from app.cli.topics import differences_or_stop
+from app.cli.topics import layout_of
+from app.stream.failstop import EXIT_FAULT
 
 if TYPE_CHECKING:
     import typer
 
     from app.bootstrap import Additions
     from app.settings import Settings
+    from topics.layout import Difference
 
+log = logging.getLogger(__name__)
+
+ASK_AGAIN_S = 0.5
 GC_THRESHOLDS = (100_000, 50, 100)
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
@@ -33,7 +41,8 @@ def worker() -> None:
 
     Start up to as many as there are partitions; they share the sessions. It ends with status 3 on a broker
     fault and 4 when another worker took over its partitions: start it again, nothing is lost. It refuses to
-    start (2) when a setting, the bundle, the registry or a topic is wrong, and says which.
+    start (2) when a setting, the bundle, the registry or a topic is wrong, and says which. A broker that does
+    not answer yet is waited for.
     """
     run(settings_or_stop())
 
@@ -50,7 +59,12 @@ def run(settings: Settings, additions: Additions | None = None) -> None:
     except PolicyError as refused:
         stop(f"policy: {refused}")
     _collect_garbage_rarely()
-    app.Worker(override_logging=False, redirect_stdouts=False, quiet=True).execute_from_commandline()
+    try:
+        app.Worker(override_logging=False, redirect_stdouts=False, quiet=True).execute_from_commandline()
+    except SystemExit as ended:
+        if ended.code:  # Faust gave up while it started: the broker went away, or refused it
+            raise SystemExit(EXIT_FAULT) from ended
+        raise
 
 
 def _collect_garbage_rarely() -> None:
@@ -62,9 +76,24 @@ def _collect_garbage_rarely() -> None:
 
 
 def _stop_unless_topics_fit(settings: Settings) -> None:
-    found = differences_or_stop(settings)
+    found = _differences_once_there(settings)
     if found:
         stop("\n".join(f"{d.topic}: {d.what} is {d.actual}, must be {d.expected}. {d.mend}" for d in found))
+
+
+def _differences_once_there(settings: Settings) -> list[Difference]:
+    """A broker restarts beside its workers: one that is away is asked again, for `broker_wait_s`."""
+    give_up_at = time.monotonic() + settings.worker.broker_wait_s
+    while True:
+        try:
+            return asyncio.run(kafka_topics.check(settings.kafka.bootstrap_servers, layout_of(settings)))
+        except kafka_topics.KafkaTopicError as error:
+            stop(str(error))
+        except KafkaUnreachable as away:
+            if time.monotonic() >= give_up_at:
+                stop(f"the broker does not answer: {away}", EXIT_FAULT)
+            log.warning("waiting for the broker: %s", away)
+            time.sleep(ASK_AGAIN_S)
 
 
 def _log_to_stderr(level: str) -> None:

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from app.broker.ports import free_ports
+from app.stream.failstop import EXIT_FAULT
 from app.verifier.located import Located
 from app.verifier.verify import verify
 from load import policy
+from load.process import WorkerProcess
 from tests.kafka.installation import (
     action,
     of_session,
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from load.process import WorkerProcess
+    from app.broker.handle import Broker
     from load.site import Site
 
 LEDGER = [topic.name for topic in CATALOG if topic.ledger]
@@ -166,3 +169,37 @@ def test_a_worker_names_the_topic_that_is_missing_and_how_to_mend_it(
     assert refused.returncode == 2
     assert f"{prefix}absent.gate.actions.proposed" in refused.stderr
     assert "sluice topics create" in refused.stderr
+
+
+def test_a_worker_that_starts_while_the_broker_is_away_waits_for_it(
+    own_broker: Broker, prefix: str, tmp_path: Path
+) -> None:
+    site = site_on(own_broker.bootstrap_servers, tmp_path, prefix.rstrip("."))
+    own_broker.stop()
+    worker = WorkerProcess(site, "early", 0.0)
+    try:
+        until(lambda: b"waiting for the broker" in worker.log.read_bytes(), worker)
+        own_broker.start()
+        until(lambda: bool(worker.partitions()), worker)
+    finally:
+        status = worker.end(20.0)
+    assert status == 0, worker.last_words()
+
+
+def test_a_worker_that_waited_in_vain_ends_as_after_any_broker_fault(
+    kafka: str, prefix: str, tmp_path: Path
+) -> None:
+    site = site_on(kafka, tmp_path, prefix.rstrip("."))
+    (nobody,) = free_ports(1)
+    away = {"SLUICE_KAFKA__BOOTSTRAP_SERVERS": f"127.0.0.1:{nobody}", "SLUICE_WORKER__BROKER_WAIT_S": "0.1"}
+    command = [sys.executable, "-m", "app", "worker"]
+    ended = subprocess.run(
+        command,
+        env=os.environ | site.settings | away,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == EXIT_FAULT
+    assert "the broker does not answer" in ended.stderr
