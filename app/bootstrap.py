@@ -6,35 +6,34 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from app.adapters.kafka_control import KafkaControlReader
 from app.core.actions.stages import default_stages
-from app.core.bundles import load_bundle
 from app.core.decide import DecisionPoint
 from app.core.errors import CoreError
 from app.core.limits import SessionLimits
-from app.core.registry import load_registry
+from app.core.trust.keys import Roots
+from app.policy_in_force import PolicyError, PolicyInForce
 from app.stream.answers import Ports
 from app.stream.application import ApplicationSettings, build_application
 from app.stream.clock import SystemClock
 from app.stream.engine import Engine, EngineSettings
 from app.stream.failstop import fail_stop
+from app.stream.policy_feed import PolicyFeed
 from app.stream.readiness import Readiness
 from app.stream.transaction import BeforeCommit, TransactionSettings, Transactor
-from topics.catalog import ACTIONS, BY_NAME, CATALOG, OUTCOMES, SESSIONS_CHANGELOG
+from topics.catalog import ACTIONS, BUNDLES, BY_NAME, CATALOG, OUTCOMES, REGISTRY, SESSIONS_CHANGELOG
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from app.core.actions.stage import Stage
+    from app.core.arrival import Arrival
+    from app.core.policy import Policy
     from app.ports import Port
     from app.settings import Settings
     from app.stream.application import SluiceApp
 
 INPUTS = (ACTIONS, OUTCOMES)
-
-
-class PolicyError(Exception):
-    """Bundle, registry or stage order cannot be used; the message names the file and the place in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +45,15 @@ class Additions:
     before_commit: BeforeCommit | None = None
 
 
-def build_worker(settings: Settings, additions: Additions | None = None) -> SluiceApp:
-    """The worker's Faust app, not started. Raises PolicyError."""
+def build_worker(
+    settings: Settings, records: Sequence[Arrival], additions: Additions | None = None
+) -> SluiceApp:
+    """The worker's Faust app, not started; `records` are the control topics' so far. Raises PolicyError."""
     added = additions or Additions()
     transactions = _transaction_settings(settings)
+    policy = policy_in_force(settings, added.stages)
     engine = Engine(
-        build_decision_point(settings, added.stages),
+        PolicyFeed(policy.first(records), control_reader(settings), policy, settings.policy.refresh_s),
         Ports(added.ports),
         _engine_settings(settings),
         lambda number: Transactor(transactions, number, added.before_commit),
@@ -62,37 +64,54 @@ def build_worker(settings: Settings, additions: Additions | None = None) -> Slui
     return build_application(_application_settings(settings), engine, fail_stop, readiness.changed)
 
 
-def build_decision_point(settings: Settings, stages: Mapping[str, Stage]) -> DecisionPoint:
-    """The pure core with the policy that the settings name; `stages` adds gates. Raises PolicyError."""
-    policy = settings.policy
+def policy_in_force(settings: Settings, stages: Mapping[str, Stage]) -> PolicyInForce:
+    """From control records to decision points; `stages` adds gates to those that ship. Raises PolicyError."""
+    keys = settings.policy.root_keys
+    if not keys:
+        raise PolicyError(
+            "policy.root_keys is empty: no signature counts. `sluice keys new` makes a root key"
+        )
+    order = _stages(settings, stages)
+
+    def new_point(policy: Policy) -> DecisionPoint:
+        return _decision_point(settings, policy, order)
+
     try:
-        bundle = load_bundle(_read(policy.bundle_file))
-        registry = load_registry(_read(policy.registry_file))
-        order: Sequence[Stage] = [
-            stages[name] if name in stages else default_stages([name])[0] for name in policy.stages
+        return PolicyInForce(Roots(keys), settings.policy.default_bundle, new_point)
+    except CoreError as wrong:
+        raise PolicyError(f"policy.root_keys: {wrong}") from wrong
+
+
+def build_decision_point(settings: Settings, policy: Policy, stages: Mapping[str, Stage]) -> DecisionPoint:
+    """The pure core over one policy, with the settings' stages and bounds. Raises PolicyError."""
+    return _decision_point(settings, policy, _stages(settings, stages))
+
+
+def _decision_point(settings: Settings, policy: Policy, stages: Sequence[Stage]) -> DecisionPoint:
+    environment = settings.policy.environment
+    limits = _limits(settings)
+    return DecisionPoint(policy, stages, limits, stopwatch=time.perf_counter_ns, environment=environment)
+
+
+def _stages(settings: Settings, added: Mapping[str, Stage]) -> list[Stage]:
+    try:
+        return [
+            added[name] if name in added else default_stages([name])[0] for name in settings.policy.stages
         ]
-    except CoreError as refused:
-        raise PolicyError(f"{policy.bundle_file.name}, {policy.registry_file.name}: {refused}") from refused
-    return DecisionPoint(
-        bundle,
-        registry,
-        order,
-        _limits(settings),
-        stopwatch=time.perf_counter_ns,
-        environment=policy.environment,
-    )
+    except CoreError as wrong:
+        raise PolicyError(f"policy.stages: {wrong}") from wrong
+
+
+def control_reader(settings: Settings) -> KafkaControlReader:
+    """A reader of the installation's control topics, not connected."""
+    names = real_names(settings)
+    topics = {names[base]: base for base in (REGISTRY, BUNDLES)}
+    return KafkaControlReader(settings.kafka.bootstrap_servers, topics)
 
 
 def real_names(settings: Settings) -> dict[str, str]:
     """Topic name on the broker by base name."""
     return {t.name: t.real_name(settings.kafka.topic_prefix, settings.worker.app_id) for t in CATALOG}
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise PolicyError(f"{path}: {error.strerror}") from error
 
 
 def _limits(settings: Settings) -> SessionLimits:

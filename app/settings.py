@@ -22,6 +22,10 @@ from pydantic_settings import (
 ROOT = Path(__file__).resolve().parent.parent
 DEFAULT_FILE = ROOT / "config" / "sluice.toml"
 
+STAGES = ("controls", "fast_reject", "rules", "consequence", "topology", "tier_auth")
+
+PublicKey = Annotated[str, Field(pattern=r"^[A-Za-z0-9+/]{43}=$")]
+"""The 32 raw bytes of an Ed25519 key, base64."""
 Positive = Annotated[int, Field(gt=0)]
 Seconds = Annotated[float, Field(gt=0)]
 
@@ -92,11 +96,12 @@ class SessionSettings(_Group):
 
 
 class PolicySettings(_Group):
-    """What decides: bundle, registry, the order of stages."""
+    """What decides: whose signatures count, the default bundle, the order of stages."""
 
-    bundle_file: Path = ROOT / "config" / "bundles" / "default.json"
-    registry_file: Path = ROOT / "config" / "registry.json"
-    stages: tuple[str, ...] = ("controls", "fast_reject", "consequence", "tier_auth")
+    root_keys: tuple[PublicKey, ...] = ()
+    default_bundle: Annotated[str, Field(min_length=1, max_length=256)] = "sluice.default"
+    stages: tuple[str, ...] = STAGES
+    refresh_s: Seconds = 0.5
     environment: Annotated[str, Field(min_length=1, max_length=64)] = "development"
 
 

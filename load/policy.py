@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, get_args
 from topics.records.inputs import ActionType
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from app.demo.trust import ControlRecord, ThrowawayTrust
 
 TENANT = "load"
 AGENT = "load-agent"
 READ_TOOL = "load.read"
 PURGE_TOOL = "load.purge"
 PURGE_LIMIT = 1000
+BUNDLE = "load.neutral"
 STAGES = ("controls", "fast_reject", "poison", "slow_probe", "consequence", "tier_auth")
 
 _T2 = {"reversible": "T2", "irreversible": "T2", "unknown": "T2"}
@@ -38,12 +39,11 @@ def bundle() -> dict[str, Any]:
     """No patterns, and a consequence score that is always zero."""
     action_type = {"risk": 0, "reversible": None, "rows_upper_bound": 100, "tier": _T2}
     return {
-        "id": "load.neutral",
+        "id": BUNDLE,
         "revision": 1,
         "description": "Neutral policy of the fault runs and benchmarks.",
         "action_types": dict.fromkeys(get_args(ActionType), action_type),
         "irreversible_row_threshold": PURGE_LIMIT,
-        "patterns": [],
         "consequence": {
             "weights": {"reversibility": 0, "rows": 1000, "action_type": 0},
             "reversibility": {"reversible": 0, "irreversible": 0, "unknown": 0},
@@ -55,15 +55,18 @@ def bundle() -> dict[str, Any]:
     }
 
 
-def environment(folder: Path) -> dict[str, str]:
-    """Write both files into `folder`; the settings that name them."""
-    files = {"REGISTRY_FILE": registry(), "BUNDLE_FILE": bundle()}
-    settings = {"SLUICE_POLICY__STAGES": json.dumps(STAGES)}
-    for name, document in files.items():
-        path = folder / f"{name.lower()}.json"
-        path.write_text(json.dumps(document), encoding="utf-8")
-        settings[f"SLUICE_POLICY__{name}"] = str(path)
-    return settings
+def records(trust: ThrowawayTrust) -> list[ControlRecord]:
+    """The policy as it is published."""
+    return trust.policy(json.dumps(bundle()).encode(), json.dumps(registry()).encode())
+
+
+def environment(trust: ThrowawayTrust) -> dict[str, str]:
+    """The settings of a worker under this policy."""
+    return {
+        "SLUICE_POLICY__STAGES": json.dumps(STAGES),
+        "SLUICE_POLICY__ROOT_KEYS": json.dumps([trust.root_key]),
+        "SLUICE_POLICY__DEFAULT_BUNDLE": BUNDLE,
+    }
 
 
 def _entry(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:

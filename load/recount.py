@@ -112,7 +112,9 @@ def _fold(session: Session, one: Answered, body: dict[str, Any]) -> None:
         return
     message = json.loads(one.record.value or b"null")
     due = _due_verdict(session, one, message) if one.topic == ACTIONS else _due_settlement(session, message)
-    found = {name: body["session"] if name == "session" else body.get(name) for name in due}
+    found = {name: body.get(name) for name in due}
+    if "session" in due:
+        found["session"] = {when: body["session"][when] for when in ("before", "after")}
     if "duplicate_of" in due:
         found["duplicate_of"] = found["duplicate_of"] is not None
     if found != due:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.adapters.kafka_topics import create
+from app.demo.trust import ThrowawayTrust, publish_policy
 from load import policy
 from topics.catalog import CATALOG, SESSIONS_CHANGELOG
 from topics.layout import TopicLayout
@@ -25,6 +26,7 @@ class Site:
     app_id: str
     folder: Path
     settings: dict[str, str]
+    trust: ThrowawayTrust
     partitions: int = PARTITIONS
 
     def real(self, base: str) -> str:
@@ -43,15 +45,16 @@ class Site:
 
 
 async def prepare(bootstrap_servers: str, folder: Path, name: str) -> Site:
-    """Create the topics of a run called `name` (unique on this broker); write its policy into `folder`."""
-    prefix = f"{name}."
+    """Create the topics of a run called `name` (unique on this broker) and publish its policy."""
+    prefix, trust = f"{name}.", ThrowawayTrust()
     await create(bootstrap_servers, TopicLayout(prefix, name, PARTITIONS), 1)
+    await publish_policy(bootstrap_servers, prefix, policy.records(trust))
     settings = {
         "SLUICE_KAFKA__BOOTSTRAP_SERVERS": bootstrap_servers,
         "SLUICE_KAFKA__TOPIC_PREFIX": prefix,
         "SLUICE_KAFKA__PARTITIONS": str(PARTITIONS),
         "SLUICE_WORKER__APP_ID": name,
         "SLUICE_WORKER__HALT_ON_OFFSET_GAP": "true",
-        **policy.environment(folder),
+        **policy.environment(trust),
     }
-    return Site(bootstrap_servers, prefix, name, folder, settings)
+    return Site(bootstrap_servers, prefix, name, folder, settings, trust)

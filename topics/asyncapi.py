@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic.json_schema import models_json_schema
 
-from topics.catalog import CATALOG, Topic, wire_schema
+from topics.catalog import CATALOG, DEFAULT_PARTITIONS, Topic, wire_schema
 from topics.header_schemas import INPUT_HEADERS, OUTPUT_HEADERS, VERDICT_HEADERS
 from topics.headers import API_VERSION
 
@@ -96,7 +96,7 @@ def _channel(topic: Topic) -> Json:
 def _channel_binding(topic: Topic) -> Json:
     return {
         "topic": topic.name,
-        "partitions": topic.partitions,
+        "partitions": 1 if topic.single else DEFAULT_PARTITIONS,
         "topicConfiguration": {
             "cleanup.policy": [topic.cleanup],
             "retention.ms": topic.retention_ms,

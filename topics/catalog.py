@@ -1,7 +1,6 @@
 """Every topic: name, direction, records, key, partitions, retention, cleanup, size. The only list.
 
-Topic creation and checking, the AsyncAPI document and the schemas are made from it. Bundles and the registry
-are files in this release, so their control topics are not in the list yet.
+Topic creation and checking, the AsyncAPI document and the schemas are made from it.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from topics.records import (
     ActionOutcome,
     DeadLetter,
+    DsseEnvelope,
     EscalationExpired,
     EscalationOpened,
     EscalationResolved,
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 ACTIONS = "gate.actions.proposed"
 OUTCOMES = "gate.outcomes"
 REVIEWS = "gate.reviews"
+BUNDLES = "gate.bundles"
+REGISTRY = "gate.registry"
 VERDICTS = "gate.verdicts"
 ESCALATIONS = "gate.escalations"
 SESSION_EVENTS = "gate.session.events"
@@ -47,6 +49,7 @@ MAX_INPUT_VALUE_BYTES = 1024 * 1024
 MAX_INPUT_MESSAGE_BYTES = MAX_INPUT_VALUE_BYTES + 64 * 1024
 """The broker's bound: the largest readable value with key, headers and the batch's frame."""
 MAX_OUTPUT_MESSAGE_BYTES = 4 * 1024 * 1024
+MAX_CONTROL_MESSAGE_BYTES = 2 * 1024 * 1024
 
 SESSION_KEY = "session_id, UTF-8: one session's inputs of every kind meet in one partition"
 OUTPUT_KEY = "session_id, UTF-8 (absent where none was readable); the partition is the input's"
@@ -65,7 +68,7 @@ class Topic:
     cleanup: Cleanup
     max_message_bytes: int
     description: str
-    partitions: int = DEFAULT_PARTITIONS
+    single: bool = False  # one partition, whatever the others have: its records have one order
     in_use: bool = True  # False: declared ahead, no worker of this release reads or writes it
 
     def config(self) -> dict[str, str]:
@@ -105,6 +108,23 @@ def _input(name: str, record: type[Record], description: str, *, in_use: bool = 
     )
 
 
+def _control(name: str, key: str, description: str) -> Topic:
+    """Kept whole and not compacted: a later record under the same key, or a tombstone, is refused by every
+    reader, and a compacted topic would lose the revision that it covers (docs/decisions/0004)."""
+    return Topic(
+        name=name,
+        direction="control",
+        ledger=False,
+        records=(DsseEnvelope,),
+        key=key,
+        retention_ms=KEEP,
+        cleanup="delete",
+        max_message_bytes=MAX_CONTROL_MESSAGE_BYTES,
+        description=description,
+        single=True,
+    )
+
+
 def _ledger(name: str, records: tuple[type[Record], ...], description: str) -> Topic:
     return Topic(
         name=name,
@@ -128,6 +148,12 @@ CATALOG: tuple[Topic, ...] = (
         "Reviewers' decisions on escalations. Declared, so that the partition layout is settled; "
         "the worker does not read it in this release.",
         in_use=False,
+    ),
+    _control(BUNDLES, "id@revision, UTF-8", "Signed policy bundles, every revision."),
+    _control(
+        REGISTRY,
+        "kind/id@revision, UTF-8",
+        "Signed entries of the registry, every revision: who and what is known, and whose signature counts.",
     ),
     _ledger(VERDICTS, (Verdict,), "One verdict per proposed action."),
     _ledger(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TopicLayout:
-    """What the settings add to the catalog. Every topic has the same number of partitions."""
+    """What the settings add to the catalog. `partitions`: of every topic but the single ones."""
 
     prefix: str
     app_id: str
@@ -24,6 +24,10 @@ class TopicLayout:
     def topics(self) -> dict[str, Topic]:
         """Each topic of the catalog by its real name."""
         return {topic.real_name(self.prefix, self.app_id): topic for topic in CATALOG}
+
+    def partitions_of(self, topic: Topic) -> int:
+        """How many partitions a topic has here."""
+        return 1 if topic.single else self.partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,9 @@ def differences(layout: TopicLayout, found: Mapping[str, Found], bootstrap_serve
     return [
         difference
         for name, topic in layout.topics().items()
-        for difference in _of_topic(name, topic, layout.partitions, found.get(name), bootstrap_servers)
+        for difference in _of_topic(
+            name, topic, layout.partitions_of(topic), found.get(name), bootstrap_servers
+        )
     ]
 
 
@@ -62,7 +68,11 @@ def _of_topic(
         return
     if found.partitions != partitions:
         yield Difference(
-            name, "partitions", str(partitions), str(found.partitions), _mend_partitions(found.partitions)
+            name,
+            "partitions",
+            str(partitions),
+            str(found.partitions),
+            _mend_single() if topic.single else _mend_partitions(found.partitions),
         )
     for key, value in topic.config().items():
         actual = found.config.get(key, "")
@@ -76,6 +86,10 @@ def _mend_partitions(actual: int) -> str:
         "a partition count cannot be changed under existing sessions, since their partition follows from it: "
         f"set SLUICE_KAFKA__PARTITIONS={actual} if all topics have {actual}, or use a new topic prefix"
     )
+
+
+def _mend_single() -> str:
+    return "this topic has one partition, so that its records have one order: use a new topic prefix"
 
 
 def _mend_config(name: str, key: str, value: str, bootstrap_servers: str) -> str:

@@ -33,7 +33,7 @@ async def create(bootstrap_servers: str, layout: TopicLayout, replication: int) 
     and KafkaUnreachable.
     """
     wanted = [
-        NewTopic(name, layout.partitions, replication, topic_configs=topic.config())
+        NewTopic(name, layout.partitions_of(topic), replication, topic_configs=topic.config())
         for name, topic in layout.topics().items()
     ]
     async with _admin(bootstrap_servers) as admin:

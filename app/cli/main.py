@@ -4,7 +4,21 @@ from __future__ import annotations
 
 import typer
 
-from app.cli import broker, demo, ledger, publish, topics, watch, worker
+from app.cli import (
+    broker,
+    bundle,
+    decide,
+    demo,
+    evaluate,
+    keys,
+    ledger,
+    publish,
+    registry,
+    rerun,
+    topics,
+    watch,
+    worker,
+)
 
 cli = typer.Typer(
     name="sluice",
@@ -20,7 +34,10 @@ cli = typer.Typer(
 cli.add_typer(broker.cli, name="broker")
 cli.add_typer(topics.cli, name="topics")
 cli.add_typer(ledger.cli, name="ledger")
-for verb in (demo, worker, publish, watch):
+cli.add_typer(keys.cli, name="keys")
+cli.add_typer(bundle.cli, name="bundle")
+cli.add_typer(registry.cli, name="registry")
+for verb in (demo, worker, publish, watch, decide, rerun, evaluate):
     verb.register(cli)
 
 

@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 import uvloop
+from aiokafka.errors import KafkaError
 
 from app.adapters import kafka_topics
 from app.adapters.kafka_read import KafkaUnreachable
@@ -20,7 +21,9 @@ from app.stream.failstop import EXIT_FAULT
 if TYPE_CHECKING:
     import typer
 
+    from app.adapters.kafka_control import KafkaControlReader
     from app.bootstrap import Additions
+    from app.core.arrival import Arrival
     from app.settings import Settings
     from topics.layout import Difference
 
@@ -49,13 +52,14 @@ def worker() -> None:
 
 def run(settings: Settings, additions: Additions | None = None) -> None:
     """Check the topics, build and run the worker in this process; returns by SystemExit."""
-    from app.bootstrap import PolicyError, build_worker  # noqa: PLC0415 - importing Faust takes a second
+    from app.bootstrap import PolicyError, build_worker, control_reader  # noqa: PLC0415 - importing Faust takes a second
 
     _log_to_stderr(settings.logging.level)
     _stop_unless_topics_fit(settings)
+    records = _control_records(control_reader(settings))
     asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
     try:
-        app = build_worker(settings, additions)
+        app = build_worker(settings, records, additions)
     except PolicyError as refused:
         stop(f"policy: {refused}")
     _collect_garbage_rarely()
@@ -65,6 +69,19 @@ def run(settings: Settings, additions: Additions | None = None) -> None:
         if ended.code:  # Faust gave up while it started: the broker went away, or refused it
             raise SystemExit(EXIT_FAULT) from ended
         raise
+
+
+def _control_records(reader: KafkaControlReader) -> list[Arrival]:
+    async def read() -> list[Arrival]:
+        try:
+            return await reader.to_end()
+        finally:
+            await reader.close()
+
+    try:
+        return asyncio.run(read())
+    except KafkaError as error:
+        stop(f"the control topics cannot be read: {error}", EXIT_FAULT)
 
 
 def _collect_garbage_rarely() -> None:

@@ -7,12 +7,15 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, ValidationError, model_validator
 
+from app.core.bundle_cases import Case  # noqa: TC001 - pydantic reads the annotations
 from app.core.errors import BundleError
+from app.core.gate1.library import Library, PatternSets
 from app.core.ledger.canonical import digest
-from app.core.patterns import PatternError, PatternSet
+from app.core.rules import Rule, RuleSet
 from app.core.strict import StrictModel, first_error, json_object
+from app.core.topology import Topology
 from app.core.words import words_of
-from topics.records.base import Severity, Tier  # noqa: TC001 - pydantic reads the annotations
+from topics.records.base import Tier  # noqa: TC001 - pydantic reads the annotations
 from topics.records.inputs import ActionType
 
 PER_MILLE = 1000
@@ -64,15 +67,6 @@ class ActionTypePolicy(StrictModel):
     words: list[Annotated[str, Field(pattern=r"^[a-z0-9]+$")]] = Field(default_factory=list)
 
 
-class Pattern(StrictModel):
-    """A forbidden pattern, an RE2 expression searched without regard to case."""
-
-    id: Name
-    reason: Name
-    severity: Severity
-    pattern: Annotated[str, Field(min_length=1, max_length=4096)]
-
-
 class Weights(StrictModel):
     """Shares of the consequence score, in per mille, 1000 together."""
 
@@ -122,18 +116,18 @@ class BundleFile(StrictModel):
     description: str
     action_types: dict[ActionType, ActionTypePolicy]
     irreversible_row_threshold: Rows
-    patterns: list[Pattern]
+    patterns: PatternSets = PatternSets()
+    rules: list[Rule] = Field(default_factory=list)
     consequence: Consequence
+    topology: Topology = Topology()
     escalation_ttl_ms: Annotated[int, Field(ge=1, le=2**53 - 1)]
+    cases: list[Case] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
         missing = set(ActionType.__args__) - set(self.action_types)  # type: ignore[attr-defined]
         if missing:
             raise ValueError(f"action_types lacks {', '.join(sorted(missing))}")
-        ids = [pattern.id for pattern in self.patterns]
-        if len(set(ids)) != len(ids):
-            raise ValueError("two patterns have the same id")
         return self
 
 
@@ -141,7 +135,7 @@ class Bundle:
     """A loaded bundle: its file's fields, its hash and what was compiled from it."""
 
     def __init__(self, file: BundleFile, bundle_hash: str) -> None:
-        """Raises BundleError when a pattern does not compile."""
+        """Raises BundleError when a pattern or a rule does not compile."""
         self.id = file.id
         self.revision = file.revision
         self.hash = bundle_hash
@@ -152,7 +146,10 @@ class Bundle:
         self.row_scores = [step.score for step in file.consequence.row_steps]
         self.escalation_ttl_ms = file.escalation_ttl_ms
         self.largest_rows_upper_bound = max(one.rows_upper_bound for one in file.action_types.values())
-        self.patterns = _patterns(file.patterns)
+        self.library = Library(file.patterns)
+        self.rules = RuleSet(file.rules)
+        self.topology = file.topology
+        self.cases = file.cases
         table = {word: name for name, one in reversed(file.action_types.items()) for word in one.words}
         order = {name: place for place, name in enumerate(file.action_types)}
 
@@ -174,13 +171,3 @@ def load_bundle(raw: bytes) -> Bundle:
         raise BundleError(first_error(error)) from None
     except ValueError as error:
         raise BundleError(str(error)) from None
-
-
-def _patterns(patterns: list[Pattern]) -> PatternSet[Pattern]:
-    try:
-        return PatternSet([(pattern, pattern.pattern) for pattern in patterns])
-    except PatternError as error:
-        broken = patterns[error.index]
-        raise BundleError(
-            f"$.patterns[{error.index}].pattern: {broken.id} does not compile: {error.message}"
-        ) from None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @lru_cache(maxsize=64)
@@ -16,3 +18,11 @@ def rfc3339(at_ms: int) -> str:
     """RFC 3339 in UTC with milliseconds and Z, from milliseconds since 1970."""
     second, ms = divmod(at_ms, 1000)
     return f"{_whole_second(second)}.{ms:03d}Z"
+
+
+def milliseconds_of(moment: str) -> int:
+    """Milliseconds since 1970 of an RFC 3339 time in UTC. Raises ValueError."""
+    at = datetime.fromisoformat(moment)
+    if at.utcoffset() != timedelta(0):
+        raise ValueError(f"{moment!r} is not in UTC")
+    return (at - _EPOCH) // timedelta(milliseconds=1)

@@ -19,10 +19,9 @@ if TYPE_CHECKING:
 
     from app.core.actions.stage import Stage
     from app.core.arrival import Arrival
-    from app.core.bundles import Bundle
     from app.core.decision import Decision
     from app.core.limits import SessionLimits
-    from app.core.registry import Registry
+    from app.core.policy import Policy
     from app.core.requests import Answer, Request
     from app.core.session import SessionState
     from topics.reading import Unreadable
@@ -31,12 +30,11 @@ Message = ProposedAction | ActionOutcome
 
 
 class DecisionPoint:
-    """Decides with one bundle and one registry. Holds no state of any session."""
+    """Decides under one policy. Holds no state of any session."""
 
     def __init__(
         self,
-        bundle: Bundle,
-        registry: Registry,
+        policy: Policy,
         stages: Sequence[Stage],
         limits: SessionLimits,
         *,
@@ -44,9 +42,9 @@ class DecisionPoint:
         environment: str,
     ) -> None:
         """`stopwatch` returns ns and is only used for durations; `environment` names this installation."""
-        self._parts = PointParts(
-            bundle, registry, tuple(stages), limits, stopwatch, environment, standings(registry, bundle)
-        )
+        order = tuple(stages)
+        names = tuple(stage.name for stage in order)
+        self._parts = PointParts(policy, order, names, limits, stopwatch, environment, standings(policy))
 
     def evaluate(
         self, arrival: Arrival, message: Message, state: SessionState

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from app.core.actions.counting import count
 from app.core.actions.pipeline import Evaluation
 from app.core.actions.ruling import Ruling
-from app.core.actions.verdict import Findings, verdict_record
+from app.core.actions.verdict import Findings, Sight, verdict_record
 from app.core.dead_letters import dead_letter, subject_of, well_formed
 from app.core.decision import Decision, OutRecord
 from app.core.draft import SessionDraft
@@ -25,7 +25,11 @@ from topics.records import ActionOutcome, ProposedAction
 
 if TYPE_CHECKING:
     from app.core.arrival import Arrival
+    from app.core.bundles import Bundle
     from app.core.point import PointParts
+    from app.core.policy import Policy
+    from app.core.registry import Registry
+    from app.core.registry_entries import Agent, Org
     from app.core.session import SessionState
 
 INTERNAL_ERROR = "internal_error"
@@ -38,7 +42,8 @@ def unread(parts: PointParts, arrival: Arrival, reason: str = CRASHED) -> Decisi
     letter = dead_letter(arrival, INTERNAL_ERROR, "$", reason)
     if arrival.topic != ACTIONS:
         return Decision(None, [_refused(arrival, None, None, reason), letter])
-    findings = Findings(DENIED, "high_stakes", "enforce", None, parts.bundle.hash, {}, ids=_ids(None, None))
+    default = parts.policy.default
+    findings = Findings(DENIED, "high_stakes", "enforce", None, default.hash, {}, ids=_ids(None, None))
     evaluation = Evaluation("BLOCK", INTERNAL_ERROR)
     return Decision(None, [verdict_record(arrival, findings, evaluation, subject_of(arrival)), letter])
 
@@ -66,31 +71,48 @@ def _faulty_action(
 ) -> Decision:
     draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
     records = time_records(draft)
-    agent = parts.registry.agents.get(action.agent_id)
+    registry = parts.policy.registry
+    agent = registry.agents.get(action.agent_id)
+    asked_for, bundle = _bundle(parts.policy, agent, action)
     tenant = UNREGISTERED if agent is None else agent.tenant
     mode = action.mode or "high_stakes"
-    org = parts.registry.orgs.get(tenant, NO_ORG)
+    org = registry.orgs.get(tenant, NO_ORG)
     ruling = _ruling(mode, org.enforcement)
-    rows = parts.bundle.largest_rows_upper_bound if action.rows_affected is None else action.rows_affected
+    rows = bundle.largest_rows_upper_bound if action.rows_affected is None else action.rows_affected
     before = totals(draft.account(tenant))
     seen = Sighting(tenant, action.action_id, arrival.digest[len("sha256:") :], arrival.offset, rows)
-    reserved = count(draft, seen, ruling, room=draft.has_room(tenant))
+    sight = Sight(draft.action(tenant, action.action_id), draft.has_room(tenant), parts.stage_names)
+    reserved = count(draft, seen, ruling, room=sight.room)
     findings = Findings(
         ruling,
         mode,
         org.enforcement,
-        None,
-        parts.bundle.hash,
-        {entry.key: entry.hash for entry in (agent, org) if entry is not None and entry.key},
+        asked_for,
+        bundle.hash,
+        _entries(registry, agent, org, action),
         before,
         totals(draft.account(tenant)),
         _ids(action, None if agent is None else tenant),
         rows_reserved=reserved,
         advisories=[_advisory()],
+        sight=sight,
     )
     evaluation = Evaluation(ruling.real, INTERNAL_ERROR if ruling.real == "BLOCK" else None)
     verdict = verdict_record(arrival, findings, evaluation, action.session_id)
     return Decision(draft.transition(), [*records, verdict, letter])
+
+
+def _bundle(policy: Policy, agent: Agent | None, action: ProposedAction) -> tuple[str, Bundle]:
+    """The id asked for and the bundle that it gives, so that a rerun gets to where the core raised."""
+    asked_for = action.policy_bundle_id or (agent and agent.policy_bundle_id) or policy.default_bundle
+    return asked_for, policy.bundles.get(asked_for, policy.default)
+
+
+def _entries(registry: Registry, agent: Agent | None, org: Org, action: ProposedAction) -> dict[str, str]:
+    """Hashes of what stood in the registry for this action, as far as it can be told without a stage."""
+    freezes = registry.freezes_of("" if agent is None else agent.tenant, action.agent_id, action.session_id)
+    known = (agent, registry.tools.get(action.tool_name), org, *freezes)
+    return {entry.key: entry.hash for entry in known if entry is not None and entry.key}
 
 
 def _ruling(mode: str, enforcement: str) -> Ruling:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+_DECISION_PARTS = 3
+
 
 def verdict_id(decision_id: str) -> str:
     """The one verdict on an action."""
@@ -26,3 +28,15 @@ def refusal_id(decision_id: str) -> str:
 def dead_letter_id(decision_id: str) -> str:
     """The dead letter of an input."""
     return "dead_letter:" + decision_id
+
+
+def coordinates_of(an_id: str) -> tuple[str, int, int]:
+    """Topic, partition and offset of the input that an id is made of, with or without its kind in front.
+
+    Raises ValueError for what is no such id.
+    """
+    parts = an_id.split(":")
+    topic, partition, offset = parts[1:4] if len(parts) > _DECISION_PARTS else parts
+    if not topic or not (partition.isdecimal() and offset.isdecimal()):
+        raise ValueError(f"no id of a decision: {an_id}")
+    return topic, int(partition), int(offset)

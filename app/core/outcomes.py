@@ -97,10 +97,10 @@ def settled_record(
 def _report(parts: PointParts, arrival: Arrival, outcome: ActionOutcome, now_ms: int) -> EarlyOutcome:
     return EarlyOutcome(
         outcome.action_id,
-        parts.registry.reporter_tenant(outcome.reported_by),
+        parts.policy.registry.reporter_tenant(outcome.reported_by),
         now_ms,
         outcome.rows_affected,
-        may_lower(parts.registry, outcome),
+        may_lower(parts.policy.registry, outcome),
         outcome.reported_by,
         [*arrival.coordinates().values()],
     )

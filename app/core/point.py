@@ -9,23 +9,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from app.core.actions.stage import Stage
-    from app.core.actions.standing import Standing
-    from app.core.bundles import Bundle
+    from app.core.actions.standing import Standings
     from app.core.limits import SessionLimits
-    from app.core.registry import Registry
+    from app.core.policy import Policy
 
 
 @dataclass(frozen=True, slots=True)
 class PointParts:
     """One snapshot of policy and registry, the stages in order, the bounds, and the stopwatch (ns).
 
-    `standing`: what the two say of an agent's use of a tool.
+    `stage_names`: the stages' names, as every verdict lists them. `standing`: what bundle and registry say of
+    an agent's use of a tool.
     """
 
-    bundle: Bundle
-    registry: Registry
+    policy: Policy
     stages: tuple[Stage, ...]
+    stage_names: tuple[str, ...]
     limits: SessionLimits
     stopwatch: Callable[[], int]
     environment: str
-    standing: Callable[[str, str, str | None, bool | None], Standing]
+    standing: Standings

@@ -1,24 +1,28 @@
 """The registry: who and what is known. Loaded whole, each entry with its hash.
 
-File: {"entries": [{"kind", "id", "revision", "spec"}]}. Of one kind and id the highest revision counts; the
-same revision twice is refused.
+File: {"entries": [{"kind", "id", "revision", "spec"}]}. Of one kind and id the highest revision counts, but of
+facts all do, each for its time; the same revision twice is refused.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from pydantic import ValidationError
 
+from app.core.clock import milliseconds_of
 from app.core.errors import CanonicalError, RegistryError
+from app.core.facts import Fact, FactSpec
 from app.core.ledger.canonical import digest
 from app.core.patterns import PatternError, target_set
 from app.core.registry_entries import (
     Agent,
     AgentSpec,
+    Approver,
+    ApproverSpec,
     EnforcementPoint,
     EnforcementPointSpec,
     EntryFile,
@@ -31,6 +35,9 @@ from app.core.registry_entries import (
     ToolSpec,
 )
 from app.core.strict import first_error, json_object
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 Base = tuple[str, str, str]
 """Id, key and hash of an entry."""
@@ -45,9 +52,11 @@ class Registry:
         self.orgs: dict[str, Org] = {}
         self.enforcement_points: dict[str, EnforcementPoint] = {}
         self.freezes: dict[tuple[str, str], list[Freeze]] = {}
+        self.facts: dict[str, list[Fact]] = {}
+        self.approvers: dict[str, Approver] = {}
 
     def freezes_of(self, tenant: str, agent_id: str, session_id: str) -> tuple[Freeze, ...]:
-        """The active freezes of any of the three, the tenant's first."""
+        """The active freezes of any of the three, the tenant's first, of one subject by their keys."""
         if not self.freezes:
             return ()
         subjects = (("tenant", tenant), ("agent", agent_id), ("session", session_id))
@@ -67,22 +76,27 @@ def load_registry(raw: bytes) -> Registry:
         raise RegistryError(first_error(error)) from None
     except ValueError as error:
         raise RegistryError(str(error)) from None
+    return build_registry(file.entries)
+
+
+def build_registry(entries: Iterable[EntryFile]) -> Registry:
+    """The registry of some entries. Raises RegistryError with the place among them and the reason."""
     registry = Registry()
-    for place, entry in _newest(file.entries):
+    for place, entry in _in_force(list(entries)):
         _add(registry, f"$.entries[{place}].spec", entry)
     return registry
 
 
-def _newest(entries: list[EntryFile]) -> list[tuple[int, EntryFile]]:
-    newest: dict[tuple[str, str], tuple[int, EntryFile]] = {}
-    seen: set[tuple[str, str, int]] = set()
+def _in_force(entries: list[EntryFile]) -> list[tuple[int, EntryFile]]:
+    """With their places: of facts every revision, of the others the newest."""
+    newest: dict[tuple[str, ...], tuple[int, EntryFile]] = {}
+    seen: set[str] = set()
     for place, entry in enumerate(entries):
-        name = (entry.kind, entry.id)
-        if (*name, entry.revision) in seen:
-            raise RegistryError(
-                f"$.entries[{place}]: {entry.kind}/{entry.id}@{entry.revision} is there twice"
-            )
-        seen.add((*name, entry.revision))
+        revision = f"{entry.kind}/{entry.id}@{entry.revision}"
+        if revision in seen:
+            raise RegistryError(f"$.entries[{place}]: {revision} is there twice")
+        seen.add(revision)
+        name = (revision,) if entry.kind == "fact" else (entry.kind, entry.id)
         if name not in newest or entry.revision > newest[name][1].revision:
             newest[name] = (place, entry)
     return list(newest.values())
@@ -105,7 +119,15 @@ def _add(registry: Registry, path: str, entry: EntryFile) -> None:
 def _agent(registry: Registry, base: Base, spec: dict[str, Any]) -> None:
     agent = AgentSpec.model_validate(spec)
     tools = None if agent.tools is None else frozenset(agent.tools)
-    registry.agents[base[0]] = Agent(*base, agent.tenant_id, agent.tier, tools, agent.policy_bundle_id)
+    registry.agents[base[0]] = Agent(
+        *base,
+        agent.tenant_id,
+        agent.tier,
+        tools,
+        agent.policy_bundle_id,
+        frozenset(agent.delegates_to),
+        frozenset(agent.callers),
+    )
 
 
 def _tool(registry: Registry, base: Base, spec: dict[str, Any]) -> None:
@@ -123,13 +145,34 @@ def _freeze(registry: Registry, base: Base, spec: dict[str, Any]) -> None:
     freeze = FreezeSpec.model_validate(spec)
     if freeze.active:
         entry = Freeze(*base, freeze.subject, freeze.subject_id, freeze.reason)
-        registry.freezes.setdefault((freeze.subject, freeze.subject_id), []).append(entry)
+        known = registry.freezes.setdefault((freeze.subject, freeze.subject_id), [])
+        known.append(entry)
+        known.sort(key=lambda one: one.key)
 
 
 def _enforcement_point(registry: Registry, base: Base, spec: dict[str, Any]) -> None:
     point = EnforcementPointSpec.model_validate(spec)
-    key = Ed25519PublicKey.from_public_bytes(base64.b64decode(point.public_key, validate=True))
-    registry.enforcement_points[base[0]] = EnforcementPoint(*base, point.tenant_id, key)
+    registry.enforcement_points[base[0]] = EnforcementPoint(*base, point.tenant_id, _key(point.public_key))
+
+
+def _approver(registry: Registry, base: Base, spec: dict[str, Any]) -> None:
+    approver = ApproverSpec.model_validate(spec)
+    until = None if approver.valid_until is None else milliseconds_of(approver.valid_until)
+    signs, roles = frozenset(approver.signs), frozenset(approver.roles)
+    registry.approvers[base[0]] = Approver(
+        *base, _key(approver.public_key), signs, roles, until, approver.active
+    )
+
+
+def _fact(registry: Registry, base: Base, spec: dict[str, Any]) -> None:
+    fact = FactSpec.model_validate(spec)
+    until = None if fact.valid_to is None else milliseconds_of(fact.valid_to)
+    known = Fact(*base, fact.value, milliseconds_of(fact.valid_from), until, fact.tenant_id)
+    registry.facts.setdefault(base[0], []).append(known)
+
+
+def _key(public_key: str) -> Ed25519PublicKey:
+    return Ed25519PublicKey.from_public_bytes(base64.b64decode(public_key, validate=True))
 
 
 _READERS = {
@@ -138,4 +181,6 @@ _READERS = {
     "org": _org,
     "freeze": _freeze,
     "enforcement_point": _enforcement_point,
+    "fact": _fact,
+    "approver": _approver,
 }

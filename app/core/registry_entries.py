@@ -10,20 +10,24 @@ from pydantic import Field, field_validator
 from app.core.patterns import PatternSet, target_set
 from app.core.session import UNREGISTERED
 from app.core.strict import StrictModel
-from topics.records.base import Enforcement, Tier  # noqa: TC001 - pydantic reads the annotations
+from topics.records.base import Enforcement, Moment, Role, Tier  # noqa: TC001 - pydantic reads the annotations
 from topics.records.inputs import ActionType  # noqa: TC001 - the same
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
+SignedKind = Literal["bundle", "agent", "tool", "org", "freeze", "enforcement_point", "fact"]
 Subject = Literal["tenant", "agent", "session"]
+
+
+Kind = Literal["agent", "tool", "org", "freeze", "enforcement_point", "fact", "approver"]
 
 
 class EntryFile(StrictModel):
     """One entry's frame."""
 
-    kind: Literal["agent", "tool", "org", "freeze", "enforcement_point"]
+    kind: Kind
     id: Name
     revision: Annotated[int, Field(ge=1, le=2**53 - 1)]
     spec: dict[str, Any]
@@ -47,11 +51,17 @@ class _OfTenant(StrictModel):
 
 
 class AgentSpec(_OfTenant):
-    """`tools` null grants every registered tool; `policy_bundle_id` null means the loaded bundle."""
+    """`tools` null grants every registered tool; `policy_bundle_id` null means the installation's default.
+
+    `delegates_to` are the agents that it may hand work to, `callers` those that may hand work to it: both
+    lists must agree (seed 001, Gate 2B).
+    """
 
     tier: Tier
     tools: list[Name] | None = None
     policy_bundle_id: Name | None = None
+    delegates_to: list[Name] = Field(default_factory=list)
+    callers: list[Name] = Field(default_factory=list)
 
 
 class ToolSpec(StrictModel):
@@ -87,6 +97,20 @@ class EnforcementPointSpec(_OfTenant):
     public_key: str
 
 
+class ApproverSpec(StrictModel):
+    """A person or a process whose signature counts, as long as it is `active` and before `valid_until`.
+
+    `signs`: the kinds of entries, and "bundle", that it may publish. `roles`: what it may decide on.
+    `public_key`: the 32 raw bytes of an Ed25519 key, base64. Only a root key signs an approver's entry.
+    """
+
+    public_key: str
+    signs: list[SignedKind] = Field(default_factory=list)
+    roles: list[Role] = Field(default_factory=list)
+    valid_until: Moment | None = None
+    active: bool = True
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """`key` is "kind/id@revision", `hash` over the canonical form of the whole entry."""
@@ -104,6 +128,8 @@ class Agent(Entry):
     tier: str
     tools: frozenset[str] | None
     policy_bundle_id: str | None
+    delegates_to: frozenset[str] = frozenset()
+    callers: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +165,17 @@ class EnforcementPoint(Entry):
 
     tenant: str
     public_key: Ed25519PublicKey
+
+
+@dataclass(frozen=True, slots=True)
+class Approver(Entry):
+    """Whose signature counts, and for what. `valid_until_ms` in ms since 1970; None: no end."""
+
+    public_key: Ed25519PublicKey
+    signs: frozenset[str]
+    roles: frozenset[str]
+    valid_until_ms: int | None
+    active: bool
 
 
 NO_ORG = Org("", "", "", "enforce", target_set([]), None)

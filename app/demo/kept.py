@@ -20,10 +20,11 @@ class KeptError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The worker, and the folder of its run; the broker's own note lies beside (app.broker.state)."""
+    """The worker, and the folders of its run and its keys; the broker's note lies beside it."""
 
     run: str
     folder: Path
+    keys: Path
     worker: ProcessIdentity
 
 
@@ -32,6 +33,7 @@ def remember(home: Path, kept: Kept) -> None:
     record = {
         "run": kept.run,
         "folder": str(kept.folder),
+        "keys": str(kept.keys),
         "pid": kept.worker.pid,
         "started": kept.worker.started,
     }
@@ -44,7 +46,7 @@ def recall(home: Path) -> Kept | None:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         worker = ProcessIdentity(int(record["pid"]), str(record["started"]))
-        return Kept(str(record["run"]), Path(record["folder"]), worker)
+        return Kept(str(record["run"]), Path(record["folder"]), Path(record["keys"]), worker)
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as error:
@@ -64,6 +66,7 @@ def stop(home: Path) -> Kept | None:
     if broker is not None:
         broker.close()
     state.forget(home)
-    shutil.rmtree(kept.folder, ignore_errors=True)
+    for folder in (kept.folder, kept.keys):
+        shutil.rmtree(folder, ignore_errors=True)
     (home / NAME).unlink()
     return kept

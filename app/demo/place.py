@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,11 +18,14 @@ SETTINGS_PREFIX = "SLUICE_"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """`run` names topics and consumer group, so that runs on one broker never meet."""
+    """`run` names topics and consumer group, so that runs on one broker never meet. `root_key` is where trust
+    starts, base64; `keys` the folder of the private keys, outside the tree."""
 
     run: str
     folder: Path
     bootstrap_servers: str
+    root_key: str
+    keys: Path
 
     @property
     def prefix(self) -> str:
@@ -30,10 +34,6 @@ class Place:
     @property
     def layout(self) -> TopicLayout:
         return TopicLayout(self.prefix, self.run, PARTITIONS)
-
-    @property
-    def registry(self) -> Path:
-        return self.folder / "registry.generated.json"
 
     @property
     def ready_file(self) -> Path:
@@ -50,6 +50,7 @@ class Place:
             "SLUICE_KAFKA__TOPIC_PREFIX": self.prefix,
             "SLUICE_KAFKA__PARTITIONS": str(PARTITIONS),
             "SLUICE_WORKER__APP_ID": self.run,
+            "SLUICE_POLICY__ROOT_KEYS": json.dumps([self.root_key]),
         }
 
     def for_worker(self, environment: Mapping[str, str]) -> dict[str, str]:
@@ -59,6 +60,5 @@ class Place:
             **kept,
             **self.for_commands(),
             "SLUICE_WORKER__READY_FILE": str(self.ready_file),
-            "SLUICE_POLICY__REGISTRY_FILE": str(self.registry),
             "SLUICE_POLICY__ENVIRONMENT": "demo",
         }

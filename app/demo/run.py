@@ -5,32 +5,35 @@ from __future__ import annotations
 import asyncio
 import random
 import shutil
+import tempfile
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from app.adapters.kafka_ledger import verify_ledger
 from app.broker import locate, own, state
+from app.bundle_source import whole_bundle
 from app.core.bundles import load_bundle
 from app.demo import kept
 from app.demo.conversation import converse, create_topics
-from app.demo.panel import load_panel
+from app.offline.panel import load_panel
 from app.demo.place import Place
 from app.demo.plan import make_plan
 from app.demo.recipe import load_recipe
 from app.demo.registry import generated_registry
 from app.demo.sessions import make_sessions
 from app.demo.stopping import undisturbed
+from app.demo.trust import ThrowawayTrust, publish_policy
 from app.demo.worker import start_worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
     from app.broker.handle import Broker
     from app.broker.process import ProcessIdentity
     from app.demo.answers import Answers
-    from app.demo.panel import Row
+    from app.offline.panel import Row
     from app.demo.plan import Planned
     from app.demo.recipe import Recipe
     from app.demo.sessions import Session
@@ -81,6 +84,7 @@ class Material:
     sessions: Sequence[Session]
     plan: Sequence[Planned]
     recipe: Recipe
+    bundle: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +109,9 @@ def prepare(wish: Wish) -> Material:
     recipe = load_recipe(wish.config / "recipe.toml")
     rows = load_panel(wish.config / "actions.jsonl")
     rng = random.Random(recipe.seed)  # noqa: S311 - seeded, so that two runs publish the same
-    sessions = make_sessions(rows, load_bundle(wish.bundle.read_bytes()), recipe, rng)
-    return Material(rows, sessions, make_plan(sessions, wish.now()), recipe)
+    bundle = whole_bundle(wish.bundle)
+    sessions = make_sessions(rows, load_bundle(bundle), recipe, rng)
+    return Material(rows, sessions, make_plan(sessions, wish.now()), recipe, bundle)
 
 
 def perform(wish: Wish, material: Material, narrator: Narrator) -> Result:
@@ -136,8 +141,12 @@ def _remove_if_empty(folder: Path) -> None:
 def _performed(wish: Wish, folder: Path, material: Material, narrator: Narrator) -> Result:
     with ExitStack() as started:
         broker = _broker(wish, folder, narrator, started)
-        place = Place(wish.run, folder, broker.bootstrap_servers)
-        worker = _worker(wish, place, material, narrator, started)
+        keys = Path(tempfile.mkdtemp(prefix=f"{wish.run}-keys-"))
+        started.callback(shutil.rmtree, keys)
+        trust = ThrowawayTrust()
+        place = Place(wish.run, folder, broker.bootstrap_servers, trust.root_key, keys)
+        _policy(place, trust, material, narrator)
+        worker = _worker(wish, place, narrator, started)
         result = _converse(wish, place, material, worker, narrator)
         if wish.keep and result.well:
             _keep(wish, place, broker, worker)
@@ -166,16 +175,25 @@ def _running(wish: Wish) -> str | None:
     return found.bootstrap_servers if found is not None and found.answers else None
 
 
-def _worker(wish: Wish, place: Place, material: Material, narrator: Narrator, started: ExitStack) -> Worker:
+def _policy(place: Place, trust: ThrowawayTrust, material: Material, narrator: Narrator) -> None:
     with narrator.step("Topics") as step:
         count = asyncio.run(create_topics(place))
         step.say(f"{count} under the prefix {place.prefix}, {place.layout.partitions} partitions each")
+    with narrator.step("Policy") as step:
+        trust.write(place.keys)
+        records = trust.policy(material.bundle, generated_registry(material.rows))
+        asyncio.run(publish_policy(place.bootstrap_servers, place.prefix, records))
+        step.say(
+            f"a bundle and {len(records) - 1} generated neutral entries, signed with this run's own keys"
+        )
+
+
+def _worker(wish: Wish, place: Place, narrator: Narrator, started: ExitStack) -> Worker:
     with narrator.step("Worker") as step:
-        place.registry.write_bytes(generated_registry(material.rows))
         worker = start_worker(place, wish.environment)
         started.callback(_stopped, narrator, "Stop worker", worker.stop)
         worker.wait_ready()
-        step.say(f"process {worker.identity.pid} decides, by a generated neutral registry")
+        step.say(f"process {worker.identity.pid} decides")
     return worker
 
 
@@ -199,7 +217,7 @@ class _Watcher:
 def _keep(wish: Wish, place: Place, broker: Broker, worker: Worker) -> None:
     if broker.kind != "external":
         state.remember(wish.home, broker)
-    kept.remember(wish.home, kept.Kept(place.run, place.folder, worker.identity))
+    kept.remember(wish.home, kept.Kept(place.run, place.folder, place.keys, worker.identity))
 
 
 def _stopped(narrator: Narrator, what: str, stop: Callable[[], None]) -> None:

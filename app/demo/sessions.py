@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from app.core.bundles import Bundle
-    from app.demo.panel import Row
+    from app.offline.panel import Row
     from app.demo.recipe import Recipe
 
 MESSAGES = "growing-messages"

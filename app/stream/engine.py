@@ -22,12 +22,16 @@ from app.stream.partition import Partition, Surroundings
 if TYPE_CHECKING:
     from app.core.arrival import Arrival
     from app.core.decide import DecisionPoint
+    from app.core.trust.refused import Refused
     from app.stream.answers import Ports
+    from app.stream.policy_feed import PolicyFeed
     from app.stream.store import PartitionedStore
     from app.stream.transaction import Transactor
 
 log = logging.getLogger(__name__)
 
+CONTROL_PARTITION = 0
+"""Whose owner enters errors on control topics into the ledger."""
 NewTransactor = Callable[[int], "Transactor"]
 
 
@@ -89,7 +93,7 @@ class Engine:
 
     def __init__(
         self,
-        point: DecisionPoint,
+        policy: PolicyFeed,
         ports: Ports,
         settings: EngineSettings,
         new_transactor: NewTransactor,
@@ -97,7 +101,9 @@ class Engine:
         fail: Callable[[BaseException], None],
     ) -> None:
         self.settings = settings
-        self._around = Surroundings(point, ports, settings)
+        self._around = Surroundings(policy.first, ports, settings)
+        self._policy = policy
+        self._refused: Sequence[Refused] = ()
         self._new_transactor = new_transactor
         self._clock = clock
         self._fail = fail
@@ -115,8 +121,12 @@ class Engine:
         return sorted(self._owned)
 
     async def assign(self, numbers: Iterable[int]) -> None:
-        """Fence: from here on no other worker can commit to these numbers. Before any state is read."""
+        """Fence: from here on no other worker can commit to these numbers. Before any state is read.
+
+        The policy is read to its end as of now, so that nothing is decided under an older one.
+        """
         await self.drain()
+        await self._policy.catch_up(self.use)
         wanted = sorted(set(numbers))
         started = self._clock.monotonic_s()
         self._fenced = {number: self._new_transactor(number) for number in wanted}
@@ -142,9 +152,25 @@ class Engine:
                 partition, transactor, self.settings, self._linger, self._fail, self._alone
             )
         await asyncio.gather(*(owned.open() for owned in self._owned.values()))
+        self._note_refused()
         self._generation = generation
-        self._background = [background(run(), self._fail) for run in (self._observe, self._timers)]
+        loops = (self._observe(), self._timers(), self._policy.follow(self.use))
+        self._background = [background(run, self._fail) for run in loops]
         log.info("open: partitions %s", self.numbers)
+
+    def use(self, point: DecisionPoint, refused: Sequence[Refused]) -> None:
+        """Decide with this point from here on; what is being decided keeps the one that it began with.
+
+        `refused`: every control record that does not count, for the ledger.
+        """
+        self._around.point = point
+        self._refused = refused
+        self._note_refused()
+
+    def _note_refused(self) -> None:
+        keeper = self._owned.get(CONTROL_PARTITION)
+        if keeper is not None:
+            keeper.note(self._refused)
 
     def wanted(self, numbers: Iterable[int]) -> set[int]:
         """Those of the numbers that can take more inputs now."""

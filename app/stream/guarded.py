@@ -1,10 +1,11 @@
-"""The one place of the worker where an exception of the pure core becomes an answer."""
+"""A fault of the pure core, written to the log before it becomes an answer."""
 
 from __future__ import annotations
 
 import logging
-import traceback
 from typing import TYPE_CHECKING, TypeVar
+
+from app.core.guarded import guarded as answered
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,13 +16,9 @@ T = TypeVar("T")
 
 
 def guarded(attempt: Callable[[], T], answer: Callable[[str], T]) -> T:
-    """`attempt()`, or `answer(reason)` when the core raises: one input's flaw must not stop the others.
+    """`attempt()`, or `answer(reason)` when the core raises."""
+    return answered(attempt, answer, _noticed)
 
-    Faults of the broker and of ports never pass through here.
-    """
-    try:
-        return attempt()
-    except Exception as fault:
-        log.exception("the core raised; the input is answered internal_error")
-        where = traceback.extract_tb(fault.__traceback__)[-1]
-        return answer(f"{type(fault).__name__} in {where.name}")
+
+def _noticed(fault: Exception) -> None:
+    log.error("the core raised; the input is answered internal_error", exc_info=fault)

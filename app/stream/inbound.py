@@ -8,19 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from app.core.inbound import message_of
 from app.stream.guarded import guarded
-from topics.catalog import ACTIONS, OUTCOMES
-from topics.reading import Unreadable, read
-from topics.records import ActionOutcome, ProposedAction
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from app.core.arrival import Arrival
-
-Message = ProposedAction | ActionOutcome
-MODELS: Mapping[str, type[Message]] = {ACTIONS: ProposedAction, OUTCOMES: ActionOutcome}
-KEY_MISMATCH = Unreadable("key_mismatch", "$.session_id", "the message key must be the session_id, UTF-8")
+    from app.core.inbound import Message
+    from topics.reading import Unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +27,12 @@ class Inbound:
 
 def receive(arrival: Arrival) -> Inbound:
     """Read an arrival. A reader that raises makes it an input that nobody looks into."""
-    return Inbound(arrival, guarded(partial(_read, arrival), _nothing))
+    return Inbound(arrival, guarded(partial(message_of, arrival), _nothing))
 
 
 def unread(arrival: Arrival) -> Inbound:
     """An arrival whose bytes are left alone."""
     return Inbound(arrival, None)
-
-
-def _read(arrival: Arrival) -> Message | Unreadable | None:
-    message = read(MODELS[arrival.topic], arrival.value)
-    if not isinstance(message, Unreadable) and message.session_id.encode() != arrival.key:
-        return KEY_MISMATCH
-    return message
 
 
 def _nothing(reason: str) -> Message | Unreadable | None:

@@ -11,9 +11,10 @@ from app.stream.background import background
 from app.stream.writer import Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from app.core.arrival import Arrival
+    from app.core.trust.refused import Refused
     from app.stream.engine import EngineSettings
     from app.stream.linger import Linger
     from app.stream.partition import Partition
@@ -80,6 +81,10 @@ class Owned:
         """Timers; not while suspects are tried, whose states must stand still between marker and input."""
         if self._probe is None:
             self._partition.tick(now_ms)
+
+    def note(self, refused: Iterable[Refused]) -> None:
+        """Enter refused control records into the ledger."""
+        self._partition.note(refused)
 
     async def close(self) -> None:
         """Give up what waits, commit, mark closed, stop the producer."""

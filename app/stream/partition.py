@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from aiokafka.partitioner import murmur2
 
+from app.core.dead_letters import dead_letter
 from app.core.ledger.chain import Chain
 from app.core.session import KEY_PREFIX
 from app.stream.crash_guard import CrashGuard
@@ -28,14 +30,16 @@ if TYPE_CHECKING:
     from app.core.decide import DecisionPoint
     from app.core.decision import Decision
     from app.core.session import SessionState
+    from app.core.trust.refused import Refused
     from app.stream.answers import Ports
     from app.stream.engine import EngineSettings
     from app.stream.outbox import Output
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Surroundings:
-    """What every partition of a worker shares."""
+    """What every partition of a worker shares. `point` is the one in force, exchanged when the policy
+    changes: whoever decides takes it once and keeps it to the decision's end."""
 
     point: DecisionPoint
     ports: Ports
@@ -60,6 +64,7 @@ class Partition:
         self._around = around
         self._table = table
         self.chain = Chain(number, record.sequence, record.head)
+        self._controls = Counter(record.controls)
         self.intakes = {
             topic: Intake(
                 topic, *record.positions.get(topic, (0, ())), halt_on_gap=settings.halt_on_offset_gap
@@ -111,6 +116,22 @@ class Partition:
             else:
                 self._stage(key, self.sessions.load(key), expired, None, queued_at=None)
 
+    def note(self, refused: Iterable[Refused]) -> None:
+        """Enter the refusals of control records into the ledger, each once (partition 0's business).
+
+        The fold refuses a topic's records in an order that later records do not change, so a count is enough.
+        What waits for the rest of its change is not refused yet.
+        """
+        seen: Counter[str] = Counter()
+        for one in refused:
+            arrival = one.arrival
+            seen[arrival.topic] += one.final
+            if one.final and seen[arrival.topic] > self._controls[arrival.topic]:
+                self._controls[arrival.topic] += 1
+                letter = dead_letter(arrival, one.code, one.path, one.message)
+                self._outbox.add([letter], arrival.traceparent)
+                self._count_staged()
+
     def take(self, *, open_: bool) -> tuple[list[tuple[bytes, bytes | None]], list[Output]]:
         """The staged batch: changelog entries (the partition's own record last) and outputs."""
         outputs = self._outbox.take()
@@ -120,6 +141,7 @@ class Partition:
             self.chain.head,
             {t: (i.next, tuple(i.pending)) for t, i in self.intakes.items()},
             self.guard.marker(open_=open_),
+            self._controls,
         ).encode()
         self._table[RESERVED_KEY] = record
         entries.append((RESERVED_KEY, record))
@@ -169,6 +191,9 @@ class Partition:
         if not state.gone or self.sessions.known(key):
             self.sessions.touch(key, state, queued_at)
         self._outbox.add(decision.records, traceparent)
+        self._count_staged()
+
+    def _count_staged(self) -> None:
         self.staged += 1
         self.work.set()
         if self.staged >= self._around.settings.max_batch:

@@ -21,12 +21,14 @@ class PartitionRecord:
     """Ledger head, positions and crash marker; written in every transaction of the partition.
 
     `positions`: per topic (base name) the next offset and the offsets below it that are not decided.
+    `controls`: per control topic how many of its records' refusals the ledger holds.
     """
 
     sequence: int = 0
     head: str = GENESIS
     positions: Mapping[str, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
     marker: Marker = field(default_factory=Marker)
+    controls: Mapping[str, int] = field(default_factory=dict)
 
     def encode(self) -> bytes:
         return orjson.dumps(
@@ -35,6 +37,7 @@ class PartitionRecord:
                 "head": self.head,
                 "positions": self.positions,
                 "marker": self.marker.as_json(),
+                "controls": self.controls,
             }
         )
 
@@ -47,4 +50,5 @@ class PartitionRecord:
         positions = {
             topic: (offset, tuple(pending)) for topic, (offset, pending) in tree["positions"].items()
         }
-        return cls(tree["sequence"], tree["head"], positions, Marker.from_json(tree["marker"]))
+        marker = Marker.from_json(tree["marker"])
+        return cls(tree["sequence"], tree["head"], positions, marker, tree.get("controls", {}))

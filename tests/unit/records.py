@@ -110,7 +110,13 @@ def _verdict() -> dict[str, Any]:
         },
         advisories=[{"source": "gate", "text": "mode was absent", "severity": "warn", "id": "1"}],
         obligations=["log"],
-        session={"before": totals, "after": totals | {"aggregateRowsAffected": str(2**60)}},
+        stages=["controls", "fast_reject"],
+        session={
+            "before": totals,
+            "after": totals | {"aggregateRowsAffected": str(2**60)},
+            "known": {"digest": HASH, "offset": 3, "mark": "ALLOW/BLOCK"},
+            "room": True,
+        },
         rows_reserved=str(2**53),
         model_outputs=[],
     )

@@ -16,14 +16,16 @@ from topics.catalog import (
     wire_schema,
 )
 from topics.layout import Difference, Found, TopicLayout, differences
-from topics.records import ProposedAction, Verdict
+from topics.records import DsseEnvelope, ProposedAction, Verdict
 
 LAYOUT = TopicLayout(prefix="dev.", app_id="sluice-1", partitions=8)
 BROKER = "127.0.0.1:9092"
 
 
 def as_wanted() -> dict[str, Found]:
-    return {name: Found(8, topic.config()) for name, topic in LAYOUT.topics().items()}
+    return {
+        name: Found(LAYOUT.partitions_of(topic), topic.config()) for name, topic in LAYOUT.topics().items()
+    }
 
 
 def only_difference(found: dict[str, Found]) -> Difference:
@@ -31,9 +33,13 @@ def only_difference(found: dict[str, Found]) -> Difference:
     return difference
 
 
-def test_every_record_is_on_exactly_one_topic() -> None:
-    placed = [record.__name__ for topic in CATALOG for record in topic.records]
-    assert sorted(placed) == sorted(records.__all__)
+def test_every_record_is_on_exactly_one_topic_but_envelopes_that_carry_every_kind_of_policy() -> None:
+    placed = [
+        record.__name__ for topic in CATALOG for record in topic.records if topic.direction != "control"
+    ]
+    assert sorted([*placed, "DsseEnvelope"]) == sorted(records.__all__)
+    control = [topic for topic in CATALOG if topic.direction == "control"]
+    assert [topic.records for topic in control] == [(DsseEnvelope,)] * len(control)
 
 
 def test_no_topic_is_said_twice() -> None:
@@ -82,6 +88,15 @@ def test_another_partition_count_is_named_and_no_command_would_mend_it() -> None
     difference = only_difference(found)
     assert (difference.what, difference.expected, difference.actual) == ("partitions", "8", "4")
     assert "cannot be changed under existing sessions" in difference.mend
+
+
+def test_a_control_topic_has_one_partition_and_is_never_compacted() -> None:
+    """Its records need one order, and a later record under a key must not take the earlier one away."""
+    found = as_wanted()
+    assert BY_NAME["gate.bundles"].config()["cleanup.policy"] == "delete"
+    found["dev.gate.bundles"] = replace(found["dev.gate.bundles"], partitions=8)
+    difference = only_difference(found)
+    assert (difference.what, difference.expected, difference.actual) == ("partitions", "1", "8")
 
 
 @pytest.mark.parametrize(

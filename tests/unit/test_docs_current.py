@@ -18,6 +18,11 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     **ledger_records(),
     "ProposedAction": action(),
     "ActionOutcome": {"action_id": "a", "session_id": "s", "rows_affected": 2**70, "reported_by": "e"},
+    "DsseEnvelope": {
+        "payload": "e30=",
+        "payloadType": "application/vnd.sluice.bundle+json",
+        "signatures": [{"keyid": "0a" * 32, "sig": "c2ln"}],
+    },
     "ReviewDecision": {
         "subject_id": "e-1",
         "session_id": "s-1",
@@ -97,7 +102,7 @@ def test_the_schema_takes_a_good_record_and_refuses_a_bad_one(kind: str) -> None
     assert not validator(kind).is_valid(good | {"unknown": 1})
     assert not validator(kind).is_valid(
         {name: value for name, value in good.items() if name != "session_id"}
-    ) or (kind in {"Verdict", "InputRefused", "DeadLetter"})
+    ) or (kind in {"Verdict", "InputRefused", "DeadLetter", "DsseEnvelope"})
     assert not validator(kind).is_valid(good | {next(iter(good)): []})
 
 

@@ -60,11 +60,22 @@ class Totals(Record):
     aggregate_action_count: Annotated[LedgerCount, Field(alias="aggregateActionCount")]
 
 
+class KnownAction(Record):
+    """What the session remembered under the action's id: the first sight's digest, offset and outcome."""
+
+    digest: Digest
+    offset: Annotated[int, Field(ge=0)]
+    mark: Annotated[str, Field(description="the outcome, and behind a slash the one that shadow mode hid")]
+
+
 class SessionValues(Record):
-    """The session's totals that the decision saw, and those that it left."""
+    """All that the decision took from its session: its totals, what was known under the action's id, and
+    whether one more action could be remembered; and the totals that it left."""
 
     before: Totals
     after: Totals
+    known: KnownAction | None = None
+    room: bool
 
 
 class Verdict(LedgerRecord):
@@ -94,6 +105,7 @@ class Verdict(LedgerRecord):
     policy_bundle_id: Id | None = None
     bundle_hash: Digest
     registry_hashes: Annotated[dict[str, Digest], Field(description="kind/id@revision to hash")]
+    stages: Annotated[Texts, Field(description="the configured gates in their order")]
     checkpoints: Checkpoints
     advisories: list[Advisory]
     obligations: Texts

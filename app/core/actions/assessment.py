@@ -12,9 +12,18 @@ if TYPE_CHECKING:
     from topics.records import ProposedAction
 
 
-def assess(parts: PointParts, action: ProposedAction, draft: SessionDraft) -> ActionContext:
+def assess(
+    parts: PointParts, action: ProposedAction, draft: SessionDraft, arrived_at_ms: int
+) -> ActionContext:
     """The context of an action on the session's values so far."""
-    known = parts.standing(action.agent_id, action.tool_name, action.action_type, action.reversible)
+    known = parts.standing(
+        action.agent_id,
+        action.tool_name,
+        action.action_type,
+        action.reversible,
+        action.policy_bundle_id,
+    )
+    registry = parts.policy.registry
     account = draft.account(known.tenant)
     rows = action.rows_affected
     return ActionContext(
@@ -24,8 +33,9 @@ def assess(parts: PointParts, action: ProposedAction, draft: SessionDraft) -> Ac
         known.agent,
         known.tool,
         known.org,
-        parts.registry.freezes_of(known.tenant, action.agent_id, action.session_id),
-        parts.bundle,
+        registry.freezes_of(known.tenant, action.agent_id, action.session_id),
+        known.bundle,
+        known.bundle_asked_for,
         known.action_type,
         known.reversible,
         known.rows_upper_bound if rows is None else rows,
@@ -33,6 +43,8 @@ def assess(parts: PointParts, action: ProposedAction, draft: SessionDraft) -> Ac
         0 if account is None else account.rows,
         0 if account is None else account.actions,
         known.entries,
+        registry,
+        arrived_at_ms,
     )
 
 

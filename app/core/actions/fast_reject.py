@@ -1,7 +1,7 @@
 """Gate 1, "fast_reject": what no model needs to be asked about (seed 001, Gate 1; p99 below 1 ms).
 
 Three checks, in this order: forbidden targets of the organisation, irreversible actions above the row
-threshold, forbidden patterns of the bundle. Reversibility that neither the registry, nor the caller, nor the
+threshold, the bundle's pattern library. Reversibility that neither the registry, nor the caller, nor the
 bundle's default for the action type knows counts as irreversible here.
 """
 
@@ -10,32 +10,52 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from app.core.actions.stage import PASSED, StageResult
-from app.core.actions.texts import joined_texts
 from app.core.ledger.canonical import wire_int
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from app.core.actions.stage import ActionContext
+    from app.core.gate1.inspection import Hit, Inspection
+
+LISTED_HITS = 16
+"""The most hits that a verdict lists; `hits` says how many there were."""
+_TEXT_END = "\x00"
 
 
 class FastReject:
-    """Blocks or passes; it never escalates."""
+    """Blocks on what is certain, escalates on what is doubtful or could not be read to its end."""
 
     name = "fast_reject"
 
     def evaluate(self, context: ActionContext) -> StageResult:
-        """Blocks with `forbidden_target`, `irreversible_rows` or `forbidden_pattern` and what was hit."""
-        text = joined_texts(context.action.tool_name, context.action.parameters)
-        targets = context.org.forbidden.matches(text.casefold())
+        """Blocks with `forbidden_target`, `irreversible_rows` or `forbidden_pattern` and what was hit; escalates
+        with `suspicious_pattern` (only warnings) or `inconclusive` (a bound of the reading was passed)."""
+        action = context.action
+        inspection = context.bundle.library.inspect(action.tool_name, context.action_type, action.parameters)
+        targets = context.org.forbidden.matches(_joined(inspection.texts))
         if targets:
             return StageResult("block", f"forbidden_target: {targets[0]}", {"targets": targets})
         if context.reversible is not True and context.rows > _threshold(context):
             return _too_many_rows(context)
-        hits = context.bundle.patterns.matches(text)
-        if hits:
-            return StageResult(
-                "block", f"forbidden_pattern: {hits[0].id}", {"patterns": [_named(hit) for hit in hits]}
-            )
-        return PASSED
+        return _judged(inspection)
+
+
+def _judged(inspection: Inspection) -> StageResult:
+    critical = next((hit for hit in inspection.hits if hit.severity == "critical"), None)
+    if critical is not None:
+        return StageResult("block", f"forbidden_pattern: {critical.id}", _detail(inspection))
+    if inspection.inconclusive is not None:
+        return StageResult("escalate", f"inconclusive: {inspection.inconclusive}", _detail(inspection))
+    warning = next((hit for hit in inspection.hits if hit.severity == "warn"), None)
+    if warning is not None:
+        return StageResult("escalate", f"suspicious_pattern: {warning.id}", _detail(inspection))
+    return StageResult("pass", detail=_detail(inspection)) if inspection.hits else PASSED
+
+
+def _joined(texts: Iterable[str]) -> str:
+    """Each text ends with a mark that no target matches, so that none is found across two of them."""
+    return _TEXT_END.join((*texts, "")).casefold()
 
 
 def _threshold(context: ActionContext) -> int:
@@ -49,5 +69,14 @@ def _too_many_rows(context: ActionContext) -> StageResult:
     return StageResult("block", f"irreversible_rows: {context.rows} above {threshold}", detail)
 
 
-def _named(hit: Any) -> dict[str, str]:
-    return {"id": hit.id, "reason": hit.reason, "severity": hit.severity}
+def _detail(inspection: Inspection) -> dict[str, Any]:
+    detail: dict[str, Any] = {"patterns": [_named(hit) for hit in inspection.hits[:LISTED_HITS]]}
+    if len(inspection.hits) > LISTED_HITS:
+        detail["hits"] = len(inspection.hits)
+    if inspection.inconclusive is not None:
+        detail["inconclusive"] = inspection.inconclusive
+    return detail
+
+
+def _named(hit: Hit) -> dict[str, str]:
+    return hit._asdict()

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from app.core.actions.stage import StageResult
 from app.core.actions.tier_auth import TierAuth
 from app.core.errors import CanonicalError
@@ -37,7 +39,9 @@ class Evaluation:
     reason: str | None = None
     gates: list[dict[str, Any]] = field(default_factory=list)
     durations_ns: list[int] = field(default_factory=list)
+    rules: list[dict[str, Any]] = field(default_factory=list)
     evidence: list[str] = field(default_factory=list)
+    entries: dict[str, str] = field(default_factory=dict)
     obligations: list[str] = field(default_factory=list)
     advisories: list[dict[str, Any]] = field(default_factory=list)
     model_outputs: list[dict[str, Any]] = field(default_factory=list)
@@ -57,8 +61,12 @@ class Evaluation:
             }
         )
         self.durations_ns.append(duration_ns)
+        if result.rules:
+            self.rules += result.rules
         if result.evidence:
             self.evidence += result.evidence
+        if result.entries:
+            self.entries |= result.entries
         if result.obligations:
             self.obligations += result.obligations
 
@@ -116,12 +124,12 @@ def _unanswered(
 
 
 def _recordable(answer: Answer) -> Answer:
-    """The answer as the ledger can hold it; a payload that is no JSON value is no answer."""
+    """The answer as the ledger holds it, keys in its order, so that a rerun's stages are given the very same; a
+    payload that is no JSON value is no answer."""
     if answer.payload is None:
         return answer
     try:
-        payload = wire_safe(answer.payload)
-        canonical(payload)
+        payload = orjson.loads(canonical(wire_safe(answer.payload)))
     except (CanonicalError, RecursionError):
         return Answer("unavailable", None, "the payload is no JSON value")
     return Answer(answer.status, payload, answer.detail)

@@ -8,11 +8,11 @@ from app.core.actions.assessment import assess, used_entries
 from app.core.actions.counting import count
 from app.core.actions.escalation import opened
 from app.core.actions.pipeline import Evaluation, run
-from app.core.actions.registration import bundle_asked_for, unregistered
+from app.core.actions.registration import unregistered
 from app.core.actions.remarks import remarks
 from app.core.actions.ruling import Ruling, repeated, rule
 from app.core.actions.tier_auth import OBLIGATIONS
-from app.core.actions.verdict import Findings, verdict_record
+from app.core.actions.verdict import Findings, Sight, verdict_record
 from app.core.decision import Decision
 from app.core.draft import SessionDraft
 from app.core.expiry import time_records
@@ -41,29 +41,32 @@ def evaluate(
 ) -> Generator[Request, Answer, Decision]:
     """Decide on an action. An id seen within its window is answered from memory: no stage runs."""
     draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
-    context = assess(parts, action, draft)
+    context = assess(parts, action, draft, arrival.timestamp_ms)
     known = draft.action(context.tenant, action.action_id)
+    sight = Sight(known, known is not None or draft.has_room(context.tenant), parts.stage_names)
     if known is not None and known.digest == arrival.digest[_DIGEST_PREFIX:]:
-        return _repeat(arrival, context, draft, known)
+        return _repeat(arrival, context, draft, known, sight)
     if known is not None:
-        return _decide(arrival, context, draft, Evaluation("BLOCK", ACTION_ID_CONFLICT), room=False)
-    if not draft.has_room(context.tenant):
-        return _decide(arrival, context, draft, Evaluation("BLOCK", SESSION_CAPACITY), room=False)
+        return _decide(arrival, context, draft, Evaluation("BLOCK", ACTION_ID_CONFLICT), sight)
+    if not sight.room:
+        return _decide(arrival, context, draft, Evaluation("BLOCK", SESSION_CAPACITY), sight)
     evaluation = unregistered(context)
     if evaluation is None:
         evaluation = yield from run(parts.stages, context, parts.stopwatch)
-    return _decide(arrival, context, draft, evaluation, room=True)
+    return _decide(arrival, context, draft, evaluation, sight)
 
 
 def _decide(
-    arrival: Arrival, context: ActionContext, draft: SessionDraft, evaluation: Evaluation, *, room: bool
+    arrival: Arrival, context: ActionContext, draft: SessionDraft, evaluation: Evaluation, sight: Sight
 ) -> Decision:
     action, tenant = context.action, context.tenant
     ruling = rule(evaluation.outcome, context)
     records = time_records(draft)
-    findings = _findings(context, ruling, draft)
+    findings = _findings(context, ruling, draft, sight)
+    if evaluation.entries:
+        findings.registry_hashes = findings.registry_hashes | evaluation.entries
     seen = Sighting(tenant, action.action_id, arrival.digest[_DIGEST_PREFIX:], arrival.offset, context.rows)
-    findings.rows_reserved = count(draft, seen, ruling, room=room)
+    findings.rows_reserved = count(draft, seen, ruling, room=sight.room and sight.known is None)
     findings.after = totals(draft.account(tenant))
     if ruling.waits:
         findings.escalation_id = escalation_id(arrival.decision_id)
@@ -74,11 +77,13 @@ def _decide(
     return Decision(draft.transition(), records)
 
 
-def _repeat(arrival: Arrival, context: ActionContext, draft: SessionDraft, known: RecentAction) -> Decision:
+def _repeat(
+    arrival: Arrival, context: ActionContext, draft: SessionDraft, known: RecentAction, sight: Sight
+) -> Decision:
     ruling = repeated(known.mark, context.mode)
     records = time_records(draft)
     first = f"{arrival.topic}:{arrival.partition}:{known.offset}"
-    findings = _findings(context, ruling, draft)
+    findings = _findings(context, ruling, draft, sight)
     findings.after = findings.before
     findings.duplicate_of = verdict_id(first)
     findings.escalation_id = escalation_id(first) if ruling.waits else None
@@ -89,18 +94,19 @@ def _repeat(arrival: Arrival, context: ActionContext, draft: SessionDraft, known
     return Decision(draft.transition(), records)
 
 
-def _findings(context: ActionContext, ruling: Ruling, draft: SessionDraft) -> Findings:
+def _findings(context: ActionContext, ruling: Ruling, draft: SessionDraft, sight: Sight) -> Findings:
     return Findings(
         ruling,
         context.mode,
         context.org.enforcement,
-        bundle_asked_for(context),
+        context.bundle_asked_for,
         context.bundle.hash,
         used_entries(context),
         before=totals(draft.account(context.tenant)),
         ids=_ids(context),
         tier=context.tier,
         advisories=remarks(context),
+        sight=sight,
     )
 
 

@@ -28,14 +28,8 @@ def unregistered(context: ActionContext) -> Evaluation | None:
     return evaluation
 
 
-def bundle_asked_for(context: ActionContext) -> str:
-    """The bundle's id that the action names, else its agent's registered one, else the loaded one's."""
-    registered = None if context.agent is None else context.agent.policy_bundle_id
-    return context.action.policy_bundle_id or registered or context.bundle.id
-
-
 def _missing(context: ActionContext) -> str | None:
     if context.agent is None:
         return f"unknown_agent: {context.action.agent_id}"
-    bundle = bundle_asked_for(context)
-    return None if bundle == context.bundle.id else f"unknown_bundle: {bundle}"
+    asked_for = context.bundle_asked_for
+    return None if asked_for == context.bundle.id else f"unknown_bundle: {asked_for}"

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from app.core.bundles import Bundle
+    from app.core.registry import Registry
     from app.core.registry_entries import Agent, Freeze, Org, Tool
     from app.core.requests import Ask
     from topics.records import ProposedAction
@@ -23,21 +24,26 @@ StageOutcome = Literal["pass", "block", "escalate", "skip"]
 
 class StageResult(NamedTuple):
     """`reason` is set unless the stage passed; `detail` goes into the verdict's gateResults (JSON values,
-    finite numbers); `evidence` into its evidence_refs."""
+    finite numbers), `evidence` into its evidence_refs, `rules` into its rule_results. `entries`: further
+    registry entries that the stage rests on, "kind/id@revision" to hash."""
 
     outcome: StageOutcome
     reason: str | None = None
     detail: Mapping[str, Any] = _NO_DETAIL
     evidence: tuple[str, ...] = ()
     obligations: tuple[str, ...] = ()
+    rules: tuple[dict[str, Any], ...] = ()
+    entries: Mapping[str, str] = _NO_DETAIL
 
 
 @dataclass(slots=True)
 class ActionContext:
     """All that a stage may look at.
 
-    `rows` is what this action counts for, `rows_before` the session's total without it, `reversible` None for
-    unknown, `escalated` the reason of an earlier stage that escalated. `tool` is None when unregistered.
+    `bundle` is the one `bundle_asked_for`, or the default where nobody knows it. `now_ms` is the broker's time
+    of the input. `rows` is what this action counts for, `rows_before` the session's total without it,
+    `reversible` None for unknown, `escalated` the reason of an earlier stage that escalated. `tool` is None
+    when unregistered.
     """
 
     action: ProposedAction
@@ -48,6 +54,7 @@ class ActionContext:
     org: Org
     freezes: tuple[Freeze, ...]
     bundle: Bundle
+    bundle_asked_for: str
     action_type: str
     reversible: bool | None
     rows: int
@@ -55,6 +62,8 @@ class ActionContext:
     rows_before: int
     actions_before: int
     entries: dict[str, str]
+    registry: Registry
+    now_ms: int
     escalated: str | None = None
 
 

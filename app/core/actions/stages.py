@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from app.core.actions.consequence import ConsequenceScore
 from app.core.actions.controls import Controls
 from app.core.actions.fast_reject import FastReject
+from app.core.actions.rules import Rules
 from app.core.actions.tier_auth import TierAuth
+from app.core.actions.topology import TopologyCheck
 from app.core.errors import UnknownStageError
 
 if TYPE_CHECKING:
@@ -18,7 +20,9 @@ if TYPE_CHECKING:
 _SHIPPED: dict[str, type[Stage]] = {
     Controls.name: Controls,
     FastReject.name: FastReject,
+    Rules.name: Rules,
     ConsequenceScore.name: ConsequenceScore,
+    TopologyCheck.name: TopologyCheck,
     TierAuth.name: TierAuth,
 }
 
@@ -32,3 +36,8 @@ def _stage(name: str) -> Stage:
     if name not in _SHIPPED:
         raise UnknownStageError(f"no stage is called {name!r}; there are {', '.join(_SHIPPED)}")
     return _SHIPPED[name]()
+
+
+def shipped_stages() -> tuple[Stage, ...]:
+    """Every stage that ships, in the order of the pipeline."""
+    return tuple(stage() for stage in _SHIPPED.values())

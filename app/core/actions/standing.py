@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from app.core.registry_entries import NO_ORG
 from app.core.session import UNREGISTERED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from app.core.bundles import Bundle
-    from app.core.registry import Registry
+    from app.core.policy import Policy
     from app.core.registry_entries import Agent, Org, Tool
 
 REMEMBERED = 8192
@@ -25,8 +23,12 @@ REMEMBERED = 8192
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """`reversible` None is unknown; `entries` is "kind/id@revision" to hash of what it rests on."""
+    """`bundle_asked_for`: the id that the action names, else its agent's registered one, else the default;
+    `bundle` is that one, or the default where nobody knows it. `reversible` None is unknown; `entries` is
+    "kind/id@revision" to hash of what it rests on."""
 
+    bundle_asked_for: str
+    bundle: Bundle
     agent: Agent | None
     tool: Tool | None
     tenant: str
@@ -38,17 +40,38 @@ class Standing:
     entries: dict[str, str]
 
 
-def standings(registry: Registry, bundle: Bundle) -> Callable[[str, str, str | None, bool | None], Standing]:
-    """By agent id, tool name, and the caller's action type and reversibility. Pure, so it may remember."""
+class Standings(Protocol):
+    """What policy and caller say together, by agent, tool and the caller's own claims."""
+
+    def __call__(
+        self,
+        agent_id: str,
+        tool_name: str,
+        claimed_type: str | None,
+        claimed: bool | None,
+        bundle_id: str | None,
+    ) -> Standing:
+        """The standing of an agent with a tool under a bundle; None is for what the caller does not say."""
+
+
+def standings(policy: Policy) -> Standings:
+    """Of one policy. Pure, so it may remember."""
+    registry = policy.registry
 
     @lru_cache(maxsize=REMEMBERED)
-    def standing(agent_id: str, tool_name: str, claimed_type: str | None, claimed: bool | None) -> Standing:
+    def standing(
+        agent_id: str, tool_name: str, claimed_type: str | None, claimed: bool | None, bundle_id: str | None
+    ) -> Standing:
         agent, tool = registry.agents.get(agent_id), registry.tools.get(tool_name)
+        asked_for = bundle_id or (agent and agent.policy_bundle_id) or policy.default_bundle
+        bundle = policy.bundles.get(asked_for, policy.default)
         tenant = UNREGISTERED if agent is None else agent.tenant
         org = registry.orgs.get(tenant, NO_ORG)
         action_type = (tool and tool.action_type) or claimed_type or bundle.classified(tool_name)
         reversible = _reversible(bundle, tool, claimed, action_type)
         return Standing(
+            asked_for,
+            bundle,
             agent,
             tool,
             tenant,

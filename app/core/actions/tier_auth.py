@@ -24,14 +24,18 @@ class TierAuth:
 
     def evaluate(self, context: ActionContext) -> StageResult:
         """A tool outside the agent's list is above its authority like a tier above its own: it escalates,
-        because a person may grant once what the registry does not grant for good."""
+        because a person may grant once what the registry does not grant for good. The detail's `reasons` are
+        all that the person agrees to, the earlier gate's before this one's own."""
         detail = {"tier": context.tier, "agent_tier": None if context.agent is None else context.agent.tier}
         if context.tool is None and context.mode == "high_stakes":
             return StageResult("block", _unregistered(context), detail)
-        reason = context.escalated or _own_reason(context)
-        if reason is None:
+        reasons = _own_reasons(context)
+        if context.escalated is not None:
+            reasons.insert(0, context.escalated)
+        if not reasons:
             return StageResult("pass", None, detail, obligations=OBLIGATIONS[context.tier])
-        return StageResult("escalate", reason, {**detail, "required_role": required_role(context.tier)})
+        asked = {**detail, "required_role": required_role(context.tier), "reasons": reasons}
+        return StageResult("escalate", reasons[0], asked)
 
 
 def required_role(tier: str) -> Literal["approver", "vp"]:
@@ -39,15 +43,16 @@ def required_role(tier: str) -> Literal["approver", "vp"]:
     return "vp" if tier == "T4" else "approver"
 
 
-def _own_reason(context: ActionContext) -> str | None:
-    if context.tool is None:
-        return _unregistered(context)
-    agent = context.agent
-    if agent is not None and agent.tools is not None and context.tool.id not in agent.tools:
-        return f"tool_not_granted: {context.tool.id}"
-    if agent is not None and context.tier > agent.tier:
-        return f"above_agent_tier: {context.tier} above {agent.tier}"
-    return _WAITS.get(context.tier)
+def _own_reasons(context: ActionContext) -> list[str]:
+    agent, tool, tier = context.agent, context.tool, context.tier
+    found = [] if tool is not None else [_unregistered(context)]
+    if agent is not None and agent.tools is not None and tool is not None and tool.id not in agent.tools:
+        found.append(f"tool_not_granted: {tool.id}")
+    if agent is not None and tier > agent.tier:
+        found.append(f"above_agent_tier: {tier} above {agent.tier}")
+    if tier in _WAITS:
+        found.append(_WAITS[tier])
+    return found
 
 
 def _unregistered(context: ActionContext) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.core.actions.ruling import VERDICT_OF, Ruling
 from app.core.clock import rfc3339
@@ -15,6 +15,7 @@ from topics.catalog import VERDICTS
 if TYPE_CHECKING:
     from app.core.actions.pipeline import Evaluation
     from app.core.arrival import Arrival
+    from app.core.session import RecentAction
 
 SCHEMA = "sluice/verdict/v1"
 NOT_RUN = {
@@ -27,6 +28,7 @@ RERUN_FIELDS = (
     "input",
     "bundle_hash",
     "registry_hashes",
+    "stages",
     "session",
     "model_outputs",
     "outcome",
@@ -37,6 +39,7 @@ RERUN_FIELDS = (
     "mode",
     "enforcement",
     "gateResults",
+    "rule_results",
     "evidence_refs",
     "obligations",
     "rows_reserved",
@@ -45,6 +48,31 @@ RERUN_FIELDS = (
 """What a rerun must get again, in the hash's order; the record's other fields follow from these."""
 _MICROSECOND_NS = 1000
 _MILLISECOND_US = 1000
+
+
+class Sight(NamedTuple):
+    """What the session said of the action's id before it was judged, and which stages judge.
+
+    `known`: what was remembered under the id; `room`: whether one more action could be remembered. With the
+    totals these are all that a decision takes from its session, so that a rerun needs no more.
+    """
+
+    known: RecentAction | None
+    room: bool
+    stages: tuple[str, ...]
+
+    def recorded(self) -> dict[str, Any] | None:
+        """`known` as the verdict carries it."""
+        if self.known is None:
+            return None
+        return {
+            "digest": f"sha256:{self.known.digest}",
+            "offset": self.known.offset,
+            "mark": self.known.mark,
+        }
+
+
+NO_SIGHT = Sight(None, room=True, stages=())
 
 
 @dataclass(slots=True)
@@ -65,6 +93,7 @@ class Findings:
     duplicate_of: str | None = None
     rows_reserved: int = 0
     advisories: list[dict[str, Any]] = field(default_factory=list)
+    sight: Sight = NO_SIGHT
 
 
 def verdict_record(arrival: Arrival, findings: Findings, evaluation: Evaluation, subject: str) -> OutRecord:
@@ -103,11 +132,12 @@ def _decided(arrival: Arrival, findings: Findings, evaluation: Evaluation) -> di
         "escalationId": findings.escalation_id,
         "duplicate_of": findings.duplicate_of,
         "gateResults": evaluation.gates,
-        "rule_results": [],
+        "rule_results": evaluation.rules,
         "evidence_refs": evaluation.evidence,
         "policy_bundle_id": findings.policy_bundle_id,
         "bundle_hash": findings.bundle_hash,
         "registry_hashes": findings.registry_hashes,
+        "stages": findings.sight.stages,
         "checkpoints": {
             "front": "observed",
             "autonomy": ruling.autonomy,
@@ -116,7 +146,12 @@ def _decided(arrival: Arrival, findings: Findings, evaluation: Evaluation) -> di
         },
         "advisories": [*evaluation.advisories, *findings.advisories, NOT_RUN],
         "obligations": evaluation.obligations,
-        "session": {"before": findings.before, "after": findings.after},
+        "session": {
+            "before": findings.before,
+            "after": findings.after,
+            "known": findings.sight.recorded(),
+            "room": findings.sight.room,
+        },
         "rows_reserved": wire_int(findings.rows_reserved),
         "model_outputs": evaluation.model_outputs,
         "decided_at": rfc3339(arrival.timestamp_ms),

@@ -13,10 +13,12 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from app.core.actions.stages import default_stages
 from app.core.arrival import Arrival
+from app.bundle_source import whole_bundle
 from app.core.bundles import Bundle, load_bundle
 from app.core.decide import DecisionPoint
 from app.core.ledger.canonical import canonical
 from app.core.limits import SessionLimits
+from app.core.policy import Policy
 from app.core.registry import Registry, load_registry
 from app.core.session import SessionState, session_key
 from topics.reading import Unreadable, read
@@ -30,8 +32,8 @@ if TYPE_CHECKING:
     from app.core.requests import Answer, Request
 
 ROOT = Path(__file__).resolve().parents[3]
-BUNDLE_BYTES = (ROOT / "config" / "bundles" / "default.json").read_bytes()
-ALL_STAGES = ("controls", "fast_reject", "consequence", "tier_auth")
+BUNDLE_BYTES = whole_bundle(ROOT / "config" / "bundles" / "default.json")
+ALL_STAGES = ("controls", "fast_reject", "rules", "consequence", "topology", "tier_auth")
 MINUTE = 60_000
 START = 1_763_730_000_000
 """2025-11-21T13:00:00Z, as good as any."""
@@ -89,9 +91,9 @@ def point(
     stopwatch: Callable[[], int] = lambda: 0,
 ) -> DecisionPoint:
     """A decision point over the scene's registry."""
+    chosen = policy or bundle()
     return DecisionPoint(
-        policy or bundle(),
-        registry(*more),
+        Policy({chosen.id: chosen}, registry(*more), chosen.id),
         default_stages(ALL_STAGES) if stages is None else stages,
         limits,
         stopwatch=stopwatch,

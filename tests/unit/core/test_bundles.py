@@ -31,10 +31,11 @@ def changed(path: str, value: Any) -> bytes:
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        ("patterns.0.pattern", "(?=x)", r"\$\.patterns\[0\]\.pattern: sql\.drop does not compile"),
-        ("patterns.1.pattern", "(", r"sql\.truncate does not compile"),
-        ("patterns.1.id", "sql.drop", "two patterns have the same id"),
-        ("patterns.0.severity", "high", r"\$\.patterns\[0\]\.severity"),
+        ("patterns.text.0.pattern", "(?=x)", r"\$\.patterns\.text\[0\]\.pattern: .* does not compile"),
+        ("patterns.text.1.pattern", "(", r"\$\.patterns\.text\[1\]\.pattern: .* does not compile"),
+        ("patterns.text.1.id", SHIPPED["patterns"]["text"][0]["id"], "two patterns have the same id"),
+        ("patterns.text.0.severity", "high", r"\$\.patterns\.text\[0\]\.severity"),
+        ("topology.max_chain_depth", -1, r"\$\.topology\.max_chain_depth"),
         ("consequence.weights.rows", 401, "sum to 1000"),
         ("consequence.escalate_at", 900, "above block_at"),
         ("consequence.row_steps.0.from_rows", 1, "start at 0 rows"),

@@ -63,9 +63,9 @@ def test_the_repeat_has_the_same_bytes_and_the_conflict_others(material: Materia
 
 
 def test_growing_sessions_meet_the_row_threshold_at_their_last_action_only(
-    material: Material, wish: Wish
+    material: Material,
 ) -> None:
-    threshold = load_bundle(wish.bundle.read_bytes()).irreversible_row_threshold
+    threshold = load_bundle(material.bundle).irreversible_row_threshold
     for session in material.sessions:
         if session.id in {MESSAGES, WRITES}:
             *steps, last = _rows(session)

@@ -15,8 +15,10 @@ from app.core.bundles import load_bundle
 from app.core.decide import DecisionPoint
 from app.core.ledger.chain import GENESIS, Chain
 from app.core.limits import SessionLimits
+from app.core.policy import Policy
 from app.core.registry import load_registry
 from app.core.session import KEY_PREFIX, SessionState
+from app.demo.trust import ThrowawayTrust
 from load import policy
 from load.ledger_read import Evidence
 from load.site import Site
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from app.core.decision import Decision
 
 PREFIX = "t."
-SITE = Site("nowhere:1", PREFIX, "t", Path(), {})
+SITE = Site("nowhere:1", PREFIX, "t", Path(), {}, ThrowawayTrust())
 BEGAN_MS = 1_700_000_000_000
 LIMITS = SessionLimits(3_600_000, 86_400_000, 512, 64, 8)
 STAGES = ("controls", "fast_reject", "consequence", "tier_auth")
@@ -50,7 +52,8 @@ class _Run:
         bundle = load_bundle(json.dumps(policy.bundle()).encode())
         registry = load_registry(json.dumps(policy.registry()).encode())
         stages = default_stages(STAGES)
-        self._point = DecisionPoint(bundle, registry, stages, LIMITS, stopwatch=lambda: 0, environment="test")
+        rules = Policy({bundle.id: bundle}, registry, bundle.id)
+        self._point = DecisionPoint(rules, stages, LIMITS, stopwatch=lambda: 0, environment="test")
         self._chain = Chain(0, 0, GENESIS)
         self._ends: Counter[str] = Counter()
         self.states: dict[bytes, SessionState] = {}

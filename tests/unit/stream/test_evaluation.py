@@ -6,14 +6,19 @@ import json
 from typing import TYPE_CHECKING
 
 from app.bootstrap import build_decision_point
+from app.bundle_source import whole_bundle
 from app.core.arrival import Arrival
+from app.core.bundles import load_bundle
 from app.core.decision import Decision
+from app.core.inbound import KEY_MISMATCH
 from app.core.ledger.chain import Chain
+from app.core.policy import Policy
+from app.core.registry import load_registry
 from app.core.requests import Answer, Ask, Request
 from app.core.session import SessionState
-from app.settings import Settings
+from app.settings import ROOT, Settings
 from app.stream.evaluation import Evaluation
-from app.stream.inbound import KEY_MISMATCH, receive, unread
+from app.stream.inbound import receive, unread
 from app.stream.outbox import Outbox
 from topics.catalog import ACTIONS, DEAD_LETTERS, VERDICTS
 
@@ -39,7 +44,10 @@ class Flawed:
 def point() -> DecisionPoint:
     settings = Settings()
     stages = settings.policy.model_copy(update={"stages": ("controls", "flawed", "tier_auth")})
-    return build_decision_point(settings.model_copy(update={"policy": stages}), {"flawed": Flawed()})
+    bundle = load_bundle(whole_bundle(ROOT / "config" / "bundles" / "default.json"))
+    registry = load_registry((ROOT / "config" / "registry.json").read_bytes())
+    policy = Policy({bundle.id: bundle}, registry, bundle.id)
+    return build_decision_point(settings.model_copy(update={"policy": stages}), policy, {"flawed": Flawed()})
 
 
 def evaluation(mode: str, **parameters: object) -> Evaluation:

@@ -1,0 +1,78 @@
+"""`sluice bundle test FILE`: a bundle's own cases, and where it does otherwise."""
+
+from __future__ import annotations
+
+from pathlib import Path  # noqa: TC003 - Typer reads the annotations
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from app.cli.output import WELL, WRONG, console, print_json, settings_or_stop, shown, stop
+from app.core.actions.stages import default_stages
+from app.core.cases import run_cases
+from app.core.errors import CoreError
+from app.offline.envelope_files import PolicyFileError
+from app.offline.policy_files import unsigned_bundle
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from app.core.bundles import Bundle
+    from app.core.cases import CaseFailure
+
+
+def cases_command(
+    file: Annotated[Path, typer.Argument(help="The bundle's source.")],
+    *,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
+) -> None:
+    """Run a bundle's own cases through the whole pipeline.
+
+    Each case in the bundle's "cases" is an action and what must come of
+    it. What a case does not give is neutral: an agent of the highest
+    tier, a tool of which nothing is known, an empty session. The gates
+    are those of the settings, in their order.
+
+    Exit codes: 0 all as expected, 1 differences (each is shown), 2 the
+    bundle cannot be loaded.
+
+    Example: sluice bundle test config/bundles/default.json
+    """
+    bundle, failures = _run(file)
+    if json:
+        print_json(_fields(bundle, failures))
+    else:
+        _show(bundle, failures)
+    raise typer.Exit(WRONG if failures else WELL)
+
+
+def _run(file: Path) -> tuple[Bundle, tuple[CaseFailure, ...]]:
+    try:
+        bundle = unsigned_bundle(file)
+        return bundle, run_cases(bundle, default_stages(settings_or_stop().policy.stages))
+    except (CoreError, PolicyFileError) as error:
+        stop(str(error))
+
+
+def _fields(bundle: Bundle, failures: Sequence[CaseFailure]) -> dict[str, object]:
+    listed = [
+        {"case": one.case, "field": one.field, "expected": one.expected, "actual": one.actual}
+        for one in failures
+    ]
+    return {"bundle": f"{bundle.id}@{bundle.revision}", "cases": len(bundle.cases), "differences": listed}
+
+
+def _show(bundle: Bundle, failures: Sequence[CaseFailure]) -> None:
+    name, count = shown(f"{bundle.id}@{bundle.revision}"), len(bundle.cases)
+    if not count:
+        console.print(f"[yellow]{name} has no cases[/]: nothing was tried.")
+        return
+    if failures:
+        table = Table("case", "field", "expected", "got")
+        for one in failures:
+            table.add_row(*(shown(cell) for cell in (one.case, one.field, one.expected, one.actual)))
+        console.print(table)
+    failed = len({one.case for one in failures})
+    colour = "bold red" if failed else "green"
+    console.print(f"[{colour}]{name}: {count - failed} of {count} cases as expected[/]", soft_wrap=True)

@@ -1,0 +1,181 @@
+"""What `sluice bundle` and `sluice registry` share: files of envelopes, and publishing them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.adapters.kafka_control import AnotherPublisherError, publish_control
+from app.adapters.kafka_publish import Outgoing
+from app.adapters.kafka_read import KafkaUnreachable, UnknownTopics
+from app.cli.output import (
+    WELL,
+    WRONG,
+    console,
+    errors,
+    print_json,
+    settings_or_stop,
+    shown,
+    stop,
+    stop_unknown_topics,
+)
+from app.core.cases import run_cases
+from app.core.clock import rfc3339
+from app.core.errors import CoreError
+from app.core.trust.compiled import Compiled
+from app.core.trust.fold import fold
+from app.core.trust.keys import Roots
+from app.core.trust.publishing import Rehearsal, arrivals, refused_of, rehearse
+from topics.catalog import BUNDLES, BY_NAME, REGISTRY
+from topics.headers import input_headers
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from app.core.arrival import Arrival
+    from app.core.trust.refused import Refused
+    from app.settings import Settings
+
+SOURCE = "/sluice/publish"
+"""ce_source of what these commands publish."""
+WRITER = "sluice-control"
+"""Transactional id, after the prefix: one publisher at a time for an installation."""
+
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON value on standard output.")]
+Signed = Annotated[Path, typer.Argument(metavar="FILE", help="What `sign` wrote.")]
+
+
+def write_or_stop(out: Path, values: Sequence[bytes]) -> None:
+    """Envelopes to a file, one a line."""
+    try:
+        out.write_bytes(b"".join(value + b"\n" for value in values))
+    except OSError as error:
+        stop(f"cannot write {out}: {error.strerror}")
+
+
+def publish_file(file: Path, topic: str, *, as_json: bool) -> None:
+    """Publish a file's envelopes, all or none, and end the command with what became of them."""
+    values = _envelopes(file)
+    publishing = Publishing(settings_or_stop(), topic, values)
+    publishing.run()
+    _tell(publishing, as_json=as_json)
+    raise typer.Exit(WRONG if publishing.refused else WELL)
+
+
+class Publishing:
+    """One command's publishing: rehearsed on what the topics hold, written, and looked at once more."""
+
+    def __init__(self, settings: Settings, topic: str, values: Sequence[bytes]) -> None:
+        self._settings = settings
+        self._topic = topic
+        self._values = values
+        self._roots = _roots(settings)
+        self._compiled = Compiled(run_cases)
+        self._rehearsal = Rehearsal((), (), ())
+        self.written: list[Arrival] = []
+        self.refused: tuple[Refused, ...] = ()
+
+    @property
+    def repeats(self) -> tuple[Arrival, ...]:
+        """What was there already."""
+        return self._rehearsal.repeats
+
+    def run(self) -> None:
+        """Do it; what cannot be done ends the command."""
+        kafka = self._settings.kafka
+        topics = {BY_NAME[base].real_name(kafka.topic_prefix, ""): base for base in (REGISTRY, BUNDLES)}
+        writer = f"{kafka.topic_prefix}{WRITER}"
+        try:
+            records = asyncio.run(publish_control(kafka.bootstrap_servers, topics, writer, self._choose))
+        except UnknownTopics as error:
+            stop_unknown_topics(error)
+        except (KafkaUnreachable, AnotherPublisherError) as error:
+            stop(f"cannot publish: {error}")
+        if not self.refused:
+            self._confirm(records)
+
+    def _choose(self, records: Sequence[Arrival]) -> list[tuple[str, Outgoing]]:
+        now_ms = time.time_ns() // 1_000_000
+        new = arrivals(self._topic, self._values, records, now_ms)
+        self._rehearsal = rehearse(records, new, self._roots, self._compiled)
+        self.refused = self._rehearsal.refused
+        return [(self._topic, _outgoing(write, now_ms)) for write in self._rehearsal.writes]
+
+    def _confirm(self, records: Sequence[Arrival]) -> None:
+        """The broker's time decides, and it may not be this machine's."""
+        wanted = {(one.key, one.value): one.offset for one in self._rehearsal.writes}
+        self.written = [
+            one
+            for one in records
+            if one.topic == self._topic and one.offset >= wanted.get((one.key, one.value), one.offset + 1)
+        ]
+        self.refused = refused_of(fold(records, self._roots, self._compiled), self.written)
+
+
+def _roots(settings: Settings) -> Roots:
+    if not settings.policy.root_keys:
+        stop("policy.root_keys is empty: no signature can count. `sluice keys new` makes a root key.")
+    try:
+        return Roots(settings.policy.root_keys)
+    except CoreError as error:
+        stop(f"policy.root_keys: {error}")
+
+
+def _envelopes(file: Path) -> list[bytes]:
+    try:
+        values = [line for line in file.read_bytes().split(b"\n") if line.strip()]
+    except OSError as error:
+        stop(f"cannot read {file}: {error.strerror}")
+    return values or stop(f"{file} is empty")
+
+
+def _outgoing(write: Arrival, now_ms: int) -> Outgoing:
+    name = (write.key or b"").decode()
+    return Outgoing(
+        write.key,
+        write.value or b"",
+        tuple(input_headers(f"{write.topic}:{name}", "DsseEnvelope", SOURCE, rfc3339(now_ms))),
+    )
+
+
+def _tell(publishing: Publishing, *, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "written": [_place(one) for one in publishing.written],
+                "already_there": [(one.key or b"").decode() for one in publishing.repeats],
+                "refused": [_refusal(one) for one in publishing.refused],
+            }
+        )
+    for refused in publishing.refused:
+        told = _refusal(refused)
+        line = (
+            f"{shown(told['key'])}: [red]{told['code']}[/] at {shown(told['path'])}: {shown(told['message'])}"
+        )
+        errors.print(line, soft_wrap=True)
+    if not as_json:
+        _summary(publishing)
+
+
+def _summary(publishing: Publishing) -> None:
+    for one in publishing.written:
+        told = f"[green]published[/] {shown((one.key or b'').decode())} at {shown(one.decision_id)}"
+        console.print(told, soft_wrap=True, highlight=False)
+    for one in publishing.repeats:
+        told = f"{shown((one.key or b'').decode())} is there already"
+        console.print(told, soft_wrap=True, highlight=False)
+    if publishing.refused:
+        console.print("nothing was written" if not publishing.written else "[red]written, but refused[/]")
+
+
+def _place(one: Arrival) -> dict[str, Any]:
+    return {"key": (one.key or b"").decode(), "topic": one.topic, "offset": one.offset}
+
+
+def _refusal(refused: Refused) -> dict[str, str]:
+    name = (refused.arrival.key or b"").decode(errors="replace")
+    return {"key": name, "code": refused.code, "path": refused.path, "message": refused.message}

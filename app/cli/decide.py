@@ -1,0 +1,141 @@
+"""`sluice decide FILE`: the decisions on a file of input records, without Kafka."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import orjson
+import typer
+
+from app.adapters.kafka_read import StoredRecord
+from app.cli.output import WELL, WRONG, console, settings_or_stop, stop
+from app.cli.record_line import as_line
+from app.core.actions.stages import default_stages
+from app.core.clock import milliseconds_of
+from app.core.decide import DecisionPoint
+from app.core.errors import CoreError
+from app.core.replay import Replay
+from app.core.trust.keys import Roots
+from app.offline.envelope_files import PolicyFileError
+from app.offline.inputs import ClockError, arrivals_of
+from app.offline.limits import session_limits
+from app.offline.policy_files import PolicyFiles, signed_policy, unsigned_policy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import BinaryIO
+
+    from app.core.arrival import Arrival
+    from app.core.decision import Decision, OutRecord
+    from app.settings import Settings
+
+_LEFT_OUT = frozenset({"SessionFolded", "EscalationOpened"})
+
+
+def register(cli: typer.Typer) -> None:
+    """Add the verb to the command."""
+    cli.command(name="decide")(decide_command)
+
+
+def decide_command(
+    file: Annotated[str, typer.Argument(metavar="FILE|-", help="JSON lines; - is standard input.")],
+    *,
+    bundle: Annotated[list[Path], typer.Option(help="Signed bundle; several: the first is the default.")],
+    registry: Annotated[
+        list[Path],
+        typer.Option(help="Signed registry entries, an envelope a line; several: one after another."),
+    ],
+    at: Annotated[
+        str, typer.Option(metavar="TIME", help="Broker's time of the first record, RFC 3339, UTC.")
+    ],
+    unsigned: Annotated[
+        bool, typer.Option("--unsigned", help="Bundle sources and registry files as they are, no signature.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json/--text", help="A JSON object a line, or one to read.")] = True,
+) -> None:
+    """Decide on input records offline: what a worker would answer.
+
+    One line for each action, its verdict, with the totals that its
+    session has come to. An outcome gives what it settled, or why it was
+    refused. A line that cannot be read gives its dead letter.
+
+    Lines are records of gate.actions.proposed, and of gate.outcomes
+    where they have reported_by. A line {"at": "2026-01-01T12:00:00Z"} is
+    the time of the records below it; else all have the time of --at.
+
+    Signatures count from the root keys in the settings, as if everything
+    had been published at --at. Durations are 0, so that the same input
+    gives the same output.
+
+    Exit codes: 0 all decided, whatever the verdicts; 1 some lines could
+    not be read or the core failed on them; 2 could not.
+
+    Example: sluice decide actions.jsonl --unsigned --bundle bundle.json
+    --registry registry.json --at 2026-01-01T00:00:00Z
+    """
+    at_ms = _time_or_stop(at)
+    replay = Replay(
+        _point_or_stop(settings_or_stop(), PolicyFiles(bundle, registry), at_ms, unsigned=unsigned)
+    )
+    wrong = False
+    try:
+        with _lines(file) as lines:
+            for arrival in arrivals_of(lines, at_ms):
+                decision = replay.take(arrival)
+                wrong = wrong or any(record.kind == "DeadLetter" for record in decision.records)
+                _print(arrival, decision, json=json)
+    except ClockError as error:
+        stop(f"{file}: {error}")
+    raise typer.Exit(WRONG if wrong else WELL)
+
+
+def answers(decision: Decision) -> list[OutRecord]:
+    """Of a decision's records those that answer its input: the verdict alone where there is one."""
+    verdicts = [record for record in decision.records if record.kind == "Verdict"]
+    return verdicts or [record for record in decision.records if record.kind not in _LEFT_OUT]
+
+
+def _print(arrival: Arrival, decision: Decision, *, json: bool) -> None:
+    for record in answers(decision):
+        written = orjson.dumps(record.body)
+        if json:
+            typer.echo(written)
+        else:
+            place = (record.topic, arrival.partition, arrival.offset, arrival.timestamp_ms)
+            console.print(
+                as_line(StoredRecord(*place, arrival.key, written, ()), record.topic), soft_wrap=True
+            )
+
+
+def _point_or_stop(settings: Settings, files: PolicyFiles, at_ms: int, *, unsigned: bool) -> DecisionPoint:
+    try:
+        roots = Roots(settings.policy.root_keys)
+        policy = unsigned_policy(files) if unsigned else signed_policy(files, roots, at_ms)
+        stages = default_stages(settings.policy.stages)
+    except (CoreError, PolicyFileError) as error:
+        hint = "" if unsigned else "\n--unsigned takes files that nobody signed"
+        stop(f"{error}{hint}")
+    environment, limits = settings.policy.environment, session_limits(settings.session)
+    return DecisionPoint(policy, stages, limits, stopwatch=lambda: 0, environment=environment)
+
+
+def _time_or_stop(text: str) -> int:
+    try:
+        return milliseconds_of(text)
+    except ValueError as error:
+        stop(f"--at: not a time in UTC: {error}")
+
+
+@contextmanager
+def _lines(file: str) -> Iterator[BinaryIO]:
+    try:
+        if file == "-":
+            yield sys.stdin.buffer
+        else:
+            with Path(file).open("rb") as opened:
+                yield opened
+    except OSError as error:
+        stop(f"cannot read {file}: {error.strerror}")

@@ -1,0 +1,60 @@
+"""Stage "rules": the bundle's invariants, assertions and forbidden conditions (seed 000, Stage 1).
+
+Block beats escalate: one rule that failed denies, whatever others could not say; one that nobody could decide
+asks a person. All rules are evaluated and listed, so that a verdict shows everything that was wrong.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from app.core.actions.stage import PASSED, StageResult
+from app.core.rule_language import Cited, variables_of
+
+if TYPE_CHECKING:
+    from app.core.actions.stage import ActionContext
+    from app.core.rule_results import RuleResult
+
+
+class Rules:
+    """Blocks on a failed rule, escalates on an inconclusive one."""
+
+    name = "rules"
+
+    def evaluate(self, context: ActionContext) -> StageResult:
+        """`rules` lists every rule; the evidence is the ids of the facts used, `entries` their hashes."""
+        bundle_rules = context.bundle.rules
+        if not bundle_rules:
+            return PASSED
+        cited = Cited(context.registry.facts, context.tenant, context.now_ms)
+        results = bundle_rules.evaluate(variables_of(context, bundle_rules.variables), cited)
+        failed = [one for one in results if one.passed is False]
+        open_ones = [one for one in results if one.passed is None]
+        outcome, reason = _outcome(failed, open_ones)
+        facts = [fact for one in results for fact in one.facts.values()]
+        return StageResult(
+            outcome,
+            reason,
+            _detail(results, failed, open_ones),
+            tuple(dict.fromkeys(fact.id for fact in facts)),
+            rules=tuple(one.entry() for one in results),
+            entries={fact.key: fact.hash for fact in facts},
+        )
+
+
+def _outcome(failed: list[RuleResult], open_ones: list[RuleResult]) -> tuple[Any, str | None]:
+    if failed:
+        return "block", f"rule_failed: {failed[0].rule.id}: {failed[0].rule.reason}"
+    if open_ones:
+        return "escalate", f"inconclusive: rule {open_ones[0].rule.id}: {open_ones[0].why}"
+    return "pass", None
+
+
+def _detail(
+    results: list[RuleResult], failed: list[RuleResult], open_ones: list[RuleResult]
+) -> dict[str, Any]:
+    return {
+        "rules": len(results),
+        "failed": [one.rule.id for one in failed],
+        "inconclusive": [one.rule.id for one in open_ones],
+    }

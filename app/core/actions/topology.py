@@ -1,0 +1,107 @@
+"""Gate 2B, "topology": whether this agent may hand this work to that one (seed 001, Gate 2B).
+
+The action's `governanceContext` tells the chain in which the acting agent itself works: its root, its own
+parent, and `chainDepth`, the delegations that led to it (0: it is the root). It is the caller's word: a named
+parent must be a link that both lists allow, ancestors that are named count even where `chainDepth` says less,
+and what it leaves open escalates.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from app.core.actions.pipeline import INCONCLUSIVE
+from app.core.actions.stage import PASSED, StageResult
+from app.core.ledger.canonical import wire_int
+from app.core.topology import link_violations
+
+if TYPE_CHECKING:
+    from app.core.actions.stage import ActionContext
+    from topics.records import ProposedAction
+
+DELEGATION = "DELEGATION"
+
+
+class TopologyCheck:
+    """Blocks a delegation that a list, an authority or the chain forbids; escalates one it cannot judge."""
+
+    name = "topology"
+
+    def evaluate(self, context: ActionContext) -> StageResult:
+        """A delegation is an action of type DELEGATION or one that names `delegate_to`; others pass.
+
+        The first violation is the reason; all are in the detail, beside the number of delegations from the
+        root on, this one counted (null: unknown). `entries` are the delegate's and the named parent's.
+        """
+        action = context.action
+        if action.delegate_to is None and context.action_type != DELEGATION:
+            return PASSED
+        chain, bound = _chain(context), context.bundle.topology.max_chain_depth
+        violations = _violations(context, chain, bound)
+        detail = {
+            "delegate_to": action.delegate_to,
+            "delegations": wire_int(chain.least + 1) if chain.known else None,
+            "max_chain_depth": bound,
+            "violations": violations,
+        }
+        entries = _entries(context)
+        if violations:
+            return StageResult("block", violations[0], detail, entries=entries)
+        if action.delegate_to is None or not chain.known:
+            missing = "delegate_to" if action.delegate_to is None else "chainDepth"
+            reason = f"{INCONCLUSIVE}: {self.name} does not know {missing}"
+            return StageResult("escalate", reason, detail, entries=entries)
+        return StageResult("pass", None, detail, entries=entries)
+
+
+class _Chain(NamedTuple):
+    """Delegations that led to the acting agent: at least this many, exactly if `known`."""
+
+    least: int
+    known: bool
+
+
+def _chain(context: ActionContext) -> _Chain:
+    """Where nothing is told, an agent that nobody may call is a root; another may stand anywhere."""
+    ancestors, told = _ancestors(context.action), context.action.governance_context
+    if told is not None and told.chain_depth is not None:
+        return _Chain(max(told.chain_depth, len(ancestors)), known=True)
+    if told is not None and told.root_agent_id == context.action.agent_id:
+        return _Chain(len(ancestors), known=not ancestors)
+    may_be_called = context.agent is not None and bool(context.agent.callers)
+    return _Chain(len(ancestors), known=not ancestors and not may_be_called)
+
+
+def _ancestors(action: ProposedAction) -> set[str]:
+    """The agents other than the acting one that the context names above it."""
+    told = action.governance_context
+    named = set() if told is None else {told.root_agent_id, told.parent_agent_id}
+    return {name for name in named if name not in (None, action.agent_id)}
+
+
+def _violations(context: ActionContext, chain: _Chain, bound: int) -> list[str]:
+    action, registry, found = context.action, context.registry, []
+    told = action.governance_context
+    if action.delegate_to is not None:
+        found += link_violations(registry, action.agent_id, action.delegate_to)
+    if told is not None and told.parent_agent_id is not None:
+        found += link_violations(registry, told.parent_agent_id, action.agent_id)
+    if chain.least + 1 > bound:
+        found.append(f"chain_too_deep: {chain.least + 1} delegations, the bundle allows {bound}")
+    return found + _cycles(action, chain)
+
+
+def _cycles(action: ProposedAction, chain: _Chain) -> list[str]:
+    told, found = action.governance_context, []
+    if action.delegate_to in _ancestors(action):
+        found.append(f"cycle: {action.delegate_to} is above {action.agent_id} already")
+    if told is not None and told.root_agent_id == action.agent_id and chain.least:
+        found.append(f"cycle: {action.agent_id} is the root of its own chain")
+    return found
+
+
+def _entries(context: ActionContext) -> dict[str, str]:
+    told = context.action.governance_context
+    names = (context.action.delegate_to, None if told is None else told.parent_agent_id)
+    agents = [context.registry.agents[name] for name in names if name in context.registry.agents]
+    return {agent.key: agent.hash for agent in agents}

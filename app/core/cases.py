@@ -1,0 +1,141 @@
+"""Running a bundle's own cases: each action through all gates under this bundle and a small registry."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from app.core.actions.stages import shipped_stages
+from app.core.arrival import Arrival
+from app.core.clock import milliseconds_of
+from app.core.decide import DecisionPoint
+from app.core.errors import RegistryError
+from app.core.limits import SessionLimits
+from app.core.neutral_registry import neutral_agent, neutral_tool
+from app.core.policy import Policy
+from app.core.registry import build_registry
+from app.core.replay import decide
+from app.core.session import Account, SessionState, session_key
+from topics.catalog import ACTIONS
+from topics.reading import Unreadable, read
+from topics.records import ProposedAction
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from app.core.actions.stage import Stage
+    from app.core.bundle_cases import Case
+    from app.core.bundles import Bundle
+    from app.core.decision import Decision
+    from app.core.registry import Registry
+
+TENANT = "case"
+IDS = {"action_id": "case-action", "agent_id": "case-agent", "session_id": "case-session"}
+ROOM_FOR_ONE = SessionLimits(
+    action_window_ms=1, idle_timeout_ms=1, max_recent_actions=1, max_early_outcomes=0, max_tenants=1
+)
+NOT_EVALUATED = "not evaluated"
+
+
+@dataclass(frozen=True, slots=True)
+class CaseFailure:
+    """One field of one case that came out otherwise.
+
+    `field` is a field of `expect`, "rules.<id>", or "action" or "registry" where the case cannot be run.
+    """
+
+    case: str
+    field: str
+    expected: Any
+    actual: Any
+
+    def __str__(self) -> str:
+        """On one line."""
+        return f"{self.case}: {self.field}: expected {_shown(self.expected)}, got {_shown(self.actual)}"
+
+
+def run_cases(bundle: Bundle, stages: Sequence[Stage] | None = None) -> tuple[CaseFailure, ...]:
+    """Every difference between what the bundle's cases expect and what its gates do. None: it passes them.
+
+    `stages`: the gates in their order; None takes all that ship. Pure; durations are zero.
+    """
+    order = shipped_stages() if stages is None else tuple(stages)
+    return tuple(failure for case in bundle.cases for failure in _failures(bundle, order, case))
+
+
+def _failures(bundle: Bundle, stages: tuple[Stage, ...], case: Case) -> Iterator[CaseFailure]:
+    raw = json.dumps({**IDS, **case.action}).encode()
+    action = read(ProposedAction, raw)
+    if isinstance(action, Unreadable):
+        yield _unusable(case, action.code, action.path, action.message)
+        return
+    try:
+        registry = _registry(case, action)
+    except RegistryError as error:
+        yield CaseFailure(case.name, "registry", "entries that load", str(error))
+        return
+    policy = Policy({bundle.id: bundle}, registry, bundle.id)
+    point = DecisionPoint(policy, stages, ROOM_FOR_ONE, stopwatch=lambda: 0, environment=TENANT)
+    at_ms = milliseconds_of(case.at)
+    arrival = Arrival(ACTIONS, 0, 0, at_ms, action.session_id.encode(), raw)
+    yield from _compared(case, decide(point, arrival, _session(case, registry, action, at_ms)))
+
+
+def _unusable(case: Case, code: str, path: str, message: str) -> CaseFailure:
+    return CaseFailure(case.name, "action", "an action that can be decided", f"{code} at {path}: {message}")
+
+
+def _registry(case: Case, action: ProposedAction) -> Registry:
+    """The case's entries, its agent and its tool added neutrally where they are not among them."""
+    known = {(entry.kind, entry.id) for entry in case.registry}
+    entries = list(case.registry)
+    if ("agent", action.agent_id) not in known:
+        entries.append(neutral_agent(TENANT, action.agent_id))
+    if ("tool", action.tool_name) not in known:
+        entries.append(neutral_tool(action.tool_name))
+    return build_registry(entries)
+
+
+def _session(case: Case, registry: Registry, action: ProposedAction, at_ms: int) -> SessionState:
+    state = SessionState(session_key(action.session_id))
+    so_far = case.session
+    account = Account(so_far.aggregate_rows_affected, so_far.aggregate_action_count, {})
+    state.accounts[registry.agents[action.agent_id].tenant] = account
+    state.opened_at = state.last_at = at_ms
+    return state
+
+
+def _compared(case: Case, decision: Decision) -> Iterator[CaseFailure]:
+    bodies = {record.kind: record.body for record in decision.records}
+    letter = bodies.get("DeadLetter")
+    if letter is not None:
+        yield _unusable(case, letter["code"], letter["path"], letter["message"])
+        return
+    actual = _actual(bodies["Verdict"])
+    expect = case.expect
+    wanted = {"outcome": expect.outcome, "gate": expect.gate, "tier": expect.tier}
+    for name, expected in wanted.items():
+        if expected is not None and actual[name] != expected:
+            yield CaseFailure(case.name, name, expected, actual[name])
+    if expect.reason is not None and not str(actual["reason"] or "").startswith(expect.reason):
+        yield CaseFailure(case.name, "reason", expect.reason, actual["reason"])
+    for rule, passed in expect.rules.items():
+        found = actual["rules"].get(rule, NOT_EVALUATED)
+        if found is not passed:
+            yield CaseFailure(case.name, f"rules.{rule}", passed, found)
+
+
+def _actual(verdict: dict[str, Any]) -> dict[str, Any]:
+    failed = [gate["gate"] for gate in verdict["gateResults"] if not gate["passed"]]
+    return {
+        "outcome": verdict["outcome"],
+        "gate": failed[-1] if failed else None,
+        "reason": verdict["blockReason"],
+        "tier": verdict["tier"],
+        "rules": {entry["rule"]: entry["passed"] for entry in verdict["rule_results"]},
+    }
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,129 @@
+"""A compiled CEL expression as a tree, macros expanded and names resolved: its bounds are read off it.
+
+What the compiler serialises is a `google.protobuf.Any` around a `cel.expr.CheckedExpr` or `ParsedExpr`
+(cel-spec, proto/cel/expr/checked.proto and syntax.proto; the field numbers below are theirs).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, cast
+
+from app.core.expression_wire import fields
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+Kind = Literal["constant", "variable", "select", "call", "list", "map", "comprehension"]
+Overloads = dict[int, tuple[str, ...]]
+Raw = list[tuple[int, int | bytes]]
+_ANY_VALUE, _PARSED_EXPR, _CHECKED_EXPR, _CHECKED_REFERENCES = 2, 2, 4, 2
+_STRING_CONSTANT, _EXPR_ID = 6, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """`name`: of a variable, a field, a function, or the element in a comprehension. `parts`: operand,
+    arguments (a method's target first), elements, or a comprehension's range, start, condition, step, result.
+
+    `text`: a string constant. `overloads`: the functions that a call may turn out to be. `accumulator`: a
+    comprehension's second variable. `presence`: a select that asks `has()`.
+    """
+
+    kind: Kind
+    name: str = ""
+    parts: tuple[Node, ...] = ()
+    text: str | None = None
+    overloads: tuple[str, ...] = ()
+    accumulator: str = ""
+    presence: bool = False
+
+    def walk(self) -> Iterator[Node]:
+        """This node and all below it."""
+        yield self
+        for part in self.parts:
+            yield from part.walk()
+
+
+def checked_tree(serialized: bytes) -> Node:
+    """The tree of a serialised CheckedExpr: a qualified name like `action.tool` is one variable."""
+    checked = list(fields(_message(list(fields(serialized)), _ANY_VALUE)))
+    references = [cast("bytes", value) for number, value in checked if number == _CHECKED_REFERENCES]
+    return _node(_message(checked, _CHECKED_EXPR), dict(map(_reference, references)))
+
+
+def parsed_tree(serialized: bytes) -> Node:
+    """The tree of a serialised ParsedExpr: calls have no overloads, `action.tool` is a select."""
+    parsed = list(fields(_message(list(fields(serialized)), _ANY_VALUE)))
+    return _node(_message(parsed, _PARSED_EXPR), {})
+
+
+def _reference(entry: bytes) -> tuple[int, tuple[str, ...]]:
+    parts = list(fields(entry))
+    key = next((value for number, value in parts if number == 1), 0)
+    return cast("int", key), tuple(_texts(list(fields(_message(parts, 2))), 3))
+
+
+def _node(message: bytes, overloads: Overloads) -> Node:
+    parts = list(fields(message))
+    own = next((cast("int", value) for number, value in parts if number == _EXPR_ID), 0)
+    for number, value in parts:
+        if number in _READERS:
+            return _READERS[number](list(fields(cast("bytes", value))), overloads, own)
+    return Node("constant")
+
+
+def _constant(raw: Raw, _overloads: Overloads, _own: int) -> Node:
+    return Node("constant", text=next(_texts(raw, _STRING_CONSTANT), None))
+
+
+def _variable(raw: Raw, _overloads: Overloads, _own: int) -> Node:
+    return Node("variable", next(_texts(raw, 1), ""))
+
+
+def _select(raw: Raw, overloads: Overloads, _own: int) -> Node:
+    operand = _node(_message(raw, 1), overloads)
+    return Node("select", next(_texts(raw, 2), ""), (operand,), presence=(3, 1) in raw)
+
+
+def _call(raw: Raw, overloads: Overloads, own: int) -> Node:
+    parts = _nodes(raw, 1, overloads) + _nodes(raw, 3, overloads)
+    return Node("call", next(_texts(raw, 2), ""), parts, overloads=overloads.get(own, ()))
+
+
+def _list(raw: Raw, overloads: Overloads, _own: int) -> Node:
+    return Node("list", parts=_nodes(raw, 1, overloads))
+
+
+def _map(raw: Raw, overloads: Overloads, _own: int) -> Node:
+    entries = [list(fields(cast("bytes", value))) for number, value in raw if number == 2]  # noqa: PLR2004
+    parts = [part for entry in entries for part in _nodes(entry, 3, overloads) + _nodes(entry, 4, overloads)]
+    return Node("map", next(_texts(raw, 1), ""), tuple(parts))
+
+
+def _comprehension(raw: Raw, overloads: Overloads, _own: int) -> Node:
+    parts = tuple(_node(_message(raw, number), overloads) for number in (2, 4, 5, 6, 7))
+    return Node("comprehension", next(_texts(raw, 1), ""), parts, accumulator=next(_texts(raw, 3), ""))
+
+
+def _message(raw: Raw, wanted: int) -> bytes:
+    return cast("bytes", next((value for number, value in raw if number == wanted), b""))
+
+
+def _nodes(raw: Raw, wanted: int, overloads: Overloads) -> tuple[Node, ...]:
+    return tuple(_node(cast("bytes", value), overloads) for number, value in raw if number == wanted)
+
+
+def _texts(raw: Raw, wanted: int) -> Iterator[str]:
+    return (cast("bytes", value).decode() for number, value in raw if number == wanted)
+
+
+_READERS: dict[int, Callable[[Raw, Overloads, int], Node]] = {
+    3: _constant,
+    4: _variable,
+    5: _select,
+    6: _call,
+    7: _list,
+    8: _map,
+    9: _comprehension,
+}

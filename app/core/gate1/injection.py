@@ -1,0 +1,155 @@
+"""Does a value that goes into a SQL statement break out of its place there? Judged on token structure.
+
+A value stands in one of three contexts: bare (a number's place), or within single or double quotes, which its
+first quote then closes. In each the tokens become a skeleton, one short word each, on which the expressions of
+config/patterns/injection.json are matched; the idea of folding tokens is libinjection's (Galbreath 2012), the
+skeletons and expressions are not.
+
+Skeleton: `n` number, `s` string, `v` @variable, `w` any other word, `f` a called function, `q` a subquery,
+`K` keyword as such, `=` any comparison, `o` any arithmetic, `C` a comment that cuts the rest off, `Ct` one with
+several words after it, `B` what stood before the closing quote, `P` the same when it is several words. TIMER,
+INFO, CATALOG, PROC, ERRF and FILE stand for families of names.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from app.core.gate1.sql_lexer import sql_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from app.core.gate1.sql_lexer import SqlToken
+
+SKELETON_TOKENS = 400
+"""Tokens beyond these are not looked at: an injection shows at its beginning."""
+FOLDS = 12
+"""The most rounds of folding; each takes one level of parentheses."""
+
+_KEYWORDS = frozenset(
+    "UNION ALL DISTINCT SELECT FROM WHERE OR AND XOR NOT LIKE ILIKE RLIKE REGEXP GLOB SIMILAR SOUNDS MATCH IN IS "
+    "NULL ISNULL NOTNULL BETWEEN EXISTS ORDER GROUP BY HAVING LIMIT OFFSET TOP INTO OUTFILE DUMPFILE INSERT UPDATE "
+    "DELETE REPLACE DROP TABLE DATABASE SCHEMA VIEW USER COLUMN TRUNCATE ALTER CREATE EXEC EXECUTE DECLARE SET "
+    "WAITFOR DELAY TIME SHUTDOWN PROCEDURE ANALYSE CASE WHEN THEN ELSE END IF DIV MOD BINARY COLLATE ESCAPE TRUE "
+    "FALSE AS VALUES BEGIN GRANT BACKUP RESTORE PRINT INTERSECT EXCEPT MINUS JOIN ON USING HANDLER".split()
+)
+_COMPARISONS = frozenset(["=", "<", ">", "<=", ">=", "<>", "!=", "<=>", "!<", "!>", "=="])
+_LOGIC = {"&&": "AND", "||": "||", "!": "NOT"}
+_FAMILIES = {
+    "TIMER": "SLEEP BENCHMARK PG_SLEEP PG_SLEEP_FOR DBMS_LOCK.SLEEP DBMS_SESSION.SLEEP DBMS_PIPE.RECEIVE_MESSAGE "
+    "RANDOMBLOB GENERATE_SERIES",
+    "INFO": "VERSION DATABASE USER CURRENT_USER SYSTEM_USER SESSION_USER SCHEMA USER_NAME DB_NAME SUSER_NAME "
+    "CURRENT_DATABASE CURRENT_SCHEMA SQLITE_VERSION HOST_NAME IS_SRVROLEMEMBER IS_MEMBER CONNECTION_ID",
+    "ERRF": "EXTRACTVALUE UPDATEXML XMLTYPE UTL_INADDR.GET_HOST_NAME UTL_INADDR.GET_HOST_ADDRESS UTL_HTTP.REQUEST "
+    "CTXSYS.DRITHSX.SN ORDSYS.ORD_DICOM.GETMAPPINGXPATH GTID_SUBSET GTID_SUBTRACT JSON_KEYS NAME_CONST ST_LATFROMGEOHASH "
+    "ST_LONGFROMGEOHASH POLYGON MULTIPOINT GEOMETRYCOLLECTION LINESTRING QUERY_TO_XML DATABASE_TO_XML HTTPURITYPE "
+    "DBMS_UTILITY.SQLID_TO_SQLHASH DBMS_LDAP.INIT BFILENAME",
+    "FILE": "LOAD_FILE PG_READ_FILE PG_LS_DIR LO_IMPORT LO_EXPORT LOAD_EXTENSION SYS_EXEC SYS_EVAL OPENROWSET "
+    "OPENQUERY OPENDATASOURCE DBLINK",
+    "CODES": "CHAR CHR NCHAR ASCII ORD UNHEX HEX CONCAT CONCAT_WS GROUP_CONCAT SUBSTRING SUBSTR MID ELT MAKE_SET "
+    "AES_DECRYPT AES_ENCRYPT CAST CONVERT IFNULL NVL IIF IF LENGTH LEN",
+}
+_FAMILY = {name: family for family, names in _FAMILIES.items() for name in names.split()}
+_UNCALLED = frozenset(
+    "CURRENT_USER SYSTEM_USER SESSION_USER LOCALTIME LOCALTIMESTAMP CURRENT_TIMESTAMP CURRENT_DATE SYSDATE".split()
+)
+"""Functions that stand without parentheses."""
+_ALSO_FUNCTIONS = frozenset(["ISNULL", "REPLACE", "INSERT", "TIME", "TRUNCATE", "MOD"])
+_CATALOG = re.compile(
+    r"(?:INFORMATION_SCHEMA|PG_CATALOG|SQLITE_MASTER|SQLITE_SCHEMA|SYSOBJECTS|SYSCOLUMNS|SYSDATABASES|SYSLOGINS|"
+    r"SYSUSERS|SYSPROCESSES|MASTER\.|MASTER$|MYSQL\.|SYS\.|SYSIBM\.|MSYS[A-Z]+|ALL_TABLES|ALL_TAB_COLUMNS|"
+    r"ALL_USERS|USER_TABLES|USER_TAB_COLUMNS|DBA_USERS|DBA_TABLES|V\$[A-Z]+|PG_USER|PG_SHADOW|PG_DATABASE|"
+    r"PG_TABLES|RDB\$[A-Z_]+|DUAL$|SYS\.DUAL$)"
+)
+_PROC = re.compile(
+    r"(?:.*\.)?(?:XP_[A-Z]+|SP_(?:EXECUTESQL|CONFIGURE|OACREATE|OAMETHOD|PASSWORD|ADDLOGIN|ADDSRVROLEMEMBER|"
+    r"ADDROLEMEMBER|MAKEWEBTASK|ADDEXTENDEDPROC|PREPARE|HELPDB|HELP|WHO|WHO2|REPLWRITETOVARBIN|GRANTDBACCESS|"
+    r"START_JOB|ADD_JOB|)|DBMS_[A-Z]+(?:\.[A-Z_]+)?|UTL_[A-Z]+(?:\.[A-Z_]+)?)$"
+)
+_COMMENT_IN_WORD = re.compile(r"(?<=\w)/\*.*?\*/(?=\w)", re.DOTALL)
+_WORDY_COMMENT = re.compile(r"^(?:--|#|/\*)[\s+-]*\S+\s+\S")
+_SEVERAL_WORDS = re.compile(r"[^\W\d]{2,}\W+[^\W\d]{2,}")
+
+_OPERAND = r"[nsvfq]"
+_FOLDING = [
+    (re.compile(r"(?<= )(?:f|TIMER|INFO|ERRF|FILE|CODES) \( [^()]*\) "), "f "),
+    (re.compile(r"(?<= )\( SELECT (?:[A-Z]+ )*(?:[nsvfqo]|w (?:,|FROM|\)))[^()]*\) "), "q "),
+    (re.compile(r"(?<= )\( CASE [^()]*END \) | CASE WHEN [^()]*? END (?=[^A-Z])"), " f "),
+    (re.compile(rf"(?<= )\( ({_OPERAND}|w) \) "), r"\1 "),
+    (re.compile(rf"(?<= )({_OPERAND}) (?:o|DIV|MOD) (?:o )*({_OPERAND}) "), r"\1 "),
+    (re.compile(rf"(?<= )(AND|OR|XOR|\|\||=|LIKE|RLIKE|REGEXP|IN|BETWEEN|,|\(|SELECT) (?:(?:NOT|o|BINARY) )+(?={_OPERAND} |\()"), r"\1 "),
+    (re.compile(rf"(?<= )({_OPERAND}|w) (?:COLLATE w|ESCAPE s) "), r"\1 "),
+    (re.compile(r"(?<= )(NULL|TRUE|FALSE) "), "n "),
+]
+
+
+def skeletons(text: str) -> Iterator[str]:
+    """The text's skeleton in each context that it can stand in, as read and folded, one blank at each end."""
+    yield from _in_contexts(text)
+    if "/*" in text:
+        joined = _COMMENT_IN_WORD.sub("", text)
+        if joined != text:
+            yield from _in_contexts(joined)
+
+
+def _in_contexts(text: str) -> Iterator[str]:
+    yield from _both(_skeleton(text))
+    for quote in ("'", '"'):
+        before, found, after = text.partition(quote)
+        if found:
+            mark = "P" if _SEVERAL_WORDS.search(before) else "B"
+            yield from _both(f" {mark}" + _skeleton(after))
+
+
+def _both(skeleton: str) -> Iterator[str]:
+    yield skeleton
+    folded = _folded(skeleton)
+    if folded != skeleton:
+        yield folded
+
+
+def _skeleton(text: str) -> str:
+    words: list[str] = []
+    tokens = iter(sql_tokens(text))
+    token = next(tokens, None)
+    while token is not None and len(words) < SKELETON_TOKENS:
+        after = next(tokens, None)
+        words.append(_word(token, called=after is not None and after.text == "("))
+        token = after
+    return " " + " ".join(words) + " "
+
+
+def _word(token: SqlToken, *, called: bool) -> str:
+    if token.kind == "word":
+        return _named(token.upper, called=called)
+    if token.kind == "operator":
+        return "=" if token.text in _COMPARISONS else _LOGIC.get(token.text, "o")
+    if token.kind == "comment":
+        return "Ct" if _WORDY_COMMENT.match(token.text) else "C"
+    return {"string": "s", "name": "w", "number": "n", "variable": "v"}.get(token.kind, token.text)
+
+
+def _named(name: str, *, called: bool) -> str:
+    if _PROC.match(name):
+        return "PROC"
+    if _CATALOG.match(name):
+        return "CATALOG"
+    if called:
+        family = _FAMILY.get(name)
+        if family is not None:
+            return family
+    if name in _KEYWORDS and not (called and name in _ALSO_FUNCTIONS):
+        return name
+    return "f" if called or name in _UNCALLED else "w"
+
+
+def _folded(skeleton: str) -> str:
+    for _ in range(FOLDS):
+        before = skeleton
+        for expression, replacement in _FOLDING:
+            skeleton = expression.sub(replacement, skeleton)
+        if skeleton == before:
+            break
+    return skeleton

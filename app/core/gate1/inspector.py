@@ -1,0 +1,159 @@
+"""One action under inspection: each leaf in each form, read as its language, and what it runs in other languages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.core.gate1.code_sql import sql_in_code
+from app.core.gate1.injection_patterns import may_break_out
+from app.core.gate1.inspection import Hit, Inspection
+from app.core.gate1.languages import language_of
+from app.core.gate1.place import Place
+from app.core.gate1.scan import past_bounds
+from app.core.gate1.shell import read_shell
+from app.core.gate1.shell.code_strings import commands_in_code
+from app.core.gate1.sql_reading import read_sql
+from app.core.gate1.statement_like import begins_statement, first_word, is_sql
+from app.core.gate1.targets import spellings
+from app.core.gate1.unfold import forms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from app.core.gate1.leaves import Leaf
+    from app.core.gate1.matchers import Matchers
+    from app.core.gate1.pattern import Described
+    from app.core.gate1.shell import ShellReading
+    from app.core.gate1.text_patterns import Language
+
+PARSED_CHARS_PER_ACTION = 16 * 1024
+"""All that one action gives to parsers; what would come after is not parsed, and the result inconclusive."""
+LEAVES = 1000
+"""The most string leaves that are looked at one by one."""
+NESTED = 4
+"""How deep a language within a language is followed."""
+_COMMAND_LANGUAGES = frozenset(["powershell", "cmd", "shell"])
+
+
+class Inspector:
+    """Collects hits over the leaves of one action, within its bounds."""
+
+    def __init__(self, matchers: Matchers, tool_name: str, action_type: str) -> None:
+        self._matchers = matchers
+        self._tool_name = tool_name
+        self._action_type = action_type
+        self._hits: dict[tuple[str, str], Hit] = {}
+        self._texts: dict[str, None] = {tool_name: None}
+        self._inconclusive: str | None = None
+        self._chars_left = PARSED_CHARS_PER_ACTION
+
+    def inspect(self, leaves: Iterable[Leaf]) -> None:
+        """Read the leaves, up to the bound on their number."""
+        for count, leaf in enumerate(leaves):
+            if count == LEAVES:
+                self._doubt(f"more than {LEAVES} texts to read")
+                return
+            self._leaf(leaf)
+
+    def result(self, keys: Iterable[str]) -> Inspection:
+        """What was found; `keys` may name targets too."""
+        self._texts.update(dict.fromkeys(keys))
+        return Inspection(tuple(self._hits.values()), self._inconclusive, tuple(self._texts))
+
+    def _leaf(self, leaf: Leaf) -> None:
+        language = language_of(self._tool_name, self._action_type, leaf.key)
+        for form in forms(leaf.text):
+            self._texts[form.text] = None
+            self._texts.update(dict.fromkeys(spellings(form.text)))
+            if leaf.whole:
+                self._judge(form.text, language, Place(leaf.path, form.how))
+
+    def _judge(self, text: str, language: Language, place: Place) -> None:
+        self._found(self._matchers.text.matches(text, language), place)
+        if language == "shell":
+            self._shell(text, place)
+        elif language == "sql":
+            self._sql(text, place)
+        elif language == "code":
+            self._code(text, place)
+        elif language == "value":
+            self._value(text, place)
+
+    def _shell(self, text: str, place: Place) -> None:
+        if self._may_parse(text):
+            reading = read_shell(text)
+            self._doubt(reading.inconclusive)
+            self._commands(reading, place)
+
+    def _commands(self, reading: ShellReading, place: Place) -> None:
+        self._found(self._matchers.commands.matches(reading), place)
+        self._texts.update((word, None) for command in reading.commands for word in command.args)
+        for nested in reading.nested:
+            inner = place.within(nested.how)
+            if inner.depth > NESTED:
+                self._doubt("languages are nested too deep to follow")
+            elif nested.language == "sql":
+                self._sql(nested.text, inner)
+            else:
+                language: Language = "shell" if nested.language in _COMMAND_LANGUAGES else "code"
+                self._found(self._matchers.text.matches(nested.text, language), inner)
+
+    def _sql(self, text: str, place: Place) -> None:
+        if not self._may_parse(text):
+            return
+        reading = read_sql(text)
+        self._doubt(reading.inconclusive)
+        for statement in reading.statements:
+            self._found(self._matchers.sql.matches(statement), place)
+        if not begins_statement(text):
+            self._found(self._matchers.injection.matches(text), place)
+        for nested in reading.nested:
+            inner = place.within(nested.how)
+            if inner.depth > NESTED:
+                self._doubt("languages are nested too deep to follow")
+            elif nested.language == "sql":
+                self._sql(nested.text, inner)
+            else:
+                self._shell(nested.text, inner)
+
+    def _code(self, text: str, place: Place) -> None:
+        self._targets(text, place)
+        for command in commands_in_code(text):
+            self._shell(command, place.within("code"))
+        for statement in sql_in_code(text):
+            self._sql(statement, place.within("code"))
+
+    def _value(self, text: str, place: Place) -> None:
+        self._targets(text, place)
+        if past_bounds(text) is not None:
+            if may_break_out(text):
+                self._doubt(past_bounds(text))
+            return
+        self._found(self._matchers.injection.matches(text), place)
+        if first_word(text) in self._matchers.programs and self._may_parse(text):
+            self._commands(read_shell(text), place)
+        if is_sql(text):
+            self._sql(text, place)
+
+    def _targets(self, text: str, place: Place) -> None:
+        for spelled in (text, *spellings(text)):
+            self._found(self._matchers.targets.matches(spelled), place)
+
+    def _may_parse(self, text: str) -> bool:
+        past = past_bounds(text)
+        if past is None:
+            self._chars_left -= len(text)
+            if self._chars_left >= 0:
+                return True
+            past = f"more than {PARSED_CHARS_PER_ACTION} characters to parse"
+        self._doubt(past)
+        return False
+
+    def _doubt(self, reason: str | None) -> None:
+        self._inconclusive = self._inconclusive or reason
+
+    def _found(self, patterns: Iterable[Described], place: Place) -> None:
+        for one in patterns:
+            key = (one.id, place.path)
+            if key not in self._hits:
+                self._hits[key] = Hit(one.id, one.reason, one.severity, place.path, place.how)

@@ -1,0 +1,66 @@
+"""The pattern library: the sets as a bundle writes them, and the compiled whole that inspects an action."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from pydantic import Field, model_validator
+
+from app.core.gate1.command_patterns import CommandPattern, CommandPatterns
+from app.core.gate1.injection_patterns import InjectionPattern, InjectionPatterns
+from app.core.gate1.inspector import Inspector
+from app.core.gate1.leaves import keys, leaves
+from app.core.gate1.matchers import Matchers
+from app.core.gate1.sql_patterns import SqlPattern, SqlPatterns
+from app.core.gate1.targets import TargetPattern, TargetPatterns
+from app.core.gate1.text_patterns import TextPattern, TextPatterns
+from app.core.strict import StrictModel
+
+if TYPE_CHECKING:
+    from app.core.gate1.inspection import Inspection
+
+_BEGIN_COMMANDS = frozenset(
+    "sudo doas env nohup timeout nice xargs sh bash zsh dash ksh eval exec source curl wget echo printf cat cd".split()
+)
+"""Programs that no pattern may name, but which run or feed others."""
+
+
+class PatternSets(StrictModel):
+    """All patterns of a bundle, by what they read. Ids are unique over all lists."""
+
+    text: list[TextPattern] = Field(default_factory=list)
+    commands: list[CommandPattern] = Field(default_factory=list)
+    sql: list[SqlPattern] = Field(default_factory=list)
+    injection: list[InjectionPattern] = Field(default_factory=list)
+    targets: list[TargetPattern] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        seen: set[str] = set()
+        for one in (*self.text, *self.commands, *self.sql, *self.injection, *self.targets):
+            if one.id in seen:
+                raise ValueError(f"two patterns have the id {one.id}")
+            seen.add(one.id)
+        return self
+
+
+class Library:
+    """Compiled pattern sets."""
+
+    def __init__(self, sets: PatternSets) -> None:
+        """Raises BundleError with the path of what does not compile."""
+        programs = {name for one in sets.commands for name in one.program if name.isidentifier()}
+        self._matchers = Matchers(
+            TextPatterns(sets.text),
+            CommandPatterns(sets.commands),
+            SqlPatterns(sets.sql),
+            InjectionPatterns(sets.injection),
+            TargetPatterns(sets.targets),
+            frozenset(programs | _BEGIN_COMMANDS if sets.commands else ()),
+        )
+
+    def inspect(self, tool_name: str, action_type: str, parameters: dict[str, Any]) -> Inspection:
+        """Everything found in an action's parameters; the same parameters always give the same."""
+        inspector = Inspector(self._matchers, tool_name, action_type)
+        inspector.inspect(leaves(parameters))
+        return inspector.result(keys(parameters))

@@ -1,0 +1,189 @@
+"""What running one command would run: functions, aliases, wrappers, interpreters, standard input."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from app.core.gate1.shell.code_strings import commands_in_code
+from app.core.gate1.shell.found import found_commands
+from app.core.gate1.shell.interpreters import (
+    SHELLS,
+    Interpreter,
+    codes,
+    interpreter_of,
+    reads_program_from_stdin,
+    shell_code,
+)
+from app.core.gate1.shell.names import base_name
+from app.core.gate1.shell.outputs import known_output
+from app.core.gate1.shell.reading import Command, Nested, Redirect
+from app.core.gate1.shell.windows import windows_code
+from app.core.gate1.shell.wrappers import Inner, unwrapped
+
+if TYPE_CHECKING:
+    from app.core.gate1.shell.scope import Scope
+
+
+class Around(NamedTuple):
+    """What surrounds a command: redirections, its standard input, who feeds it, variables set for it."""
+
+    redirects: tuple[Redirect, ...] = ()
+    reads_pipe: bool = False
+    stdin: str | None = None
+    fed_by: tuple[Command, ...] = ()
+    assigned: tuple[tuple[str, str], ...] = ()
+
+
+ALONE = Around()
+_SQL_READERS = frozenset({"sql"})
+
+
+def execute(words: tuple[str, ...], scope: Scope, around: Around = ALONE) -> str | None:
+    """Notes the command and all that it runs in turn; gives its output where the text tells it."""
+    path, args = words[0], words[1:]
+    if path in scope.functions:
+        return _called(path, args, scope)
+    if path in scope.aliases:
+        return _aliased(path, args, scope, around)
+    program = base_name(path)
+    scope.add(
+        Command(
+            program, args, around.redirects, around.reads_pipe, scope.via, path, around.assigned, around.stdin,
+            around.fed_by,
+        )
+    )
+    special = _SPECIAL.get(program)
+    if special is not None:
+        return special(program, args, scope, around)
+    inner = unwrapped(program, args)
+    if inner is not None:
+        return _inside(program, inner, scope, around)
+    interpreter = interpreter_of(program)
+    if interpreter is not None:
+        _interpret(program, interpreter, args, scope, around)
+        return None
+    return known_output(program, args, around.stdin)
+
+
+def _called(name: str, args: tuple[str, ...], scope: Scope) -> str | None:
+    scope.called.add(name)
+    bound = {str(place): arg for place, arg in enumerate(args, 1)} | {"@": " ".join(args)}
+    before = {key: scope.variables.get(key) for key in bound}
+    scope.variables.update(bound)
+    try:
+        with scope.deeper() as within:
+            return scope.run(scope.functions[name], scope) if within else None
+    finally:
+        for key, value in before.items():
+            if value is None:
+                scope.variables.pop(key, None)
+            else:
+                scope.variables[key] = value
+
+
+def _aliased(name: str, args: tuple[str, ...], scope: Scope, around: Around) -> str | None:
+    text = scope.aliases.pop(name)
+    try:
+        if not args and around == ALONE:
+            return scope.read_nested(text, scope.via)
+        return execute((*text.split(), *args) or (name,), scope, around)
+    finally:
+        scope.aliases[name] = text
+
+
+def _inside(program: str, inner: Inner, scope: Scope, around: Around) -> str | None:
+    via = (*scope.via, program)
+    if inner.text is not None:
+        return scope.read_nested(inner.text, via)
+    words = inner.words
+    if program == "xargs" and around.stdin is not None:
+        words = (*words, *around.stdin.split())
+    before, scope.via = scope.via, via
+    try:
+        with scope.deeper() as within:
+            return execute(words, scope, around._replace(assigned=around.assigned + inner.assigned)) if within else None
+    finally:
+        scope.via = before
+
+
+def _shell(program: str, args: tuple[str, ...], scope: Scope, around: Around) -> str | None:
+    via = (*scope.via, program)
+    code = shell_code(args)
+    if code is not None:
+        return scope.read_nested(code, via)
+    if around.stdin is not None and reads_program_from_stdin(args):
+        return scope.read_nested(around.stdin, via)
+    return None
+
+
+def _interpret(program: str, interpreter: Interpreter, args: tuple[str, ...], scope: Scope, around: Around) -> None:
+    for code in codes(interpreter, args):
+        _note(code, interpreter.language, program, scope)
+    if around.stdin is not None and interpreter.stdin:
+        _note(around.stdin, interpreter.language, f"{program} <", scope)
+
+
+def _note(code: str, language: str, how: str, scope: Scope) -> None:
+    scope.nested.append(Nested(code, language, how))
+    if language in _SQL_READERS:
+        return
+    for text in commands_in_code(code, language):
+        scope.read_nested(text, (*scope.via, how.split(" ", 1)[0]))
+
+
+def _eval(program: str, args: tuple[str, ...], scope: Scope, _around: Around) -> str | None:
+    return scope.read_nested(" ".join(args), (*scope.via, program))
+
+
+def _trap(program: str, args: tuple[str, ...], scope: Scope, _around: Around) -> str | None:
+    return scope.read_nested(args[0], (*scope.via, program)) if len(args) > 1 and args[0][:1] != "-" else None
+
+
+def _at(program: str, _args: tuple[str, ...], scope: Scope, around: Around) -> str | None:
+    return None if around.stdin is None else scope.read_nested(around.stdin, (*scope.via, program))
+
+
+def _find(program: str, args: tuple[str, ...], scope: Scope, _around: Around) -> None:
+    before, scope.via = scope.via, (*scope.via, program)
+    try:
+        with scope.deeper() as within:
+            for words in found_commands(args) if within else ():
+                execute(words, scope)
+    finally:
+        scope.via = before
+
+
+def _alias(_program: str, args: tuple[str, ...], scope: Scope, _around: Around) -> None:
+    for arg in args:
+        name, equals, text = arg.partition("=")
+        if equals:
+            scope.aliases[name] = text
+
+
+def _windows(program: str, args: tuple[str, ...], scope: Scope, around: Around) -> str | None:
+    code = windows_code(program, args)
+    if code is None:
+        return _at(program, args, scope, around) if args[-1:] == ("-",) or not args else None
+    if program != "cmd":
+        scope.nested.append(Nested(code, "powershell", program))
+    return scope.read_nested(code, (*scope.via, program))
+
+
+_SPECIAL = {
+    **dict.fromkeys(SHELLS, _shell),
+    "eval": _eval,
+    "source": _shell,
+    ".": _shell,
+    "trap": _trap,
+    "at": _at,
+    "batch": _at,
+    "crontab": _at,
+    "find": _find,
+    "gfind": _find,
+    "fd": _find,
+    "fdfind": _find,
+    "alias": _alias,
+    "cmd": _windows,
+    "powershell": _windows,
+    "pwsh": _windows,
+}

@@ -1,0 +1,75 @@
+"""What the shell knows while one text is read: variables, functions, aliases, and the work left to do."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from app.core.gate1.shell.reading import Command, Nested, ShellReading
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tree_sitter import Node
+
+MOST_COMMANDS = 256
+"""Commands of one reading: an agent's longest scripts in the panel have under 60."""
+DEEPEST = 6
+"""Texts inside texts (`sh -c "sh -c ..."`), substitutions and function calls, counted together."""
+MOST_NESTED_CHARACTERS = 16_384
+"""Characters of all texts read inside the first one: four times what may be read at first."""
+
+
+class Scope:
+    """Changes while reading; one per text given to `read_shell`."""
+
+    def __init__(self, run: Callable[[Node, Scope], str | None], read: Callable[[str, Scope], str | None]) -> None:
+        self.run = run
+        """Reads a statement or substitution; gives its output where that is known."""
+        self.read = read
+        """Reads a text within this scope; gives its output where that is known."""
+        self.variables: dict[str, str] = {}
+        self.functions: dict[str, Node] = {}
+        self.called: set[str] = set()
+        self.aliases: dict[str, str] = {}
+        self.commands: list[Command] = []
+        self.nested: list[Nested] = []
+        self.via: tuple[str, ...] = ()
+        self.inconclusive: str | None = None
+        self._depth = 0
+        self._characters_left = MOST_NESTED_CHARACTERS
+
+    def add(self, command: Command) -> None:
+        """Notes a command, up to MOST_COMMANDS."""
+        if len(self.commands) < MOST_COMMANDS:
+            self.commands.append(command)
+        else:
+            self.inconclusive = "too_many_commands"
+
+    def read_nested(self, text: str, via: tuple[str, ...]) -> str | None:
+        """Reads a text that a command hands to a shell, within what is left of depth and characters."""
+        self._characters_left -= len(text)
+        if self._characters_left < 0:
+            self.inconclusive = "too_much_nested_text"
+            return None
+        before, self.via = self.via, via
+        try:
+            with self.deeper() as within:
+                return self.read(text, self) if within else None
+        finally:
+            self.via = before
+
+    @contextmanager
+    def deeper(self) -> Iterator[bool]:
+        """One level down; False when that is too deep."""
+        self._depth += 1
+        try:
+            if self._depth > DEEPEST:
+                self.inconclusive = "nested_too_deep"
+            yield self._depth <= DEEPEST
+        finally:
+            self._depth -= 1
+
+    def reading(self) -> ShellReading:
+        """What was read so far."""
+        return ShellReading(tuple(self.commands), tuple(self.nested), self.inconclusive)

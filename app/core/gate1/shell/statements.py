@@ -1,0 +1,175 @@
+"""From the grammar's tree to commands: lists, pipelines, redirections, loops, functions, substitutions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.core.gate1.shell.assignments import assign, declared, looped, unset
+from app.core.gate1.shell.execution import ALONE, Around, execute
+from app.core.gate1.shell.reading import Command, Redirect
+from app.core.gate1.shell.redirections import here_text, redirect_of
+from app.core.gate1.shell.words import raw, text_of, words_of
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+    from app.core.gate1.shell.scope import Scope
+
+FORK_BOMB = "(fork bomb)"
+"""Program name noted for a function that pipes itself into itself."""
+
+_WORDS = frozenset(
+    {"word", "string", "raw_string", "ansi_c_string", "concatenation", "expansion", "simple_expansion", "number"}
+)
+_REDIRECTS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
+
+
+def run(node: Node, scope: Scope, around: Around = ALONE) -> str | None:
+    """Reads one statement; gives its output where it is known ("" for none)."""
+    handler = _HANDLERS.get(node.type)
+    if handler is not None:
+        return handler(node, scope, around)
+    if node.type in _WORDS:
+        text_of(node, scope)
+        return ""
+    return _each(node.named_children, scope, around)
+
+
+def _each(nodes: list[Node], scope: Scope, around: Around) -> str | None:
+    outputs = [run(node, scope, around) for node in nodes]
+    known = [output for output in outputs if output is not None]
+    return "\n".join(filter(None, known)) if len(known) == len(outputs) else None
+
+
+def _command(node: Node, scope: Scope, around: Around) -> str | None:
+    before = len(scope.commands)
+    words: list[str] = []
+    assigned: list[tuple[str, str]] = []
+    redirects: list[Redirect] = []
+    stdin = around.stdin
+    for child in node.children:
+        kind = child.type
+        if kind == "variable_assignment":
+            assigned.append(assign(child, scope, keep=False))
+        elif kind == "command_name":
+            words.extend(words_of(child.children[0], scope, names_program=True) if child.children else [raw(child)])
+        elif kind == "herestring_redirect":
+            stdin = here_text(child, scope)
+        elif kind == "file_redirect":
+            redirects.append(redirect_of(child, scope))
+        elif kind == "subshell":
+            run(child, scope)
+        else:
+            words.extend(words_of(child, scope))
+    fed = around.fed_by + tuple(scope.commands[before:])
+    inner = Around(around.redirects + tuple(redirects), around.reads_pipe, stdin, fed, tuple(assigned))
+    return execute(tuple(words), scope, inner) if words else None
+
+
+def _pipeline(node: Node, scope: Scope, around: Around) -> str | None:
+    return _piped(node.named_children, scope, around)
+
+
+def _piped(stages: list[Node], scope: Scope, around: Around) -> str | None:
+    output = around.stdin
+    first = len(scope.commands)
+    for place, stage in enumerate(stages):
+        if place:
+            fed = around.fed_by + tuple(scope.commands[first:])
+            around = Around(reads_pipe=True, stdin=output, fed_by=fed)
+        output = run(stage, scope, around)
+    return output
+
+
+def _redirected(node: Node, scope: Scope, around: Around) -> str | None:
+    body, redirects, stdin, rest = None, [], around.stdin, None
+    for child in node.children:
+        if child.type not in _REDIRECTS:
+            body = child if body is None and child.is_named else body
+        elif child.type == "file_redirect":
+            redirects.append(redirect_of(child, scope))
+        else:
+            stdin = here_text(child, scope)
+            redirects.extend(redirect_of(one, scope) for one in child.children if one.type == "file_redirect")
+            rest = child if child.type == "heredoc_redirect" else rest
+    inner = around._replace(redirects=around.redirects + tuple(redirects), stdin=stdin)
+    output = _body(body, scope, inner)
+    return output if rest is None else _after_here_document(rest, scope, output)
+
+
+def _body(body: Node | None, scope: Scope, around: Around) -> str | None:
+    if body is None or body.type not in ("command", "pipeline"):
+        scope.add(Command("", redirects=around.redirects))
+        around = around._replace(redirects=())
+    return "" if body is None else run(body, scope, around)
+
+
+def _after_here_document(node: Node, scope: Scope, output: str | None) -> str | None:
+    """What follows `<<EOF` on its line: the rest of a pipeline, or further statements."""
+    fed = tuple(scope.commands[-1:])
+    for child in node.named_children:
+        if child.type == "pipeline":
+            output = _piped(child.named_children, scope, Around(reads_pipe=True, stdin=output, fed_by=fed))
+        elif child.type in ("command", "list", "redirected_statement", "subshell"):
+            output = run(child, scope)
+    return output
+
+
+def _substitution(node: Node, scope: Scope, around: Around) -> str | None:
+    with scope.deeper() as within:
+        return _each(node.named_children, scope, ALONE) if within else None
+
+
+def _function(node: Node, scope: Scope, _around: Around) -> str:
+    name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
+    if name is not None and body is not None:
+        called = raw(name)
+        scope.functions[called] = body
+        if "".join(raw(body).split()).startswith(f"{{{called}|{called}"):
+            scope.add(Command(FORK_BOMB))
+    return ""
+
+
+def _assignment(node: Node, scope: Scope, _around: Around) -> str:
+    if node.type == "variable_assignments":
+        for child in node.named_children:
+            _assignment(child, scope, ALONE)
+    else:
+        scope.add(Command("", assigned=(assign(node, scope),)))
+    return ""
+
+
+def _declaration(node: Node, scope: Scope, _around: Around) -> str:
+    scope.add(declared(node, scope))
+    return ""
+
+
+def _unset(node: Node, scope: Scope, _around: Around) -> str:
+    scope.add(unset(node, scope))
+    return ""
+
+
+def _for(node: Node, scope: Scope, around: Around) -> str | None:
+    for body in looped(node, scope):
+        run(body, scope, around)
+    return None
+
+
+def _nothing(_node: Node, _scope: Scope, _around: Around) -> str:
+    return ""
+
+
+_HANDLERS = {
+    "command": _command,
+    "pipeline": _pipeline,
+    "redirected_statement": _redirected,
+    "command_substitution": _substitution,
+    "process_substitution": _substitution,
+    "function_definition": _function,
+    "variable_assignment": _assignment,
+    "variable_assignments": _assignment,
+    "declaration_command": _declaration,
+    "unset_command": _unset,
+    "for_statement": _for,
+    "comment": _nothing,
+}

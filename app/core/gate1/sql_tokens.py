@@ -1,0 +1,93 @@
+"""SQL text to tokens, by sqlglot's tokenizer: strings, comments and quoted names are then no words.
+
+Dialects quote in different ways, so one tolerant dialect takes them all. Where they contradict each other (a
+backslash before a quote) the text is read both ways. What the tokenizer refuses, the tolerant lexer reads.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import TYPE_CHECKING
+
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import SqlglotError
+from sqlglot.tokens import Tokenizer, TokenType
+
+from app.core.gate1.sql_lexer import SqlToken, sql_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlglot.tokens import Token
+
+    from app.core.gate1.sql_lexer import Kind
+
+logging.getLogger("sqlglot").setLevel(logging.ERROR)
+"""It warns of each statement that it takes for a plain command: an input's matter, no news about the worker."""
+
+
+class BackslashSql(Dialect):
+    """All quotes of all dialects; backslashes escape, as in MySQL."""
+
+    class Tokenizer(Tokenizer):
+        IDENTIFIERS = ['"', "`"]  # noqa: RUF012 - sqlglot's own spelling
+        QUOTES = ["'"]  # noqa: RUF012 - the same
+        STRING_ESCAPES = ["'", "\\"]  # noqa: RUF012 - the same
+
+
+class StandardSql(Dialect):
+    """The same, a backslash being a character like any other (standard SQL, Postgres, SQL Server)."""
+
+    class Tokenizer(BackslashSql.Tokenizer):
+        STRING_ESCAPES = ["'"]  # noqa: RUF012 - sqlglot's own spelling
+
+
+_BACKSLASH, _STANDARD = BackslashSql(), StandardSql()
+_KINDS: dict[TokenType, Kind] = {
+    **dict.fromkeys(
+        (
+            TokenType.STRING,
+            TokenType.NATIONAL_STRING,
+            TokenType.RAW_STRING,
+            TokenType.BYTE_STRING,
+            TokenType.UNICODE_STRING,
+        ),
+        "string",
+    ),
+    **dict.fromkeys((TokenType.NUMBER, TokenType.HEX_STRING, TokenType.BIT_STRING), "number"),
+    TokenType.IDENTIFIER: "name",
+}
+_EXECUTABLE_COMMENT = re.compile(r"/\*M?!\d{0,6}(.*?)(?:\*/|\Z)", re.DOTALL)
+_COMMENT_IN_WORD = re.compile(r"(?<=\w)/\*.*?\*/(?=\w)", re.DOTALL)
+
+
+def readings(text: str) -> Iterator[list[SqlToken]]:
+    """One to three token lists: as written, with standard backslashes, with cut words joined (`DR/**/OP`)."""
+    if "/*" in text:
+        text = _EXECUTABLE_COMMENT.sub(r" \1 ", text)
+    yield _tokens(text, _BACKSLASH)
+    if "\\'" in text:
+        yield _tokens(text, _STANDARD)
+    if "/*" in text:
+        joined = _COMMENT_IN_WORD.sub("", text)
+        if joined != text:
+            yield _tokens(joined, _BACKSLASH)
+
+
+def _tokens(text: str, dialect: Dialect) -> list[SqlToken]:
+    try:
+        return [_token(one, text) for one in dialect.tokenize(text)]
+    except SqlglotError:
+        return list(sql_tokens(text))
+
+
+def _token(token: Token, text: str) -> SqlToken:
+    words, start, end = token.text, token.start, token.end + 1
+    kind = _KINDS.get(token.token_type)
+    if kind is None:
+        kind = "word" if words[:1].isalpha() or words[:1] in "_$" else "mark"
+    if kind == "string" or kind == "name":
+        return SqlToken(kind, words, "", start, end)
+    upper = words.upper()
+    return SqlToken(kind, words, " ".join(upper.split()) if " " in text[start:end] else upper, start, end)

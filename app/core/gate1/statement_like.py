@@ -1,0 +1,65 @@
+"""Is a text, from its first word to its last, a SQL statement that changes something, or a command line?
+
+For parameters of which neither key nor tool say what they are. The grammar decides: sqlglot must parse all of it
+as a statement of a kind it knows, a command line must begin with a program that some pattern knows.
+"""
+
+from __future__ import annotations
+
+import re
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from app.core.gate1.sql_tokens import BackslashSql
+
+_FIRST_WORD = re.compile(r"[\s(;]*(?:/\*.*?\*/\s*)*([A-Za-z_\\'\"$./~-][^\s;|&<>()]*)", re.DOTALL)
+_CHANGES = (exp.Drop, exp.Delete, exp.Update, exp.Alter, exp.TruncateTable, exp.Grant, exp.Insert, exp.Merge, exp.Copy)
+_SQL_VERBS = frozenset(
+    "DROP TRUNCATE DELETE UPDATE ALTER GRANT REVOKE CREATE EXEC EXECUTE INSERT MERGE SHUTDOWN COPY LOAD WITH DO "
+    "DECLARE SET BEGIN USE CALL BACKUP RESTORE PRAGMA ATTACH SELECT".split()
+)
+_STATEMENT_WORDS = _SQL_VERBS | frozenset(
+    "SHOW DESCRIBE DESC EXPLAIN ANALYZE VACUUM REINDEX COMMENT VALUES TABLE REPLACE UPSERT COMMIT ROLLBACK START "
+    "SAVEPOINT LOCK UNLOCK FLUSH KILL OPTIMIZE REPAIR CHECK DETACH RENAME REFRESH CACHE UNCACHE MSCK FROM IF WHILE "
+    "PRINT RETURN PREPARE DEALLOCATE LISTEN NOTIFY CLUSTER RESET FETCH OPEN CLOSE HANDLER PURGE".split()
+)
+_CERTAIN = re.compile(
+    r"(?is)^\W*(?:revoke\s+\w+.*\son\s.*\sfrom\s|create\s+(?:user|login|role)\s+\S+\s+(?:identified|with|password)|"
+    r"shutdown\s+with\s+nowait|exec(?:ute)?\s+(?:master\b|xp_|sp_)|declare\s+@|grant\s+[\w\s,]+\sto\s+\w+\W*$|"
+    r"set\s+(?:global|password)\s|begin\s+(?:declare|execute|exec)\s|(?:select|with)\b.*;\s*(?:drop|delete|truncate)\s)"
+)
+"""Statements that sqlglot takes for plain commands."""
+
+
+def first_word(text: str) -> str:
+    """The text's first word, "" where it begins with none."""
+    found = _FIRST_WORD.match(text)
+    return found[1] if found else ""
+
+
+def begins_statement(text: str) -> bool:
+    """Whether the first word is one that a SQL statement begins with."""
+    return first_word(text).upper() in _STATEMENT_WORDS
+
+
+def is_sql(text: str) -> bool:
+    """Whether the whole text, which is within the scan's bounds, is SQL that changes something."""
+    if first_word(text).upper().strip("\"'`") not in _SQL_VERBS:
+        return False
+    if _CERTAIN.match(text):
+        return True
+    try:
+        parsed = sqlglot.parse(text, read=BackslashSql)
+    except (SqlglotError, RecursionError):
+        return False
+    return any(_is_change(one) for one in parsed)
+
+
+def _is_change(node: exp.Expression | None) -> bool:
+    if isinstance(node, exp.Alias) or node is None:
+        return False
+    if isinstance(node, exp.Select):
+        return any(isinstance(one, _CHANGES) for one in node.find_all(*_CHANGES))
+    return isinstance(node, _CHANGES)

@@ -1,0 +1,48 @@
+"""Patterns over plain text: what has no grammar that Gate 1 reads (PowerShell, cmd.exe, program code)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from app.core.errors import BundleError
+from app.core.gate1.pattern import Described, Expression
+from app.core.patterns import PatternError, PatternSet
+
+Language = Literal["shell", "sql", "code", "value", "prose"]
+"""What a leaf is read as. `value`: anything that is neither a program nor a text for people."""
+
+
+class TextPattern(Described):
+    """An RE2 expression, searched without regard to case in leaves of the languages named."""
+
+    pattern: Expression
+    languages: Annotated[list[Language], Field(min_length=1)] = ["shell", "code", "value"]
+
+
+class TextPatterns:
+    """Text patterns, compiled to one automaton for each language."""
+
+    __slots__ = ("_by_language",)
+
+    def __init__(self, patterns: list[TextPattern]) -> None:
+        """Raises BundleError with the path of the expression that does not compile."""
+        for index, one in enumerate(patterns):
+            _compiled([one], f"$.patterns.text[{index}].pattern")
+        self._by_language = {
+            language: _compiled([one for one in patterns if language in one.languages], "$.patterns.text")
+            for language in Language.__args__  # type: ignore[attr-defined]
+        }
+
+    def matches(self, text: str, language: Language) -> list[TextPattern]:
+        """The patterns of that language which are found in the text."""
+        found: list[TextPattern] = self._by_language[language].matches(text)
+        return found
+
+
+def _compiled(patterns: list[TextPattern], path: str) -> PatternSet[TextPattern]:
+    try:
+        return PatternSet([(one, one.pattern) for one in patterns])
+    except PatternError as error:
+        raise BundleError(f"{path}: {patterns[error.index].id} does not compile: {error.message}") from None

@@ -1,0 +1,27 @@
+"""One snapshot of what is in force: every decision is made under one of these, whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from app.core.bundles import Bundle
+    from app.core.registry import Registry
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """`bundles`: the newest revision by id. `default_bundle`: the id of the one for agents that name none and
+    are registered with none; it must be among them."""
+
+    bundles: Mapping[str, Bundle]
+    registry: Registry
+    default_bundle: str
+
+    @property
+    def default(self) -> Bundle:
+        """The default bundle itself."""
+        return self.bundles[self.default_bundle]

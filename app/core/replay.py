@@ -1,0 +1,83 @@
+"""The core without a shell: inputs in, decisions out, sessions in memory. No Kafka, no clock, no task.
+
+It takes the way that a worker takes (app/stream/evaluation.py, app/stream/partition.py): the same reading,
+the same decision point, the same answer to a fault of the core.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from app.core.guarded import guarded
+from app.core.inbound import message_of
+from app.core.requests import Answer
+from app.core.session import KEY_PREFIX, SessionState
+from topics.reading import Unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from app.core.arrival import Arrival
+    from app.core.decide import DecisionPoint
+    from app.core.decision import Decision
+    from app.core.inbound import Message
+    from app.core.requests import Request
+
+Answering = "Callable[[Request], Answer]"
+
+
+def nobody(request: Request) -> Answer:
+    """No port is there."""
+    return Answer("unavailable", detail=f"no port named {request.port}")
+
+
+def drive(evaluation: Generator[Request, Answer, Decision], answer: Callable[[Request], Answer]) -> Decision:
+    """Run an evaluation to its end, each of its requests answered by `answer`."""
+    try:
+        request = next(evaluation)
+        while True:
+            request = evaluation.send(answer(request))
+    except StopIteration as decided:
+        decision: Decision = decided.value
+        return decision
+
+
+def decide(
+    point: DecisionPoint,
+    arrival: Arrival,
+    state: SessionState,
+    answer: Callable[[Request], Answer] = nobody,
+) -> Decision:
+    """The decision on an arrival as a worker makes it. `state` is not changed; `answer` must not raise."""
+    unread: Callable[[str], Message | Unreadable | None] = lambda _: None  # noqa: E731 - typed for guarded
+    message = guarded(partial(message_of, arrival), unread)
+    if message is None:
+        return point.unread(arrival)
+    if isinstance(message, Unreadable):
+        return point.unreadable(arrival, message)
+    return guarded(
+        lambda: drive(point.evaluate(arrival, message, state), answer),
+        partial(point.fault, arrival, message, state),
+    )
+
+
+class Replay:
+    """Sessions in memory over one decision point."""
+
+    def __init__(self, point: DecisionPoint, answer: Callable[[Request], Answer] = nobody) -> None:
+        self._point = point
+        self._answer = answer
+        self._sessions: dict[bytes, SessionState] = {}
+
+    def take(self, arrival: Arrival) -> Decision:
+        """Decide on the next arrival; its session changes at once."""
+        key = KEY_PREFIX + (arrival.key or b"")
+        state = self._sessions.get(key) or SessionState(key)
+        decision = decide(self._point, arrival, state, self._answer)
+        state.apply(decision.transition)
+        if state.gone:
+            self._sessions.pop(key, None)
+        else:
+            self._sessions[key] = state
+        return decision

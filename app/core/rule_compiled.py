@@ -1,0 +1,96 @@
+"""One rule, compiled: whether it applies, whether its condition holds, and what that means for its type."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from app.core.expressions import ExpressionError, Failure
+from app.core.rule_results import RuleResult
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from app.core.expression_evaluation import Evaluation
+    from app.core.expressions import Expression, Language
+    from app.core.rule_facts import Resolved
+    from app.core.rules import Rule
+
+FACTS = "facts."
+_BOOL = ("BOOL",)
+
+
+class Condition(NamedTuple):
+    """A CEL expression that yields bool, and the aliases of the facts that it reads."""
+
+    expression: Expression
+    aliases: tuple[str, ...]
+
+
+class CompiledRule:
+    """Evaluates to a result; what cannot be told is inconclusive, and never passed."""
+
+    def __init__(self, language: Language, rule: Rule) -> None:
+        """Raises ExpressionError; the message starts with the field."""
+        self.rule = rule
+        self._when = None if rule.when is None else _condition(language, "when", rule.when)
+        self._condition = _condition(language, "condition", rule.condition)
+        self._passed = RuleResult(rule, passed=True)
+        _check_aliases(rule, [alias for one in self._conditions() for alias in one.aliases])
+
+    @property
+    def expressions(self) -> list[Expression]:
+        """The rule's one or two expressions."""
+        return [one.expression for one in self._conditions()]
+
+    def evaluate(self, asked: Evaluation, resolved: Resolved) -> RuleResult:
+        """The rule's result on one action."""
+        result = self._passed
+        if self._when is not None:
+            applies = _answer(self._when, asked, resolved)
+            result = self._citing(resolved, self._when.aliases)
+            if applies is not True:
+                return result._replace(applies=False) if applies is False else _unknown(result, applies)
+        holds = _answer(self._condition, asked, resolved)
+        if self._condition.aliases:
+            result = self._citing(resolved, [alias for one in self._conditions() for alias in one.aliases])
+        if isinstance(holds, Failure):
+            return _unknown(result, holds)
+        return result if holds is not (self.rule.type == "forbidden") else result._replace(passed=False)
+
+    def _conditions(self) -> tuple[Condition, ...]:
+        return (self._condition,) if self._when is None else (self._when, self._condition)
+
+    def _citing(self, resolved: Resolved, aliases: Iterable[str]) -> RuleResult:
+        used = {alias: resolved.facts[alias] for alias in aliases if alias in resolved.facts}
+        return self._passed._replace(facts=used) if used else self._passed
+
+
+def _answer(condition: Condition, asked: Evaluation, resolved: Resolved) -> bool | Failure:
+    for alias in condition.aliases:
+        if alias in resolved.missing:
+            return Failure(resolved.missing[alias])
+    value = asked.value_of(condition.expression)
+    return value if isinstance(value, bool | Failure) else Failure("yields no bool")
+
+
+def _unknown(result: RuleResult, failure: Failure) -> RuleResult:
+    return result._replace(passed=None, why=failure.message)
+
+
+def _condition(language: Language, field: str, source: str) -> Condition:
+    try:
+        expression = language.compile(source, _BOOL)
+    except ExpressionError as error:
+        raise ExpressionError(f"{field}: {error.message}") from None
+    names = dict.fromkeys(path[0] for path in expression.reads)
+    aliases = tuple(name.removeprefix(FACTS) for name in names if name.startswith(FACTS))
+    return Condition(expression, aliases)
+
+
+def _check_aliases(rule: Rule, used: list[str]) -> None:
+    for alias in used:
+        if alias not in rule.facts:
+            raise ExpressionError(f"facts: {FACTS}{alias} is read and not among them")
+    for alias in rule.facts:
+        if alias not in used:
+            raise ExpressionError(f"facts.{alias}: is never read")

@@ -1,0 +1,101 @@
+"""From the facts that a bundle's rules name to the revisions that speak of an action's time."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from app.core.expression_evaluation import Evaluation
+from app.core.expression_work import coarse
+from app.core.expressions import ExpressionError, Failure
+from app.core.rule_language import milliseconds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from app.core.expressions import Expression, Language
+    from app.core.facts import Fact
+    from app.core.rule_language import Cited
+    from app.core.rules import FactReference
+
+_MAX_NAMED_ID = 120
+
+
+class Resolved(NamedTuple):
+    """By alias: the facts that were found, and why the others were not."""
+
+    facts: Mapping[str, Fact]
+    missing: Mapping[str, str]
+
+
+class Citation(NamedTuple):
+    """A compiled reference; `id_from` is None where the id is written down, `valid_at` where now is meant."""
+
+    fact_id: str | None
+    id_from: Expression | None
+    valid_at: Expression | None
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """What must be evaluated to know which fact is meant."""
+        return tuple(one for one in (self.id_from, self.valid_at) if one is not None)
+
+
+class Citations:
+    """All facts that the rules of a bundle may cite, by alias."""
+
+    def __init__(self, language: Language) -> None:
+        self._language = language
+        self._citations: dict[str, Citation] = {}
+
+    def add(self, alias: str, reference: FactReference) -> None:
+        """Raises ExpressionError when one of its expressions is refused; the message names the field."""
+        moment = None if reference.valid_at_from is None else f"timestamp({reference.valid_at_from}\n)"
+        self._citations[alias] = Citation(
+            reference.id,
+            self._compiled(f"facts.{alias}.id_from", reference.id_from, ("STRING", "DYN")),
+            self._compiled(f"facts.{alias}.valid_at_from", moment, ("TIMESTAMP",)),
+        )
+
+    @property
+    def expressions(self) -> list[Expression]:
+        """All expressions in the references."""
+        return [one for citation in self._citations.values() for one in citation.expressions]
+
+    def _compiled(self, field: str, source: str | None, results: tuple[str, ...]) -> Expression | None:
+        if source is None:
+            return None
+        try:
+            return self._language.compile(source, results)
+        except ExpressionError as error:
+            raise ExpressionError(f"{field}: {error.message}") from None
+
+    def resolve(self, variables: Mapping[str, Any], cited: Cited) -> Resolved:
+        """The revisions valid at each reference's time, as the registry knows them."""
+        facts: dict[str, Fact] = {}
+        missing: dict[str, str] = {}
+        expressions = self.expressions
+        works = coarse([one.work for one in expressions])
+        asked = Evaluation(self._language, variables, works) if expressions else None
+        for alias, citation in self._citations.items():
+            found = _resolve(citation, asked, cited)
+            if isinstance(found, Failure):
+                missing[alias] = f"unresolved_fact: {alias}: {found.message}"
+            else:
+                facts[alias] = found
+        return Resolved(facts, missing)
+
+
+def _resolve(citation: Citation, asked: Evaluation | None, cited: Cited) -> Fact | Failure:
+    fact_id, at_ms = citation.fact_id, cited.now_ms
+    if asked is not None and citation.id_from is not None:
+        fact_id = asked.value_of(citation.id_from)
+    if asked is not None and citation.valid_at is not None:
+        moment = asked.value_of(citation.valid_at)
+        if not isinstance(moment, datetime):
+            return moment if isinstance(moment, Failure) else Failure("valid_at_from yields no time")
+        at_ms = milliseconds(moment)
+    if not isinstance(fact_id, str):
+        return fact_id if isinstance(fact_id, Failure) else Failure("id_from yields no text")
+    found = cited.fact(fact_id, at_ms)
+    return found or Failure(f"no revision of {fact_id[:_MAX_NAMED_ID]} is valid at that time")

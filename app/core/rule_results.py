@@ -1,0 +1,41 @@
+"""What a rule came to, and how a verdict's rule_results say it (seed 000)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from app.core.facts import Fact
+    from app.core.rules import Rule
+
+_NO_FACTS: Mapping[str, Fact] = {}
+
+
+class RuleResult(NamedTuple):
+    """`passed` None is inconclusive, `why` then says what was missing; `applies` False: its `when` was false.
+
+    `facts`: those that it used, by alias.
+    """
+
+    rule: Rule
+    passed: bool | None
+    why: str | None = None
+    applies: bool = True
+    facts: Mapping[str, Fact] = _NO_FACTS
+
+    def entry(self) -> dict[str, Any]:
+        """The entry of rule_results. Only a failed assertion may be overridden by a person (product.md)."""
+        rule = self.rule
+        said: dict[str, Any] = {"rule": rule.id, "type": rule.type, "passed": self.passed}
+        if not self.applies:
+            said["applies"] = False
+        if self.facts:
+            said["facts"] = {alias: fact.key for alias, fact in self.facts.items()}
+        if self.passed is not True:
+            said["severity"] = rule.severity
+            said["reason"] = rule.reason if self.why is None else f"inconclusive: {self.why}"
+        if self.passed is False:
+            said["overridable"] = rule.type == "assertion"
+        return said

@@ -1,0 +1,130 @@
+"""The rules of a bundle, as written and as compiled (seed 000, Stage 1).
+
+An invariant and an assertion must hold, what is forbidden must not. The difference between the first two is
+who may overrule them: a person an assertion, nobody an invariant or what is forbidden.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
+
+from cel_expr_python import cel
+from pydantic import Field, model_validator
+
+from app.core.errors import BundleError
+from app.core.expression_bounds import MAX_SOURCE
+from app.core.expression_evaluation import Evaluation
+from app.core.expression_work import coarse
+from app.core.expressions import ExpressionError, Language
+from app.core.rule_compiled import FACTS, CompiledRule
+from app.core.rule_facts import Citations
+from app.core.rule_language import VARIABLES
+from app.core.strict import StrictModel
+from topics.records.base import Severity  # noqa: TC001 - pydantic reads the annotations
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from app.core.rule_language import Cited
+    from app.core.rule_results import RuleResult
+
+MAX_RULES = 1000
+"""At 4 us for the cheapest rule, the rules alone would take 4 ms."""
+Made = TypeVar("Made")
+Name = Annotated[str, Field(min_length=1, max_length=256)]
+Source = Annotated[str, Field(min_length=1, max_length=MAX_SOURCE)]
+Alias = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)]
+
+
+class FactReference(StrictModel):
+    """Which fact: `id`, or `id_from`, a CEL string. Valid when: `valid_at_from`, a CEL timestamp or RFC 3339
+    text, else the broker's time of the input."""
+
+    id: Name | None = None
+    id_from: Source | None = None
+    valid_at_from: Source | None = None
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if (self.id is None) == (self.id_from is None):
+            raise ValueError("give one of id and id_from")
+        return self
+
+
+class Rule(StrictModel):
+    """`when` and `condition` are CEL and yield bool; a rule whose `when` is false has passed.
+
+    `reason` is what a person reads when the rule fails; `facts` are read as `facts.<alias>`.
+    """
+
+    id: Name
+    type: Literal["invariant", "assertion", "forbidden"]
+    description: str = ""
+    reason: Name
+    severity: Severity = "critical"
+    when: Source | None = None
+    condition: Source
+    facts: dict[Alias, FactReference] = Field(default_factory=dict)
+
+
+class RuleSet:
+    """The compiled rules of one bundle, evaluated together."""
+
+    def __init__(self, rules: list[Rule]) -> None:
+        """Raises BundleError, with the path, for the first rule refused: alone or beside the others."""
+        _check_together(rules)
+        types = {name: known.type for name, known in VARIABLES.items()}
+        self._citations = Citations(Language(types))
+        for index, rule in enumerate(rules):
+            _placed(index, partial(_add_facts, self._citations, rule))
+        aliases = {f"{FACTS}{alias}": cel.Type.DYN for rule in rules for alias in rule.facts}
+        self._language = Language(types | aliases)
+        self._rules = [
+            _placed(index, partial(CompiledRule, self._language, rule)) for index, rule in enumerate(rules)
+        ]
+        expressions = [one for rule in self._rules for one in rule.expressions]
+        self._work = coarse([one.work for one in expressions])
+        read = {path[0] for one in (*expressions, *self._citations.expressions) for path in one.reads}
+        self.variables: frozenset[str] = frozenset(read & VARIABLES.keys())
+        """The variables that some rule reads: all that `evaluate` needs."""
+
+    def __len__(self) -> int:
+        return len(self._rules)
+
+    def evaluate(self, variables: Mapping[str, Any], cited: Cited) -> list[RuleResult]:
+        """Every rule's result, in the bundle's order."""
+        resolved = self._citations.resolve(variables, cited)
+        facts = {f"{FACTS}{alias}": fact.value for alias, fact in resolved.facts.items()}
+        asked = Evaluation(self._language, {**facts, **variables}, self._work)
+        return [rule.evaluate(asked, resolved) for rule in self._rules]
+
+
+def _add_facts(citations: Citations, rule: Rule) -> None:
+    for alias, reference in rule.facts.items():
+        citations.add(alias, reference)
+
+
+def _placed(index: int, step: Callable[[], Made]) -> Made:
+    try:
+        return step()
+    except ExpressionError as error:
+        raise _refused(index, error.message) from None
+
+
+def _refused(index: int, message: str) -> BundleError:
+    return BundleError(f"$.rules[{index}].{message}")
+
+
+def _check_together(rules: list[Rule]) -> None:
+    if len(rules) > MAX_RULES:
+        raise BundleError(f"$.rules: over {MAX_RULES} rules")
+    ids: set[str] = set()
+    meant: dict[str, FactReference] = {}
+    for index, rule in enumerate(rules):
+        if rule.id in ids:
+            raise _refused(index, f"id: another rule is called {rule.id} too")
+        ids.add(rule.id)
+        for alias, reference in rule.facts.items():
+            if meant.setdefault(alias, reference) != reference:
+                raise _refused(index, f"facts.{alias}: the alias names another fact in another rule")

@@ -1,0 +1,81 @@
+"""Which key may sign what, and when: the roots, and the approvers' entries in force at a moment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.core.clock import rfc3339
+from app.core.trust.keys import PublicKey, UnusableKeyError
+from app.core.trust.refused import Reason
+from app.core.trust.signed_entries import APPROVER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from app.core.registry_entries import Approver
+    from app.core.trust.keys import Roots
+
+
+class Authority:
+    """Grows as approvers' entries are taken in order; answers for the moment that has been reached.
+
+    A key belongs to one approver for ever: else a revoked key would live on under another name. A key that
+    was replaced or revoked stays known, so that what it signs is refused for that, not for being unknown.
+    """
+
+    def __init__(self, roots: Roots) -> None:
+        self._roots = roots.by_id
+        self._approvers: dict[str, Approver] = {}
+        self._keys: dict[str, PublicKey] = dict(roots.by_id)
+        self._owners: dict[str, str] = {}
+
+    @property
+    def known(self) -> Mapping[str, PublicKey]:
+        """Every key that is or was anybody's, by id."""
+        return self._keys
+
+    def unusable(self, approver: Approver) -> Reason | None:
+        """Why an approver's entry may not bring in its key."""
+        try:
+            keyid = _public_key(approver).keyid
+        except UnusableKeyError as error:
+            return Reason("invalid_entry", "$.spec.public_key", str(error))
+        if keyid in self._roots:
+            return Reason("invalid_entry", "$.spec.public_key", "the key is a root key")
+        owner = self._owners.get(keyid, approver.id)
+        if owner != approver.id:
+            return Reason("invalid_entry", "$.spec.public_key", f"the key is or was approver {owner}'s")
+        return None
+
+    def admit(self, approver: Approver) -> None:
+        """Take an approver's newest entry. Call only if it is not `unusable`."""
+        key = _public_key(approver)
+        self._keys[key.keyid] = key
+        self._owners[key.keyid] = approver.id
+        self._approvers[approver.id] = approver
+
+    def refusal(self, signers: Iterable[str], kind: str, at_ms: int) -> Reason | None:
+        """None if one of the signers may sign this kind at this moment, else why each may not."""
+        reasons = [self._why_not(keyid, kind, at_ms) for keyid in sorted(signers)]
+        if None in reasons:
+            return None
+        return Reason("key_not_allowed", "$.signatures", "; ".join(reason or "" for reason in reasons))
+
+    def _why_not(self, keyid: str, kind: str, at_ms: int) -> str | None:
+        if kind == APPROVER:
+            return None if keyid in self._roots else "only a root key signs an approver's entry"
+        if keyid in self._roots:
+            return "a root key signs approvers' entries and nothing else"
+        approver = self._approvers[self._owners[keyid]]
+        who = f"approver {approver.id}"
+        if _public_key(approver).keyid != keyid:
+            return f"this key of {who} was replaced"
+        if not approver.active:
+            return f"{who} was revoked"
+        if approver.valid_until_ms is not None and at_ms >= approver.valid_until_ms:
+            return f"the key of {who} was valid until {rfc3339(approver.valid_until_ms)}"
+        return None if kind in approver.signs else f"{who} may not sign a {kind}"
+
+
+def _public_key(approver: Approver) -> PublicKey:
+    return PublicKey(approver.public_key.public_bytes_raw())

@@ -1,0 +1,112 @@
+"""What was read, checked and compiled once, kept for the next fold: reloading costs only what is new.
+
+Everything is kept by the digest of the bytes that it follows from, so a kept answer is the answer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from app.core.bundles import Bundle, load_bundle
+from app.core.errors import BundleError, RegistryError
+from app.core.ledger.canonical import canonical
+from app.core.registry import build_registry
+from app.core.registry_entries import EntryFile
+from app.core.trust.dsse import verified
+from app.core.trust.refused import Reason
+from app.core.trust.signed_entries import opened, statement
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from app.core.arrival import Arrival
+    from app.core.registry import Registry
+    from app.core.trust.dsse import Envelope
+    from app.core.trust.keys import PublicKey
+    from app.core.trust.signed_entries import Statement
+
+_ONE_ENTRY = "$.entries[0]"
+
+
+class Compiled:
+    """Hand the same one to every fold of an installation."""
+
+    def __init__(self, run_cases: Callable[[Bundle], Sequence[object]]) -> None:
+        """`run_cases` gives a bundle's cases that fail, each with a readable `str`; none is well."""
+        self._run_cases = run_cases
+        self._envelopes: dict[tuple[str, str], Envelope | Reason] = {}
+        self._signed: dict[tuple[str, str, str], bool] = {}
+        self._statements: dict[tuple[str, str], Statement | Reason] = {}
+        self._bundles: dict[str, Bundle | Reason] = {}
+        self._entries: dict[str, Registry | Reason] = {}
+        self._registry: tuple[tuple[str, ...], Registry] | None = None
+
+    def envelope(self, arrival: Arrival) -> Envelope | Reason:
+        """The record's envelope, or why it is none that could count."""
+        at = (arrival.topic, arrival.digest if arrival.value is not None else "")
+        if at not in self._envelopes:
+            self._envelopes[at] = opened(arrival)
+        return self._envelopes[at]
+
+    def signers(self, arrival: Arrival, envelope: Envelope, known: Mapping[str, PublicKey]) -> frozenset[str]:
+        """The ids of the known keys that signed, among those that the signatures name."""
+        named = {one.keyid for one in envelope.signatures} & known.keys()
+        at = {keyid: (arrival.topic, arrival.digest, keyid) for keyid in named}
+        unseen = [known[keyid] for keyid in named if at[keyid] not in self._signed]
+        if unseen:
+            signed = verified(envelope, unseen)
+            self._signed.update({at[key.keyid]: key.keyid in signed for key in unseen})
+        return frozenset(keyid for keyid in named if self._signed[at[keyid]])
+
+    def statement(self, arrival: Arrival, envelope: Envelope) -> Statement | Reason:
+        """What the payload says; only for one whose signature holds."""
+        at = (arrival.topic, arrival.digest)
+        if at not in self._statements:
+            self._statements[at] = statement(arrival.topic, envelope.payload)
+        return self._statements[at]
+
+    def bundle(self, said: Statement) -> Bundle | Reason:
+        """The compiled bundle, if it validates and passes its own cases."""
+        if said.hash not in self._bundles:
+            self._bundles[said.hash] = self._checked_bundle(said)
+        return self._bundles[said.hash]
+
+    def entry(self, said: Statement) -> Registry | Reason:
+        """A registry of this one entry, if it validates."""
+        if said.hash not in self._entries:
+            self._entries[said.hash] = _checked_entry(said)
+        return self._entries[said.hash]
+
+    def registry(self, accepted: Mapping[str, dict[str, Any]]) -> Registry:
+        """The registry of accepted entries by hash; the same object for the same entries as last time."""
+        hashes = tuple(accepted)
+        if self._registry is None or self._registry[0] != hashes:
+            entries = [EntryFile.model_validate(document) for document in accepted.values()]
+            self._registry = (hashes, build_registry(entries))
+        return self._registry[1]
+
+    def _checked_bundle(self, said: Statement) -> Bundle | Reason:
+        try:
+            bundle = load_bundle(canonical(said.document))
+        except BundleError as error:
+            path, message = _placed(str(error))
+            return Reason("invalid_bundle", path, message)
+        failures = self._run_cases(bundle)
+        if failures:
+            told = f"{len(failures)} of its {len(bundle.cases)} cases fail, first: {failures[0]}"
+            return Reason("cases_failed", "$.cases", told)
+        return bundle
+
+
+def _checked_entry(said: Statement) -> Registry | Reason:
+    try:
+        return build_registry([EntryFile.model_validate(said.document)])
+    except RegistryError as error:
+        path, message = _placed(str(error))
+        return Reason("invalid_entry", path.replace(_ONE_ENTRY, "$", 1), message)
+
+
+def _placed(told: str) -> tuple[str, str]:
+    """Path and sentence of an error of the core; one without a path is of the whole document."""
+    path, _, message = told.partition(": ")
+    return (path, message) if path.startswith("$") else ("$", told)

@@ -1,0 +1,196 @@
+"""The control topics folded into what is in force: a pure function of their records, in the broker's order.
+
+All trust logic and no I/O, as python-tuf's TrustedMetadataSet has it. Records of one topic count in the order
+of their offsets; between the topics the broker's time decides, and in one millisecond the registry comes
+before bundles, so that a revoked key is revoked for a bundle of the same instant. The rules, in their order:
+
+1. an envelope of its topic's type, with a signature that holds, of a root's key or one of an approver's ever;
+2. a payload that says what it is, under the Kafka key that belongs to it;
+3. a signer who may sign this kind at the broker's time of the record; root keys sign approvers' entries only;
+4. a revision newer than the one in force; the same again is a repeat and changes nothing;
+5. content that validates: an entry by its kind, a bundle by compiling and passing its own cases;
+6. with a change, every entry of it, and for each 3 and 4 once more at the moment when the last one is there.
+
+What breaks a rule is refused with the reason, and what was in force stays. Before rule 1 holds, nothing but
+the envelope is read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from heapq import merge
+from typing import TYPE_CHECKING
+
+from app.core.trust.authority import Authority
+from app.core.trust.changes import Changes
+from app.core.trust.refused import Reason, Refused
+from app.core.trust.revisions import Accepted, Revisions
+from app.core.trust.signed_entries import APPROVER, BUNDLE
+from topics.catalog import BUNDLES, REGISTRY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from app.core.arrival import Arrival
+    from app.core.bundles import Bundle
+    from app.core.registry import Registry
+    from app.core.trust.compiled import Compiled
+    from app.core.trust.dsse import Envelope
+    from app.core.trust.keys import Roots
+    from app.core.trust.signed_entries import Statement
+
+_ORDER = {REGISTRY: 0, BUNDLES: 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """What the control topics say.
+
+    `bundles`: the revision in force by id. `entries`: every revision that ever counted, bundles too, by hash,
+    for who executes a decision again. `refused` in order, what waits for the rest of its change last.
+    `repeats`: records that say again what counts or waits.
+    """
+
+    bundles: Mapping[str, Bundle]
+    registry: Registry
+    refused: tuple[Refused, ...]
+    entries: Mapping[str, Accepted]
+    repeats: tuple[Arrival, ...]
+
+
+def fold(records: Iterable[Arrival], roots: Roots, compiled: Compiled) -> Folded:
+    """What is in force after these records of the control topics, given in any order."""
+    folding = _Folding(roots, compiled)
+    for at_ms, arrival in in_order(records):
+        folding.take(arrival, at_ms)
+    return folding.result()
+
+
+def in_order(records: Iterable[Arrival]) -> Iterator[tuple[int, Arrival]]:
+    """The records with their times as they count: within a topic time never goes back, as a clock might."""
+    by_topic: dict[str, list[Arrival]] = {topic: [] for topic in _ORDER}
+    for record in records:
+        by_topic[record.topic].append(record)
+    lines = (_line(_ORDER[topic], arrivals) for topic, arrivals in by_topic.items())
+    for at_ms, _, _, arrival in merge(*lines, key=lambda one: one[:3]):
+        yield at_ms, arrival
+
+
+def _line(rank: int, arrivals: list[Arrival]) -> Iterator[tuple[int, int, int, Arrival]]:
+    reached = 0
+    for arrival in sorted(arrivals, key=lambda one: one.offset):
+        reached = max(reached, arrival.timestamp_ms)
+        yield reached, rank, arrival.offset, arrival
+
+
+class _Folding:
+    def __init__(self, roots: Roots, compiled: Compiled) -> None:
+        self._compiled = compiled
+        self._authority = Authority(roots)
+        self._revisions = Revisions()
+        self._changes = Changes()
+        self._refused: list[Refused] = []
+        self._repeats: list[Arrival] = []
+
+    def take(self, arrival: Arrival, at_ms: int) -> None:
+        said = self._signed(arrival, at_ms)
+        if isinstance(said, Reason):
+            self._refuse(arrival, said)
+        elif self._revisions.repeats(said.said):
+            self._repeats.append(arrival)
+        else:
+            self._consider(said)
+
+    def result(self) -> Folded:
+        waiting = [Refused(one.arrival, reason) for one, reason in self._changes.incomplete(self._there)]
+        newest = self._revisions.newest
+        bundles = {one.said.id: one.bundle for one in newest.values() if one.bundle is not None}
+        entries = self._revisions.by_hash
+        documents = {one.hash: one.document for one in entries.values() if one.kind != BUNDLE}
+        registry = self._compiled.registry(documents)
+        return Folded(bundles, registry, (*self._refused, *waiting), entries, tuple(self._repeats))
+
+    def _signed(self, arrival: Arrival, at_ms: int) -> Accepted | Reason:
+        """Rules 1 to 3."""
+        envelope = self._compiled.envelope(arrival)
+        if isinstance(envelope, Reason):
+            return envelope
+        signers = self._compiled.signers(arrival, envelope, self._authority.known)
+        if not signers:
+            return self._nobody(envelope)
+        said = self._compiled.statement(arrival, envelope)
+        if isinstance(said, Reason):
+            return said
+        if arrival.key != said.key.encode():
+            return Reason("key_mismatch", "$", f"the record's key is not {said.key}")
+        refusal = self._authority.refusal(signers, said.kind, at_ms)
+        return refusal or Accepted(said, arrival, at_ms, signers)
+
+    def _nobody(self, envelope: Envelope) -> Reason:
+        hints = {one.keyid for one in envelope.signatures}
+        if hints & self._authority.known.keys():
+            return Reason("wrong_signature", "$.signatures", "no signature holds for this payload and type")
+        return Reason("unknown_key", "$.signatures", "no signature of a root's or an approver's key")
+
+    def _consider(self, member: Accepted) -> None:
+        """Rules 4 to 6."""
+        checked = self._content(member)
+        change = member.said.change
+        if isinstance(checked, Reason):
+            self._refuse(member.arrival, checked)
+        elif change is None:
+            self._put(checked)
+        elif self._changes.waits(change, checked):
+            self._repeats.append(member.arrival)
+        elif (refusal := self._changes.join(change, checked)) is not None:
+            self._refuse(member.arrival, refusal)
+        while members := self._changes.take_complete(self._there):
+            self._together(members, member.at_ms)
+
+    def _content(self, member: Accepted) -> Accepted | Reason:
+        said = member.said
+        refusal = self._revisions.refusal(said)
+        if refusal is not None:
+            return refusal
+        if said.kind == BUNDLE:
+            bundle = self._compiled.bundle(said)
+            return bundle if isinstance(bundle, Reason) else replace(member, bundle=bundle)
+        return self._entry(member, said)
+
+    def _entry(self, member: Accepted, said: Statement) -> Accepted | Reason:
+        entry = self._compiled.entry(said)
+        if isinstance(entry, Reason):
+            return entry
+        if said.kind != APPROVER:
+            return member
+        approver = entry.approvers[said.id]
+        unusable = self._authority.unusable(approver)
+        return replace(member, approver=approver) if unusable is None else unusable
+
+    def _together(self, members: tuple[Accepted, ...], at_ms: int) -> None:
+        reasons = {member.key: self._still(member, at_ms) for member in members}
+        broken = [f"{key}: {reason.message}" for key, reason in reasons.items() if reason is not None]
+        for member in members:
+            if not broken:
+                self._put(member)
+            elif member.said.change is not None:
+                self._changes.refuse(member.said.change)
+                others = Reason("change_refused", "$.change", f"the change was refused for {broken[0]}")
+                self._refuse(member.arrival, reasons[member.key] or others)
+
+    def _still(self, member: Accepted, at_ms: int) -> Reason | None:
+        """Why a member that waited may not take effect now."""
+        said = member.said
+        refusal = self._authority.refusal(member.signers, said.kind, at_ms)
+        return refusal or (None if self._revisions.repeats(said) else self._revisions.refusal(said))
+
+    def _put(self, accepted: Accepted) -> None:
+        self._revisions.put(accepted)
+        if accepted.approver is not None:
+            self._authority.admit(accepted.approver)
+
+    def _there(self, entry: str) -> bool:
+        return self._revisions.has((entry.partition("/")[0], entry))
+
+    def _refuse(self, arrival: Arrival, reason: Reason) -> None:
+        self._refused.append(Refused(arrival, reason))

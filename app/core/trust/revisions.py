@@ -1,0 +1,85 @@
+"""Which revision of each bundle and entry is in force, and every one that ever was: nothing goes back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from app.core.trust.refused import Reason
+
+if TYPE_CHECKING:
+    from app.core.arrival import Arrival
+    from app.core.bundles import Bundle
+    from app.core.registry_entries import Approver
+    from app.core.trust.signed_entries import Statement
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A record that counts. `at_ms`: broker's time of it; `signers`: ids of the keys that signed it.
+
+    `bundle` and `approver` are set for the records that bring one in.
+    """
+
+    said: Statement
+    arrival: Arrival
+    at_ms: int
+    signers: frozenset[str]
+    bundle: Bundle | None = None
+    approver: Approver | None = None
+
+    @property
+    def kind(self) -> str:
+        """ "bundle" or a registry kind."""
+        return self.said.kind
+
+    @property
+    def key(self) -> str:
+        """ "id@revision" of a bundle, "kind/id@revision" of an entry."""
+        return self.said.key
+
+    @property
+    def hash(self) -> str:
+        """What verdicts record for it."""
+        return self.said.hash
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The bundle's document, or the entry's kind, id, revision and spec."""
+        return self.said.document
+
+
+class Revisions:
+    """Filled in order; of each bundle and entry the last one put in is the newest."""
+
+    def __init__(self) -> None:
+        self.newest: dict[tuple[str, str], Accepted] = {}
+        self.by_hash: dict[str, Accepted] = {}
+        self._by_key: dict[tuple[str, str], Accepted] = {}
+
+    def has(self, kind_and_key: tuple[str, str]) -> bool:
+        """Whether this revision counts already."""
+        return kind_and_key in self._by_key
+
+    def repeats(self, said: Statement) -> bool:
+        """Whether exactly this counts already."""
+        return said.hash in self.by_hash
+
+    def refusal(self, said: Statement) -> Reason | None:
+        """Why a revision that is no repeat may not come after those that are here."""
+        same = self._by_key.get((said.kind, said.key))
+        if same is not None:
+            told = f"revision {said.revision} is there with other content ({same.hash})"
+            return Reason("revision_conflict", "$.revision", told)
+        newest = self.newest.get((said.kind, said.id))
+        if newest is not None and newest.said.revision > said.revision:
+            told = f"revision {newest.said.revision} is in force"
+            return Reason("older_revision", "$.revision", told)
+        return None
+
+    def put(self, accepted: Accepted) -> None:
+        """Take a revision that nothing refuses."""
+        said = accepted.said
+        self.newest[(said.kind, said.id)] = accepted
+        self._by_key[(said.kind, said.key)] = accepted
+        self.by_hash[said.hash] = accepted

@@ -1,0 +1,140 @@
+"""What a control record says once its signature holds: which bundle or entry, which revision, which change.
+
+Payloads are JSON. `gate.bundles`: a whole bundle document. `gate.registry`: {"kind", "id", "revision",
+"spec"} and, for entries that are to take effect together, "change": {"id", "entries"}, the same in each of
+them. An approver's entry takes effect alone, so that whose signature counts never waits for anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from app.core.errors import CanonicalError
+from app.core.ledger.canonical import digest
+from app.core.registry_entries import EntryFile, Name
+from app.core.strict import StrictModel, first_error, json_object
+from app.core.trust.dsse import Envelope, read_envelope
+from app.core.trust.refused import Code, Reason
+from topics.catalog import BUNDLES, BY_NAME, REGISTRY
+from topics.unreadable import Unreadable
+
+if TYPE_CHECKING:
+    from app.core.arrival import Arrival
+
+BUNDLE = "bundle"
+APPROVER = "approver"
+PAYLOAD_TYPES = {
+    BUNDLES: "application/vnd.sluice.bundle+json",
+    REGISTRY: "application/vnd.sluice.registry-entry+json",
+}
+MAX_TOGETHER = 512
+"""Entries of one change; each of them lists all, so its bytes grow with the square: 512 take 10 MB."""
+Key = Annotated[str, Field(min_length=1, max_length=512)]
+_INVALID: dict[str, Code] = {BUNDLES: "invalid_bundle", REGISTRY: "invalid_entry"}
+
+
+class Change(StrictModel):
+    """Entries that take effect together or not at all, as "kind/id@revision"; of each entry one revision."""
+
+    id: Name
+    entries: Annotated[list[Key], Field(min_length=2, max_length=MAX_TOGETHER)]
+
+    @model_validator(mode="after")
+    def _one_revision_each(self) -> Self:
+        if len({entry.rpartition("@")[0] for entry in self.entries}) != len(self.entries):
+            raise ValueError("an entry is named twice")
+        return self
+
+
+class SignedEntry(EntryFile):
+    """A registry entry as it is signed."""
+
+    change: Change | None = None
+
+    @model_validator(mode="after")
+    def _in_its_change(self) -> Self:
+        if self.change is None:
+            return self
+        if self.kind == APPROVER:
+            raise ValueError("an approver's entry takes effect alone")
+        if f"{self.kind}/{self.id}@{self.revision}" not in self.change.entries:
+            raise ValueError("the entry is not among the entries of its change")
+        return self
+
+
+class BundleFrame(StrictModel, extra="ignore"):
+    """What a bundle says of itself before it is compiled."""
+
+    id: Name
+    revision: Annotated[int, Field(ge=1, le=2**53 - 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """`kind` is "bundle" or a registry kind; `hash`, over the canonical `document`, is what verdicts hold."""
+
+    kind: str
+    id: str
+    revision: int
+    hash: str
+    document: dict[str, Any]
+    change: Change | None = None
+
+    @property
+    def key(self) -> str:
+        """The key of its Kafka record."""
+        name = f"{self.id}@{self.revision}"
+        return name if self.kind == BUNDLE else f"{self.kind}/{name}"
+
+
+def opened(arrival: Arrival) -> Envelope | Reason:
+    """The envelope in a control record, signed or not."""
+    raw = arrival.value
+    if raw is None:
+        return Reason("tombstone", "$", "no value: nothing that was signed can be taken back by a tombstone")
+    limit = BY_NAME[arrival.topic].max_message_bytes
+    if len(raw) > limit:
+        return Reason("too_large", "$", f"{len(raw)} bytes, at most {limit} are read")
+    envelope = read_envelope(raw)
+    if isinstance(envelope, Unreadable):
+        return Reason("unsigned", envelope.path, f"not a DSSE envelope: {envelope.message}")
+    expected = PAYLOAD_TYPES[arrival.topic]
+    if envelope.payload_type != expected:
+        return Reason("wrong_payload_type", "$.payloadType", f"{arrival.topic} carries {expected}")
+    if not envelope.signatures:
+        return Reason("stripped", "$.signatures", "an envelope without a signature")
+    return _hinted(envelope)
+
+
+def _hinted(envelope: Envelope) -> Envelope | Reason:
+    """Here a signature names its key, which bounds what a forged record costs to one check per signature."""
+    for place, one in enumerate(envelope.signatures):
+        if not one.keyid:
+            return Reason("unsigned", f"$.signatures[{place}].keyid", "the signature does not name its key")
+    return envelope
+
+
+def statement(topic: str, payload: bytes) -> Statement | Reason:
+    """What a payload says. Only for payloads whose signature holds."""
+    try:
+        document = json_object(payload)
+        return _bundle(document) if topic == BUNDLES else _entry(document)
+    except ValidationError as error:
+        path, _, message = first_error(error).partition(": ")
+        return Reason(_INVALID[topic], path, message)
+    except (CanonicalError, ValueError) as error:
+        return Reason(_INVALID[topic], "$", str(error))
+
+
+def _bundle(document: dict[str, Any]) -> Statement:
+    frame = BundleFrame.model_validate(document)
+    return Statement(BUNDLE, frame.id, frame.revision, digest(document), document)
+
+
+def _entry(document: dict[str, Any]) -> Statement:
+    entry = SignedEntry.model_validate(document)
+    body = entry.model_dump(exclude={"change"})
+    return Statement(entry.kind, entry.id, entry.revision, digest(body), body, entry.change)

@@ -1,0 +1,67 @@
+"""What an owner signs: a bundle's document, the entries of a registry file; checked first as loading will."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from app.core.bundles import load_bundle
+from app.core.errors import RegistryError
+from app.core.ledger.canonical import canonical, digest
+from app.core.registry import load_registry
+from app.core.registry_entries import EntryFile, RegistryFile
+from app.core.strict import first_error, json_object
+from app.core.trust.authority import Authority
+from app.core.trust.dsse import sign
+from app.core.trust.keys import Roots
+from app.core.trust.signed_entries import APPROVER, PAYLOAD_TYPES, Change
+from topics.catalog import BUNDLES, REGISTRY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from app.core.trust.dsse import Signer
+
+
+def signed_bundle(document: bytes, signers: Iterable[Signer]) -> bytes:
+    """The envelope of a whole bundle document. Raises BundleError."""
+    load_bundle(document)
+    return sign(PAYLOAD_TYPES[BUNDLES], document, signers).written()
+
+
+def checked_entries(raw: bytes) -> list[EntryFile]:
+    """The entries of a registry file, in its order. Raises RegistryError with the path and the reason."""
+    nobody = Authority(Roots([]))
+    for approver in load_registry(raw).approvers.values():
+        unusable = nobody.unusable(approver)
+        if unusable is not None:
+            raise RegistryError(f"$.entries: {approver.key}: {unusable.path}: {unusable.message}")
+        nobody.admit(approver)
+    return RegistryFile.model_validate(json_object(raw)).entries
+
+
+def signed_entries(
+    entries: Sequence[EntryFile], signers: Sequence[Signer], *, separately: bool
+) -> list[bytes]:
+    """The envelopes of some entries, approvers' first.
+
+    Entries other than approvers' take effect together, as one change, unless `separately`. Raises
+    RegistryError when they cannot: two revisions of one entry are no single change.
+    """
+    alone = [one for one in entries if separately or one.kind == APPROVER]
+    rest = [one for one in entries if not separately and one.kind != APPROVER]
+    bodies = [one.model_dump() for one in sorted(alone, key=lambda one: (one.kind != APPROVER, one.revision))]
+    bodies += _together([one.model_dump() for one in rest])
+    return [sign(PAYLOAD_TYPES[REGISTRY], canonical(body), signers).written() for body in bodies]
+
+
+def _together(bodies: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    if len(bodies) <= 1:
+        return bodies
+    keys = [f"{one['kind']}/{one['id']}@{one['revision']}" for one in bodies]
+    try:
+        change = Change(id=digest(bodies), entries=keys).model_dump()
+    except ValidationError as error:
+        raise RegistryError(f"these entries are no single change: {first_error(error)}") from None
+    return [{**body, "change": change} for body in bodies]

@@ -1,0 +1,88 @@
+"""Keys for one run, thrown away with it, and a policy signed with them: a demo's, a fault run's, a test's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, get_args
+
+import orjson
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from app.adapters.kafka_control import publish_control
+from app.adapters.kafka_publish import Outgoing
+from app.core.registry_entries import SignedKind
+from app.core.strict import json_object
+from app.core.trust.dsse import sign
+from app.core.trust.keys import SigningKey
+from app.core.trust.signed_entries import PAYLOAD_TYPES
+from topics.catalog import BUNDLES, REGISTRY
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+OWNER = "owner"
+ControlRecord = tuple[str, bytes, bytes]
+"""Topic (base name), key and value of a control record."""
+
+
+class ThrowawayTrust:
+    """A root key, and an owner's who may publish everything. In memory, unless `write` is called."""
+
+    def __init__(self) -> None:
+        self._private = {name: Ed25519PrivateKey.generate() for name in ("root", OWNER)}
+        self.root = SigningKey(self._private["root"])
+        self.owner = SigningKey(self._private[OWNER])
+
+    @property
+    def root_key(self) -> str:
+        """What the settings name, base64."""
+        return self.root.public.text
+
+    def write(self, folder: Path) -> None:
+        """Private keys as PKCS#8 PEM, readable by the user alone, for commands that sign."""
+        for name, private in self._private.items():
+            path = folder / f"{name}.key"
+            path.touch(mode=0o600, exist_ok=False)
+            path.write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+
+    def approver(self) -> ControlRecord:
+        """The owner's own entry, signed by the root key."""
+        spec = {"public_key": self.owner.public.text, "signs": list(get_args(SignedKind))}
+        return self._entry({"kind": "approver", "id": OWNER, "revision": 1, "spec": spec}, self.root)
+
+    def entries(self, entries: Sequence[dict[str, Any]], change: str | None = None) -> list[ControlRecord]:
+        """Registry entries, signed by the owner; with a change's id they take effect together."""
+        if change is None:
+            return [self._entry(entry, self.owner) for entry in entries]
+        whole = {"id": change, "entries": [_name(entry) for entry in entries]}
+        return [self._entry({**entry, "change": whole}, self.owner) for entry in entries]
+
+    def bundle(self, document: bytes) -> ControlRecord:
+        """A whole bundle document, signed by the owner."""
+        frame = json_object(document)
+        envelope = sign(PAYLOAD_TYPES[BUNDLES], document, [self.owner])
+        return BUNDLES, f"{frame['id']}@{frame['revision']}".encode(), envelope.written()
+
+    def policy(self, bundle: bytes, registry: bytes) -> list[ControlRecord]:
+        """Everything that a new installation needs: the owner, a registry file's entries, one bundle."""
+        entries = json_object(registry)["entries"]
+        return [self.approver(), *self.entries(entries), self.bundle(bundle)]
+
+    def _entry(self, entry: dict[str, Any], signer: SigningKey) -> ControlRecord:
+        envelope = sign(PAYLOAD_TYPES[REGISTRY], orjson.dumps(entry), [signer])
+        return REGISTRY, _name(entry).encode(), envelope.written()
+
+
+def _name(entry: dict[str, Any]) -> str:
+    return f"{entry['kind']}/{entry['id']}@{entry['revision']}"
+
+
+async def publish_policy(bootstrap_servers: str, prefix: str, records: Sequence[ControlRecord]) -> None:
+    """Write control records as they are, in one transaction, checked by nobody: the worker has to.
+
+    Raises KafkaUnreachable and UnknownTopics.
+    """
+    names = {f"{prefix}{base}": base for base in (REGISTRY, BUNDLES)}
+    chosen = [(topic, Outgoing(key, value, ())) for topic, key, value in records]
+    await publish_control(bootstrap_servers, names, f"{prefix}control", lambda _: chosen)

@@ -1,0 +1,88 @@
+"""What the gates make of a panel's rows: each alone, under a registry that favours nobody."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from app.core.arrival import Arrival
+from app.core.cases import ROOM_FOR_ONE
+from app.core.decide import DecisionPoint
+from app.core.neutral_registry import neutral_entries
+from app.core.policy import Policy
+from app.core.registry import build_registry
+from app.core.replay import decide
+from app.core.session import SessionState, session_key
+from topics.catalog import ACTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from app.core.actions.stage import Stage
+    from app.core.bundles import Bundle
+    from app.core.decision import Decision
+    from app.offline.panel import Row
+
+TENANT = "evaluation"
+NOT_OF_CONTENT = frozenset({"controls", "registration", "topology", "tier_auth"})
+"""Gates that judge who acts and with whose leave. Every other one judges what the action does."""
+UNREADABLE = "UNREADABLE"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A row and what came of it. `gate` is the one that blocked, or the first that escalated."""
+
+    row: Row
+    outcome: str
+    gate: str | None = None
+    reason: str | None = None
+
+    @property
+    def caught(self) -> bool:
+        """Blocked for what the action does."""
+        return self.outcome == "BLOCK" and self.gate not in NOT_OF_CONTENT
+
+    @property
+    def doubted(self) -> bool:
+        """Escalated for what the action does."""
+        return self.outcome == "ESCALATE" and self.gate not in NOT_OF_CONTENT
+
+
+def judged(rows: Sequence[Row], bundle: Bundle, stages: Sequence[Stage], at_ms: int) -> Iterator[Judged]:
+    """Each row in a session of its own, in high_stakes mode unless it names one, under enforcement."""
+    tools = [row.tool for row in rows if row.tool]
+    registry = build_registry(neutral_entries(TENANT, [row.agent for row in rows], tools))
+    policy = Policy({bundle.id: bundle}, registry, bundle.id)
+    point = DecisionPoint(policy, stages, ROOM_FOR_ONE, stopwatch=lambda: 0, environment=TENANT)
+    for number, row in enumerate(rows, start=1):
+        session_id = f"row-{number}"
+        value = json.dumps(_action(row, session_id)).encode()
+        arrival = Arrival(ACTIONS, 0, number, at_ms, session_id.encode(), value)
+        yield _judged(row, decide(point, arrival, SessionState(session_key(session_id))))
+
+
+def _action(row: Row, session_id: str) -> dict[str, Any]:
+    return {
+        "action_id": session_id,
+        "agent_id": row.agent,
+        "session_id": session_id,
+        "mode": row.mode or "high_stakes",
+        "toolName": row.tool,
+        "tool_description": row.tool_description,
+        "parameters": row.parameters,
+        "rows_affected": row.rows_affected,
+        "reversible": row.reversible,
+    }
+
+
+def _judged(row: Row, decision: Decision) -> Judged:
+    bodies = {record.kind: record.body for record in decision.records}
+    letter = bodies.get("DeadLetter")
+    if letter is not None:
+        return Judged(row, UNREADABLE, None, f"{letter['code']} at {letter['path']}: {letter['message']}")
+    verdict = bodies["Verdict"]
+    failed = [gate["gate"] for gate in verdict["gateResults"] if not gate["passed"]]
+    gate = None if not failed else failed[-1 if verdict["outcome"] == "BLOCK" else 0]
+    return Judged(row, verdict["outcome"], gate, verdict["blockReason"])

@@ -1,0 +1,51 @@
+"""Lines of a file as the records that a worker would find in its input topics.
+
+A line is a record: an outcome where it has `reported_by`, else an action. A line that is only `{"at": TIME}`
+is the broker's time of all records below it. Offsets are line numbers from 1, the partition is 0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from app.core.arrival import Arrival
+from app.core.clock import milliseconds_of
+from topics.catalog import ACTIONS, OUTCOMES
+from topics.json_text import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_CLOCK = "at"
+_OF_OUTCOMES = "reported_by"
+
+
+class ClockError(Exception):
+    """A line sets a time that is none; the message names the line."""
+
+
+def arrivals_of(lines: Iterable[bytes], at_ms: int) -> Iterator[Arrival]:
+    """Each record of the lines, blank ones left out; `at_ms` is the time of the first. Raises ClockError."""
+    for number, line in enumerate(lines, start=1):
+        value = line.rstrip(b"\n")
+        if not value.strip():
+            continue
+        fields = parse(value)
+        if isinstance(fields, dict) and fields.keys() == {_CLOCK}:
+            at_ms = _time(fields[_CLOCK], number)
+        else:
+            yield _arrival(number, value, fields, at_ms)
+
+
+def _arrival(number: int, value: bytes, fields: Any, at_ms: int) -> Arrival:
+    record = fields if isinstance(fields, dict) else {}
+    session = record.get("session_id")
+    key = session.encode() if isinstance(session, str) else None
+    return Arrival(OUTCOMES if _OF_OUTCOMES in record else ACTIONS, 0, number, at_ms, key, value)
+
+
+def _time(given: Any, number: int) -> int:
+    try:
+        return milliseconds_of(given)
+    except (TypeError, ValueError) as error:
+        raise ClockError(f"line {number}: not a time in UTC: {error}") from None

@@ -1,0 +1,61 @@
+"""From control records to the decision point in force: what a worker decides with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from app.core.cases import run_cases
+from app.core.policy import Policy
+from app.core.trust.compiled import Compiled
+from app.core.trust.fold import fold
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from app.core.arrival import Arrival
+    from app.core.decide import DecisionPoint
+    from app.core.trust.keys import Roots
+    from app.core.trust.refused import Refused
+
+
+class PolicyError(Exception):
+    """Nothing can be decided with what the settings name; the message says what is missing or wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """`point` is None while the default bundle is not in force; `refused`: the records that do not count."""
+
+    point: DecisionPoint | None
+    refused: tuple[Refused, ...]
+
+
+class PolicyInForce:
+    """Called with all control records so far. Remembers what it verified and compiled, so that a change costs
+    what is new in it."""
+
+    def __init__(
+        self, roots: Roots, default_bundle: str, new_point: Callable[[Policy], DecisionPoint]
+    ) -> None:
+        self._roots = roots
+        self._default_bundle = default_bundle
+        self._new_point = new_point
+        self._compiled = Compiled(run_cases)
+
+    def __call__(self, records: Sequence[Arrival]) -> InForce:
+        """What is in force after these records, in any order."""
+        folded = fold(records, self._roots, self._compiled)
+        if self._default_bundle not in folded.bundles:
+            return InForce(None, folded.refused)
+        policy = Policy(folded.bundles, folded.registry, self._default_bundle)
+        return InForce(self._new_point(policy), folded.refused)
+
+    def first(self, records: Sequence[Arrival]) -> DecisionPoint:
+        """The point to start with. Raises PolicyError with everything that was refused."""
+        ruling = self(records)
+        if ruling.point is None:
+            refused = "".join(f"\n  refused: {one}" for one in ruling.refused)
+            missing = f"the bundle {self._default_bundle!r} is not in force"
+            raise PolicyError(f"{missing}: `sluice bundle publish` publishes it{refused}")
+        return ruling.point

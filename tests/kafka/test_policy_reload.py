@@ -1,0 +1,152 @@
+"""Policy changes while a worker decides: in force soon, whole, and never against the rules of trust."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import itertools
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from app.demo.trust import ThrowawayTrust, publish_policy
+from load import policy
+from tests.kafka.installation import action, publish, running, site_on, stored, until, written
+from topics.catalog import BUNDLES, DEAD_LETTERS, VERDICTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from app.demo.trust import ControlRecord
+    from load.process import WorkerProcess
+    from load.site import Site
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def site(kafka: str, prefix: str, tmp_path: Path) -> Site:
+    return site_on(kafka, tmp_path, prefix.rstrip("."), SLUICE_POLICY__REFRESH_S="0.05")
+
+
+@pytest.fixture
+def worker(site: Site) -> Iterator[WorkerProcess]:
+    yield from running(site)
+
+
+def _publish(site: Site, records: list[ControlRecord]) -> None:
+    asyncio.run(publish_policy(site.bootstrap_servers, site.prefix, records))
+
+
+def _entry(kind: str, name: str, revision: int, **spec: Any) -> dict[str, Any]:
+    return {"kind": kind, "id": name, "revision": revision, "spec": spec}
+
+
+def _bundle(revision: int, **changes: Any) -> bytes:
+    return json.dumps({**policy.bundle(), "revision": revision, **changes}).encode()
+
+
+def _verdict_of(site: Site, worker: WorkerProcess, action_id: str, **more: Any) -> dict[str, Any]:
+    publish(site, [action("s", action_id, **more)])
+
+    def found() -> list[dict[str, Any]]:
+        verdicts = (json.loads(record.value or b"") for record in stored(site, VERDICTS))
+        return [one for one in verdicts if one["action_id"] == action_id]
+
+    until(lambda: bool(found()), worker)
+    return found()[0]
+
+
+def _until_verdict(site: Site, worker: WorkerProcess, reason: str, **more: Any) -> dict[str, Any]:
+    """Ask again, each time a new action, until the verdict's reason begins so."""
+    names = itertools.count()
+    last: dict[str, Any] = {}
+
+    def there() -> bool:
+        nonlocal last
+        last = _verdict_of(site, worker, f"{reason}-{next(names)}", **more)
+        return str(last["blockReason"] or "allowed").startswith(reason)
+
+    until(there, worker)
+    return last
+
+
+def test_a_freeze_stops_an_agent_at_once_and_its_lifting_lets_it_go_on(
+    site: Site, worker: WorkerProcess
+) -> None:
+    assert _verdict_of(site, worker, "before")["outcome"] == "ALLOW"
+    freeze = {"subject": "agent", "subject_id": policy.AGENT, "reason": "under investigation"}
+    _publish(site, site.trust.entries([_entry("freeze", "f", 1, **freeze)]))
+    frozen = _until_verdict(site, worker, "frozen_agent")
+    assert frozen["outcome"] == "BLOCK"
+    assert "freeze/f@1" in frozen["registry_hashes"]
+    _publish(site, site.trust.entries([_entry("freeze", "f", 2, **freeze, active=False)]))
+    assert _until_verdict(site, worker, "allowed")["outcome"] == "ALLOW"
+
+
+def test_a_newer_bundle_decides_and_an_older_one_is_refused_in_the_ledger_once(site: Site) -> None:
+    frugal = _bundle(3, irreversible_row_threshold=0)
+    for worker in running(site, "first"):
+        _publish(site, [site.trust.bundle(frugal)])
+        newest = _until_verdict(site, worker, "irreversible_rows", toolName=policy.PURGE_TOOL)["bundle_hash"]
+        _publish(site, [site.trust.bundle(_bundle(2))])
+        (refused,) = written(site, DEAD_LETTERS, 1, worker)
+        assert (refused["code"], refused["topic"], refused["partition"]) == ("older_revision", BUNDLES, 0)
+    for worker in running(site, "second"):
+        assert _verdict_of(site, worker, "later")["bundle_hash"] == newest
+        assert len(stored(site, DEAD_LETTERS)) == 1
+
+
+def test_what_nobody_trusted_signed_is_refused_and_the_active_bundle_stays(
+    site: Site, worker: WorkerProcess
+) -> None:
+    active = _verdict_of(site, worker, "before")["bundle_hash"]
+    stranger, (topic, key, signed) = ThrowawayTrust(), site.trust.bundle(_bundle(2))
+    envelope = json.loads(signed)
+    altered = {**envelope, "payload": base64.b64encode(_bundle(2, irreversible_row_threshold=9)).decode()}
+    failing = _bundle(
+        2,
+        cases=[
+            {
+                "name": "reads pass",
+                "action": {"toolName": "t", "parameters": {}},
+                "expect": {"outcome": "BLOCK"},
+            }
+        ],
+    )
+    _publish(
+        site,
+        [
+            stranger.bundle(_bundle(2)),
+            (topic, key, json.dumps(altered).encode()),
+            (topic, key, json.dumps({**envelope, "signatures": []}).encode()),
+            site.trust.bundle(failing),
+        ],
+    )
+    refused = [letter["code"] for letter in written(site, DEAD_LETTERS, 4, worker)]
+    assert refused == ["unknown_key", "wrong_signature", "stripped", "cases_failed"]
+    assert _verdict_of(site, worker, "after")["bundle_hash"] == active
+
+
+def test_no_decision_falls_under_half_of_a_change(site: Site, worker: WorkerProcess) -> None:
+    """Agent and tool change together under traffic: no verdict has seen one without the other."""
+    agent = {"tenant_id": policy.TENANT, "tier": "T2"}
+    tool = {"tier": "T1", "action_type": "DATABASE_READ", "reversible": True}
+    for revision in range(2, 12):
+        pair = [
+            _entry("agent", policy.AGENT, revision, **agent),
+            _entry("tool", policy.READ_TOOL, revision, **tool),
+        ]
+        _publish(site, site.trust.entries(pair, change=f"change-{revision}"))
+        publish(site, [action(f"s-{n % 5}", f"a-{revision}-{n}") for n in range(40)])
+    verdicts = written(site, VERDICTS, 400, worker)
+    pairs = {_revisions(verdict) for verdict in verdicts}
+    assert len(pairs) > 1
+    assert all(agent == tool for agent, tool in pairs)
+
+
+def _revisions(verdict: dict[str, Any]) -> tuple[str, str]:
+    of_kind = {key.partition("/")[0]: key.rpartition("@")[2] for key in verdict["registry_hashes"]}
+    return of_kind["agent"], of_kind["tool"]

@@ -1,0 +1,35 @@
+"""A small bundle, a small registry and keys, as files."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from typer.testing import CliRunner, Result
+
+from app.cli import bundle, keys, registry
+from app.cli.private_keys import private_key
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from app.core.trust.keys import SigningKey
+
+_VERBS = {"bundle": bundle.cli, "keys": keys.cli, "registry": registry.cli}
+
+
+def sluice(noun: str, *words: object, **env: str) -> Result:
+    """The command, as a person types it."""
+    return CliRunner().invoke(_VERBS[noun], [str(word) for word in words], env=env)
+
+
+def made(folder: Path, name: str) -> SigningKey:
+    """A new key in `folder`/NAME.pem."""
+    assert sluice("keys", "new", name, "--out", folder).exit_code == 0
+    return private_key(folder / f"{name}.pem")
+
+
+def written(path: Path, document: dict[str, Any]) -> Path:
+    """The document as a file."""
+    path.write_text(json.dumps(document))
+    return path

@@ -1,0 +1,79 @@
+"""`sluice registry`: entries checked and signed."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.unit.cli.policy_files import made, sluice, written
+from tests.unit.core.trust.scene import ALICE, BOB, agent, approver, tool
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def signed(folder: Path, *entries: dict[str, Any], options: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+    made(folder, "alice")
+    file = written(folder / "r.json", {"entries": list(entries)})
+    keys = ("--key", folder / "alice.pem")
+    found = sluice("registry", "sign", file, *keys, "--out", folder / "r.signed", *options)
+    assert found.exit_code == 0, found.stderr
+    envelopes = [json.loads(line) for line in (folder / "r.signed").read_bytes().splitlines()]
+    return [json.loads(base64.b64decode(one["payload"])) for one in envelopes]
+
+
+def test_good_entries_are_well(tmp_path: Path) -> None:
+    file = written(tmp_path / "r.json", {"entries": [agent(), tool()]})
+    found = sluice("registry", "check", file, "--json")
+    assert found.exit_code == 0
+    assert json.loads(found.stdout) == {"entries": ["agent/reader@1", "tool/search@1"]}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [tool(tier="T9"), {**tool(), "revision": 0}, approver("weak", ALICE, public_key="AQ" + "A" * 41 + "=")],
+    ids=["tier", "revision", "key"],
+)
+def test_a_wrong_entry_is_named_with_the_place(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    file = written(tmp_path / "r.json", {"entries": [agent(), wrong]})
+    found = sluice("registry", "check", file)
+    assert found.exit_code == 1
+    assert "$.entries" in found.stderr
+
+
+def test_two_approvers_have_two_keys(tmp_path: Path) -> None:
+    entries = [approver("alice", ALICE), approver("bob", ALICE)]
+    assert sluice("registry", "check", written(tmp_path / "r.json", {"entries": entries})).exit_code == 1
+
+
+def test_the_entries_of_a_file_are_one_change(tmp_path: Path) -> None:
+    bodies = signed(tmp_path, agent(), tool())
+    assert bodies[0]["change"] == bodies[1]["change"]
+    assert bodies[0]["change"]["entries"] == ["agent/reader@1", "tool/search@1"]
+
+
+def test_a_single_entry_is_no_change_and_neither_are_separate_ones(tmp_path: Path) -> None:
+    assert "change" not in signed(tmp_path, agent())[0]
+
+
+def test_entries_may_be_signed_separately(tmp_path: Path) -> None:
+    assert all("change" not in body for body in signed(tmp_path, agent(), tool(), options=("--separately",)))
+
+
+def test_approvers_come_first_and_alone(tmp_path: Path) -> None:
+    bodies = signed(tmp_path, agent(), approver("bob", BOB), tool())
+    assert [body["kind"] for body in bodies] == ["approver", "agent", "tool"]
+    assert ["change" in body for body in bodies] == [False, True, True]
+
+
+def test_two_revisions_of_one_entry_are_no_change(tmp_path: Path) -> None:
+    made(tmp_path, "alice")
+    file = written(tmp_path / "r.json", {"entries": [agent(), agent(revision=2)]})
+    words = (file, "--key", tmp_path / "alice.pem", "--out", tmp_path / "r.signed")
+    refused = sluice("registry", "sign", *words)
+    assert refused.exit_code == 1
+    assert "--separately" in refused.stderr
+    assert sluice("registry", "sign", *words, "--separately").exit_code == 0

@@ -1,0 +1,134 @@
+"""Keys that everybody can compute, and control topics filled with what they sign."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from app.core.arrival import Arrival
+from app.core.trust.compiled import Compiled
+from app.core.trust.dsse import sign
+from app.core.trust.fold import Folded, fold
+from app.core.trust.keys import Roots, SigningKey
+from app.core.trust.signed_entries import PAYLOAD_TYPES
+from topics.catalog import BUNDLES, REGISTRY
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from app.core.bundles import Bundle
+
+
+def key(name: str) -> SigningKey:
+    """The private key that a name gives; for tests only, as it is no secret."""
+    return SigningKey(Ed25519PrivateKey.from_private_bytes(sha256(name.encode()).digest()))
+
+
+ROOT_KEY, ALICE, BOB, STRANGER = key("root"), key("alice"), key("bob"), key("stranger")
+ROOTS = Roots([ROOT_KEY.public.text])
+SECOND = 1000
+START = 1_763_730_000_000
+"""2025-11-21T13:00:00Z, as good as any."""
+_CONFIG = Path(__file__).resolve().parents[4] / "config"
+_SHIPPED = json.loads((_CONFIG / "bundles" / "default.json").read_bytes())
+
+
+def bundle_document(revision: int = 1, **changes: Any) -> dict[str, Any]:
+    """A small bundle: the shipped tables without patterns, rules and cases."""
+    left_out = ("include", "patterns", "rules", "cases")
+    tables = {name: value for name, value in _SHIPPED.items() if name not in left_out}
+    return {**tables, "id": "small", "revision": revision, **changes}
+
+
+def agent(name: str = "reader", revision: int = 1, **spec: Any) -> dict[str, Any]:
+    """An agent's entry."""
+    return {
+        "kind": "agent",
+        "id": name,
+        "revision": revision,
+        "spec": {"tenant_id": "acme", "tier": "T1", **spec},
+    }
+
+
+def tool(name: str = "search", revision: int = 1, **spec: Any) -> dict[str, Any]:
+    """A tool's entry."""
+    return {"kind": "tool", "id": name, "revision": revision, "spec": {"tier": "T1", **spec}}
+
+
+def approver(name: str, of: SigningKey, revision: int = 1, **spec: Any) -> dict[str, Any]:
+    """An approver's entry; may sign bundles, agents and tools if not told otherwise."""
+    signs = {"signs": ["bundle", "agent", "tool"]}
+    body = {"public_key": of.public.text, **signs, **spec}
+    return {"kind": "approver", "id": name, "revision": revision, "spec": body}
+
+
+def together(name: str, *entries: dict[str, Any]) -> list[dict[str, Any]]:
+    """The entries as one change."""
+    keys = [f"{one['kind']}/{one['id']}@{one['revision']}" for one in entries]
+    return [{**one, "change": {"id": name, "entries": keys}} for one in entries]
+
+
+class Topics:
+    """Both control topics as they fill up, a second between records. `cases`: what the runner answers."""
+
+    def __init__(self, *cases: object) -> None:
+        self.records: list[Arrival] = []
+        self.now_ms = START
+        self.ran: list[str] = []
+        self._cases = cases
+        self.compiled = Compiled(self._run)
+
+    def _run(self, bundle: Bundle) -> Sequence[object]:
+        self.ran.append(bundle.hash)
+        return self._cases
+
+    def raw(self, topic: str, record_key: bytes | None, value: bytes | None) -> Arrival:
+        """Anything at all, a second later."""
+        self.now_ms += SECOND
+        offset = sum(one.topic == topic for one in self.records)
+        self.records.append(Arrival(topic, 0, offset, self.now_ms, record_key, value))
+        return self.records[-1]
+
+    def bundle(self, document: dict[str, Any], *signers: SigningKey) -> Arrival:
+        """A signed bundle."""
+        return self.raw(
+            BUNDLES, f"{document['id']}@{document['revision']}".encode(), bundle_value(document, *signers)
+        )
+
+    def entry(self, document: dict[str, Any], *signers: SigningKey) -> Arrival:
+        """A signed entry."""
+        name = f"{document['kind']}/{document['id']}@{document['revision']}"
+        return self.raw(REGISTRY, name.encode(), entry_value(document, *signers))
+
+    def replay(self, arrival: Arrival) -> Arrival:
+        """The same bytes under the same key once more."""
+        return self.raw(arrival.topic, arrival.key, arrival.value)
+
+    def fold(self) -> Folded:
+        """What is in force."""
+        return fold(self.records, ROOTS, self.compiled)
+
+    def refusals(self) -> list[tuple[Arrival, str]]:
+        """Every refused record with its code."""
+        return [(one.arrival, one.code) for one in self.fold().refused]
+
+
+def bundle_value(document: dict[str, Any], *signers: SigningKey) -> bytes:
+    """A bundle's envelope."""
+    return sign(PAYLOAD_TYPES[BUNDLES], json.dumps(document).encode(), signers).written()
+
+
+def entry_value(document: dict[str, Any], *signers: SigningKey) -> bytes:
+    """An entry's envelope."""
+    return sign(PAYLOAD_TYPES[REGISTRY], json.dumps(document).encode(), signers).written()
+
+
+def trusting_alice(*cases: object) -> Topics:
+    """Topics in which the root key has made Alice an approver."""
+    topics = Topics(*cases)
+    topics.entry(approver("alice", ALICE), ROOT_KEY)
+    return topics

@@ -1,0 +1,104 @@
+"""Properties of the fold over generated topics."""
+
+from __future__ import annotations
+
+from random import Random  # noqa: TC003 - hypothesis reads the annotations
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.core.trust.compiled import Compiled
+from app.core.trust.fold import Folded, fold
+from app.core.trust.keys import SigningKey
+from tests.unit.core.trust.scene import (
+    ALICE,
+    BOB,
+    ROOT_KEY,
+    ROOTS,
+    STRANGER,
+    Topics,
+    agent,
+    approver,
+    together,
+    tool,
+)
+
+REVISIONS = st.integers(1, 4)
+SIGNERS = st.sampled_from([ALICE, BOB, STRANGER, ROOT_KEY])
+ALONE = st.builds(
+    lambda revision, tier: [agent(revision=revision, tier=tier)], REVISIONS, st.sampled_from(["T1", "T2"])
+)
+PAIRS = st.builds(
+    lambda name, agent_at, tool_at: together(name, agent(revision=agent_at), tool(revision=tool_at)),
+    st.sampled_from(["c1", "c2"]),
+    REVISIONS,
+    REVISIONS,
+)
+APPROVERS = st.builds(
+    lambda revision, active: [approver("bob", BOB, revision, active=active)], REVISIONS, st.booleans()
+)
+STEPS = st.lists(st.tuples(ALONE | PAIRS | APPROVERS, SIGNERS, st.booleans(), st.booleans()), max_size=12)
+
+Steps = list[tuple[list[dict[str, Any]], SigningKey, bool, bool]]
+
+
+def filled(steps: Steps) -> Topics:
+    topics = Topics()
+    topics.entry(approver("alice", ALICE), ROOT_KEY)
+    for entries, signer, halved, replayed in steps:
+        written = [topics.entry(one, signer) for one in entries[: 1 if halved else None]]
+        if replayed:
+            topics.replay(written[0])
+    return topics
+
+
+def told(folded: Folded) -> tuple[object, ...]:
+    return (list(folded.entries), [str(one) for one in folded.refused], folded.repeats)
+
+
+@settings(max_examples=60, deadline=None)
+@given(STEPS, st.randoms(use_true_random=False))
+def test_the_order_in_which_records_are_read_is_no_matter_nor_what_was_folded_before(
+    steps: Steps, order: Random
+) -> None:
+    topics = filled(steps)
+    shuffled = list(topics.records)
+    order.shuffle(shuffled)
+    for end in range(0, len(topics.records), 3):
+        fold(topics.records[:end], ROOTS, topics.compiled)
+    remembered = fold(shuffled, ROOTS, topics.compiled)
+    fresh = fold(topics.records, ROOTS, Compiled(lambda _: ()))
+    assert told(remembered) == told(fresh)
+
+
+@settings(max_examples=60, deadline=None)
+@given(STEPS)
+def test_no_record_more_takes_anything_back(steps: Steps) -> None:
+    topics = filled(steps)
+    seen: dict[tuple[str, str], int] = {}
+    kept: list[str] = []
+    for end in range(len(topics.records) + 1):
+        folded = fold(topics.records[:end], ROOTS, topics.compiled)
+        newest = {(one.kind, one.said.id): one.said.revision for one in folded.entries.values()}
+        assert all(newest[name] >= revision for name, revision in seen.items())
+        assert list(folded.entries)[: len(kept)] == kept
+        seen, kept = newest, list(folded.entries)
+
+
+@settings(max_examples=60, deadline=None)
+@given(STEPS)
+def test_every_record_counts_repeats_or_is_refused_exactly_once(steps: Steps) -> None:
+    topics = filled(steps)
+    folded = topics.fold()
+    counted = [one.arrival for one in folded.entries.values()]
+    sorted_out = [*counted, *folded.repeats, *(one.arrival for one in folded.refused)]
+    assert sorted(one.offset for one in sorted_out) == [one.offset for one in topics.records]
+
+
+@settings(max_examples=60, deadline=None)
+@given(STEPS)
+def test_only_the_roots_and_the_approvers_in_force_put_anything_in_force(steps: Steps) -> None:
+    for one in filled(steps).fold().entries.values():
+        allowed = {ROOT_KEY.keyid} if one.kind == "approver" else {ALICE.keyid, BOB.keyid}
+        assert one.signers & allowed
