@@ -91,7 +91,12 @@ class CommandPatterns:
     def matches(self, reading: ShellReading) -> list[CommandPattern]:
         """The patterns that some command matches, each once, in the order of the list."""
         found: dict[int, CommandPattern] = {}
+        seen = set()
         for command in reading.commands:
+            if not command.fed_by:
+                if command in seen:
+                    continue
+                seen.add(command)
             found.update(self.matching(command))
         return [found[place] for place in sorted(found)]
 

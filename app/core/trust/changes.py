@@ -1,8 +1,8 @@
 """Changes of several entries: their signed members wait here until all are there.
 
 A change is known by its id from its first member on: the same id with other entries, and any member after the
-change was refused, are refused. So an id cannot be used twice, and what waits cannot be completed by anything
-but the entries that its signers listed.
+change was refused, are refused. So an id cannot be used twice, and a change is completed by its own records
+alone: the same revision published by itself, perhaps with other content, completes nothing.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from app.core.trust.refused import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from app.core.trust.revisions import Accepted
-    from app.core.trust.signed_entries import Change
+    from app.core.trust.signed_entries import Change, Statement
 
 
 @dataclass(slots=True)
@@ -25,51 +25,52 @@ class _Begun:
     members: dict[str, Accepted] = field(default_factory=dict)
     refused: bool = False
 
-    def missing(self, there: Callable[[str], bool]) -> list[str]:
-        return sorted(entry for entry in self.entries if entry not in self.members and not there(entry))
+    @property
+    def missing(self) -> list[str]:
+        return sorted(self.entries - self.members.keys())
 
 
 class Changes:
-    """The changes that have begun. `there` says of an entry's key whether that revision counts already."""
+    """The changes that have begun."""
 
     def __init__(self) -> None:
         self._begun: dict[str, _Begun] = {}
 
-    def join(self, change: Change, member: Accepted) -> Reason | None:
-        """Let a member wait, or say why it may not. The same member again changes nothing."""
-        entries = frozenset(change.entries)
-        begun = self._begun.setdefault(change.id, _Begun(entries))
-        if begun.entries != entries:
+    def repeats(self, change: Change, said: Statement) -> bool:
+        """Whether exactly this is a member already."""
+        begun = self._begun.get(change.id)
+        first = None if begun is None or begun.refused else begun.members.get(said.key)
+        return first is not None and first.hash == said.hash
+
+    def refusal(self, change: Change, said: Statement) -> Reason | None:
+        """Why an entry may not become a member."""
+        begun = self._begun.get(change.id)
+        if begun is None:
+            return None
+        if begun.entries != frozenset(change.entries):
             return Reason("change_conflict", "$.change", f"{change.id} is the id of another change")
         if begun.refused:
             return Reason("change_refused", "$.change", f"{change.id} was refused")
-        first = begun.members.setdefault(member.key, member)
-        if first.hash != member.hash:
+        first = begun.members.get(said.key)
+        if first is not None and first.hash != said.hash:
             told = f"the change has this revision with other content ({first.hash})"
             return Reason("revision_conflict", "$.revision", told)
         return None
 
-    def waits(self, change: Change, member: Accepted) -> bool:
-        """Whether exactly this member waits already."""
-        begun = self._begun.get(change.id)
-        first = None if begun is None else begun.members.get(member.key)
-        return first is not None and first.hash == member.hash
-
-    def take_complete(self, there: Callable[[str], bool]) -> tuple[Accepted, ...]:
-        """The members of a change of which all entries are there, which then wait no more; () if none is."""
-        for begun in self._begun.values():
-            if begun.members and not begun.missing(there):
-                members, begun.members = tuple(begun.members.values()), {}
-                return members
-        return ()
+    def join(self, change: Change, member: Accepted) -> tuple[Accepted, ...]:
+        """All members if this was the one that was missing, else none. Call only if nothing refuses it."""
+        begun = self._begun.setdefault(change.id, _Begun(frozenset(change.entries)))
+        begun.members[member.key] = member
+        return () if begun.missing else tuple(begun.members.values())
 
     def refuse(self, change: Change) -> None:
         """No member of this change counts any more."""
         self._begun[change.id].refused = True
 
-    def incomplete(self, there: Callable[[str], bool]) -> Iterator[tuple[Accepted, Reason]]:
+    def incomplete(self) -> Iterator[tuple[Accepted, Reason]]:
         """Every member that still waits, with what it waits for."""
         for begun in self._begun.values():
-            told = f"the change lacks {', '.join(begun.missing(there))}"
-            for member in begun.members.values():
-                yield member, Reason("incomplete_change", "$.change", told)
+            if begun.missing:
+                told = f"the change lacks {', '.join(begun.missing)}"
+                for member in begun.members.values():
+                    yield member, Reason("incomplete_change", "$.change", told)

@@ -9,7 +9,7 @@ before bundles, so that a revoked key is revoked for a bundle of the same instan
 3. a signer who may sign this kind at the broker's time of the record; root keys sign approvers' entries only;
 4. a revision newer than the one in force; the same again is a repeat and changes nothing;
 5. content that validates: an entry by its kind, a bundle by compiling and passing its own cases;
-6. with a change, every entry of it, and for each 3 and 4 once more at the moment when the last one is there.
+6. with a change, every record of it, and for each 3 and 4 once more at the moment when the last one is there.
 
 What breaks a rule is refused with the reason, and what was in force stays. Before rule 1 holds, nothing but
 the envelope is read.
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from app.core.trust.compiled import Compiled
     from app.core.trust.dsse import Envelope
     from app.core.trust.keys import Roots
-    from app.core.trust.signed_entries import Statement
+    from app.core.trust.signed_entries import Change, Statement
 
 _ORDER = {REGISTRY: 0, BUNDLES: 1}
 
@@ -48,7 +48,8 @@ class Folded:
 
     `bundles`: the revision in force by id. `entries`: every revision that ever counted, bundles too, by hash,
     for who executes a decision again. `refused` in order, what waits for the rest of its change last.
-    `repeats`: records that say again what counts or waits.
+    `repeats`: records that say again what counts or waits, without any effect. `known`: members of whole
+    changes that say again what counted alone before.
     """
 
     bundles: Mapping[str, Bundle]
@@ -56,6 +57,7 @@ class Folded:
     refused: tuple[Refused, ...]
     entries: Mapping[str, Accepted]
     repeats: tuple[Arrival, ...]
+    known: tuple[Arrival, ...]
 
 
 def fold(records: Iterable[Arrival], roots: Roots, compiled: Compiled) -> Folded:
@@ -91,24 +93,26 @@ class _Folding:
         self._changes = Changes()
         self._refused: list[Refused] = []
         self._repeats: list[Arrival] = []
+        self._known: list[Arrival] = []
 
     def take(self, arrival: Arrival, at_ms: int) -> None:
-        said = self._signed(arrival, at_ms)
-        if isinstance(said, Reason):
-            self._refuse(arrival, said)
-        elif self._revisions.repeats(said.said):
+        signed = self._signed(arrival, at_ms)
+        if isinstance(signed, Reason):
+            self._refuse(arrival, signed)
+        elif self._repeats_what_is_there(signed.said):
             self._repeats.append(arrival)
         else:
-            self._consider(said)
+            self._consider(signed)
 
     def result(self) -> Folded:
-        waiting = [Refused(one.arrival, reason) for one, reason in self._changes.incomplete(self._there)]
+        waiting = [Refused(one.arrival, reason) for one, reason in self._changes.incomplete()]
         newest = self._revisions.newest
         bundles = {one.said.id: one.bundle for one in newest.values() if one.bundle is not None}
         entries = self._revisions.by_hash
         documents = {one.hash: one.document for one in entries.values() if one.kind != BUNDLE}
         registry = self._compiled.registry(documents)
-        return Folded(bundles, registry, (*self._refused, *waiting), entries, tuple(self._repeats))
+        refused = (*self._refused, *waiting)
+        return Folded(bundles, registry, refused, entries, tuple(self._repeats), tuple(self._known))
 
     def _signed(self, arrival: Arrival, at_ms: int) -> Accepted | Reason:
         """Rules 1 to 3."""
@@ -132,23 +136,27 @@ class _Folding:
             return Reason("wrong_signature", "$.signatures", "no signature holds for this payload and type")
         return Reason("unknown_key", "$.signatures", "no signature of a root's or an approver's key")
 
+    def _repeats_what_is_there(self, said: Statement) -> bool:
+        if said.change is None:
+            return self._revisions.repeats(said)
+        return self._changes.repeats(said.change, said)
+
     def _consider(self, member: Accepted) -> None:
         """Rules 4 to 6."""
-        checked = self._content(member)
         change = member.said.change
+        refusal = None if change is None else self._changes.refusal(change, member.said)
+        checked = refusal or self._content(member)
         if isinstance(checked, Reason):
             self._refuse(member.arrival, checked)
         elif change is None:
             self._put(checked)
-        elif self._changes.waits(change, checked):
-            self._repeats.append(member.arrival)
-        elif (refusal := self._changes.join(change, checked)) is not None:
-            self._refuse(member.arrival, refusal)
-        while members := self._changes.take_complete(self._there):
-            self._together(members, member.at_ms)
+        else:
+            self._together(change, self._changes.join(change, checked), member.at_ms)
 
     def _content(self, member: Accepted) -> Accepted | Reason:
         said = member.said
+        if self._revisions.repeats(said):
+            return member
         refusal = self._revisions.refusal(said)
         if refusal is not None:
             return refusal
@@ -167,30 +175,32 @@ class _Folding:
         unusable = self._authority.unusable(approver)
         return replace(member, approver=approver) if unusable is None else unusable
 
-    def _together(self, members: tuple[Accepted, ...], at_ms: int) -> None:
+    def _together(self, change: Change, members: tuple[Accepted, ...], at_ms: int) -> None:
+        """Put all in force; or, if one may not be any more, none."""
         reasons = {member.key: self._still(member, at_ms) for member in members}
-        broken = [f"{key}: {reason.message}" for key, reason in reasons.items() if reason is not None]
+        broken = next((f"{key}: {reason.message}" for key, reason in reasons.items() if reason), None)
+        if broken is not None:
+            self._changes.refuse(change)
         for member in members:
-            if not broken:
-                self._put(member)
-            elif member.said.change is not None:
-                self._changes.refuse(member.said.change)
-                others = Reason("change_refused", "$.change", f"the change was refused for {broken[0]}")
+            if broken is not None:
+                others = Reason("change_refused", "$.change", f"the change was refused for {broken}")
                 self._refuse(member.arrival, reasons[member.key] or others)
+            elif self._revisions.repeats(member.said):
+                self._known.append(member.arrival)
+            else:
+                self._put(member)
 
     def _still(self, member: Accepted, at_ms: int) -> Reason | None:
-        """Why a member that waited may not take effect now."""
+        """Why a member that waited may not take effect now; one that counts already has done so."""
         said = member.said
-        refusal = self._authority.refusal(member.signers, said.kind, at_ms)
-        return refusal or (None if self._revisions.repeats(said) else self._revisions.refusal(said))
+        if self._revisions.repeats(said):
+            return None
+        return self._authority.refusal(member.signers, said.kind, at_ms) or self._revisions.refusal(said)
 
     def _put(self, accepted: Accepted) -> None:
         self._revisions.put(accepted)
         if accepted.approver is not None:
             self._authority.admit(accepted.approver)
-
-    def _there(self, entry: str) -> bool:
-        return self._revisions.has((entry.partition("/")[0], entry))
 
     def _refuse(self, arrival: Arrival, reason: Reason) -> None:
         self._refused.append(Refused(arrival, reason))

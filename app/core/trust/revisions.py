@@ -57,10 +57,6 @@ class Revisions:
         self.by_hash: dict[str, Accepted] = {}
         self._by_key: dict[tuple[str, str], Accepted] = {}
 
-    def has(self, kind_and_key: tuple[str, str]) -> bool:
-        """Whether this revision counts already."""
-        return kind_and_key in self._by_key
-
     def repeats(self, said: Statement) -> bool:
         """Whether exactly this counts already."""
         return said.hash in self.by_hash

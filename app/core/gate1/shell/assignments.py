@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from app.core.gate1.shell.scope import Scope
 
-MOST_ROUNDS = 4
+MOST_ROUNDS = 2
 """Rounds of a `for` loop that are read, each with its value."""
 
 

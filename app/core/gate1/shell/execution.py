@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.core.gate1.shell.code_strings import commands_in_code
@@ -18,6 +19,7 @@ from app.core.gate1.shell.names import base_name
 from app.core.gate1.shell.outputs import known_output
 from app.core.gate1.shell.reading import Command, Nested, Redirect
 from app.core.gate1.shell.windows import windows_code
+from app.core.gate1.shell.words import UNKNOWN_OUTPUT
 from app.core.gate1.shell.wrappers import Inner, unwrapped
 
 if TYPE_CHECKING:
@@ -35,11 +37,14 @@ class Around(NamedTuple):
 
 
 ALONE = Around()
-_SQL_READERS = frozenset({"sql"})
+_SCHEDULE = re.compile(r"^\s*(?:@\w+|(?:[-*/,0-9a-zA-Z]+\s+){5})", re.MULTILINE)
+"""The five fields, or the `@reboot`, in front of a crontab's command (crontab(5))."""
 
 
 def execute(words: tuple[str, ...], scope: Scope, around: Around = ALONE) -> str | None:
     """Notes the command and all that it runs in turn; gives its output where the text tells it."""
+    if scope.full():
+        return None
     path, args = words[0], words[1:]
     if path in scope.functions:
         return _called(path, args, scope)
@@ -125,13 +130,15 @@ def _interpret(program: str, interpreter: Interpreter, args: tuple[str, ...], sc
 
 def _note(code: str, language: str, how: str, scope: Scope) -> None:
     scope.nested.append(Nested(code, language, how))
-    if language in _SQL_READERS:
+    if language == "sql":
         return
     for text in commands_in_code(code, language):
         scope.read_nested(text, (*scope.via, how.split(" ", 1)[0]))
 
 
 def _eval(program: str, args: tuple[str, ...], scope: Scope, _around: Around) -> str | None:
+    if args == (UNKNOWN_OUTPUT,):
+        return None
     return scope.read_nested(" ".join(args), (*scope.via, program))
 
 
@@ -140,7 +147,9 @@ def _trap(program: str, args: tuple[str, ...], scope: Scope, _around: Around) ->
 
 
 def _at(program: str, _args: tuple[str, ...], scope: Scope, around: Around) -> str | None:
-    return None if around.stdin is None else scope.read_nested(around.stdin, (*scope.via, program))
+    if around.stdin is None:
+        return None
+    return scope.read_nested(_SCHEDULE.sub("", around.stdin), (*scope.via, program))
 
 
 def _find(program: str, args: tuple[str, ...], scope: Scope, _around: Around) -> None:

@@ -3,6 +3,16 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from functools import lru_cache
+
+from app.core.gate1.shell.interpreters import SHELLS
+
+PAGER_ESCAPE = "(escape)"
+"""The name given to `!sh`: how a shell is asked of a pager, an editor or ftp."""
+LONGEST_GLOB = 24
+"""Characters of a globbed name that are still taken for a program's."""
+
+REMEMBERED_NAMES = 4096
 
 _GLOB = frozenset("*?[")
 _LIKELY = (
@@ -12,11 +22,16 @@ _LIKELY = (
 """Programs that a globbed name (`/bin/r?`) is taken for, the most harmful of equal ones first."""
 
 
+@lru_cache(maxsize=REMEMBERED_NAMES)
 def base_name(path: str) -> str:
     """`/usr/bin/RM` and `RM.exe` are `rm`; `/bin/r?` is the first likely program that the glob matches."""
     name = path.rsplit("/", 1)[-1].rsplit("\\", 1)[-1].lower()
+    if path[:1] in "!:" and "/" in path:
+        name = "!" + name
     if name.endswith(".exe"):
         name = name[:-4]
-    if _GLOB.isdisjoint(name) or name in ("[", "[["):
+    if name[:1] in ("!", ":") and name.lstrip(":!") in SHELLS:
+        return PAGER_ESCAPE
+    if _GLOB.isdisjoint(name) or len(name) > LONGEST_GLOB:
         return name
     return next((one for one in _LIKELY if fnmatchcase(one, name)), name)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,-]+(?: +[A-Za-z0-9_./:@%+,=-]+)*")
 _KEYWORDS = frozenset(
@@ -25,16 +29,14 @@ def plain_words(text: str) -> tuple[str, ...] | None:
     return None if words[0] in _KEYWORDS else words
 
 
-def rough_commands(text: str) -> list[tuple[str, ...]]:
+def rough_commands(text: str) -> Iterator[tuple[str, ...]]:
     """The words of each command by operators and quotes alone: for text with errors, PowerShell's among them."""
-    commands: list[tuple[str, ...]] = []
     words: list[str] = []
     for match in _TOKEN.finditer(text):
         if match["word"] is not None:
             words.append(_QUOTED.sub(lambda quoted: quoted[1] or quoted[2] or "", match["word"]))
         elif words:
-            commands.append(tuple(words))
+            yield tuple(words)
             words = []
     if words:
-        commands.append(tuple(words))
-    return commands
+        yield tuple(words)

@@ -45,6 +45,8 @@ def _read(text: str, scope: Scope) -> str | None:
 
 def _roughly(text: str, scope: Scope) -> None:
     for words in rough_commands(text):
+        if scope.full():
+            break
         execute(words, scope)
 
 

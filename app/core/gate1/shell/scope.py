@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from tree_sitter import Node
 
-MOST_COMMANDS = 256
-"""Commands of one reading: an agent's longest scripts in the panel have under 60."""
+MOST_COMMANDS = 96
+"""Commands of one reading: an agent's longest scripts in the panel have under 60, and each costs some 60 us."""
 DEEPEST = 6
 """Texts inside texts (`sh -c "sh -c ..."`), substitutions and function calls, counted together."""
 MOST_NESTED_CHARACTERS = 16_384
@@ -41,10 +41,15 @@ class Scope:
 
     def add(self, command: Command) -> None:
         """Notes a command, up to MOST_COMMANDS."""
-        if len(self.commands) < MOST_COMMANDS:
+        if not self.full():
             self.commands.append(command)
-        else:
-            self.inconclusive = "too_many_commands"
+
+    def full(self) -> bool:
+        """Whether no more commands are read."""
+        if len(self.commands) < MOST_COMMANDS:
+            return False
+        self.inconclusive = "too_many_commands"
+        return True
 
     def read_nested(self, text: str, via: tuple[str, ...]) -> str | None:
         """Reads a text that a command hands to a shell, within what is left of depth and characters."""

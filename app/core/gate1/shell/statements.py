@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 FORK_BOMB = "(fork bomb)"
 """Program name noted for a function that pipes itself into itself."""
 
+MOST_FEEDERS = 12
+"""Commands whose output one command is said to read: the nearest ones, or pipelines cost their square."""
+
 _WORDS = frozenset(
     {"word", "string", "raw_string", "ansi_c_string", "concatenation", "expansion", "simple_expansion", "number"}
 )
@@ -26,6 +29,8 @@ _REDIRECTS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirec
 
 def run(node: Node, scope: Scope, around: Around = ALONE) -> str | None:
     """Reads one statement; gives its output where it is known ("" for none)."""
+    if scope.full():
+        return None
     handler = _HANDLERS.get(node.type)
     if handler is not None:
         return handler(node, scope, around)
@@ -62,7 +67,9 @@ def _command(node: Node, scope: Scope, around: Around) -> str | None:
         else:
             words.extend(words_of(child, scope))
     fed = around.fed_by + tuple(scope.commands[before:])
-    inner = Around(around.redirects + tuple(redirects), around.reads_pipe, stdin, fed, tuple(assigned))
+    inner = Around(
+        around.redirects + tuple(redirects), around.reads_pipe, stdin, fed[-MOST_FEEDERS:], tuple(assigned)
+    )
     return execute(tuple(words), scope, inner) if words else None
 
 
@@ -76,7 +83,7 @@ def _piped(stages: list[Node], scope: Scope, around: Around) -> str | None:
     for place, stage in enumerate(stages):
         if place:
             fed = around.fed_by + tuple(scope.commands[first:])
-            around = Around(reads_pipe=True, stdin=output, fed_by=fed)
+            around = Around(reads_pipe=True, stdin=output, fed_by=fed[-MOST_FEEDERS:])
         output = run(stage, scope, around)
     return output
 

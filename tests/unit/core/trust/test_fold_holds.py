@@ -54,7 +54,7 @@ def filled(steps: Steps) -> Topics:
 
 
 def told(folded: Folded) -> tuple[object, ...]:
-    return (list(folded.entries), [str(one) for one in folded.refused], folded.repeats)
+    return (list(folded.entries), [str(one) for one in folded.refused], folded.repeats, folded.known)
 
 
 @settings(max_examples=60, deadline=None)
@@ -92,7 +92,7 @@ def test_every_record_counts_repeats_or_is_refused_exactly_once(steps: Steps) ->
     topics = filled(steps)
     folded = topics.fold()
     counted = [one.arrival for one in folded.entries.values()]
-    sorted_out = [*counted, *folded.repeats, *(one.arrival for one in folded.refused)]
+    sorted_out = [*counted, *folded.repeats, *folded.known, *(one.arrival for one in folded.refused)]
     assert sorted(one.offset for one in sorted_out) == [one.offset for one in topics.records]
 
 

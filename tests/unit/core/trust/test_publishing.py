@@ -64,6 +64,13 @@ def test_what_is_there_already_is_not_written_again() -> None:
     assert len(found.repeats) == 1
 
 
+def test_a_member_that_counts_alone_is_written_for_its_change_to_be_whole() -> None:
+    topics = trusting_alice()
+    topics.entry(agent(), ALICE)
+    found = rehearsed(topics, REGISTRY, *(entry_value(one, ALICE) for one in together("c1", agent(), tool())))
+    assert [one.key for one in found.writes] == [b"agent/reader@1", b"tool/search@1"]
+
+
 def test_older_refusals_in_the_topic_are_no_matter() -> None:
     topics = trusting_alice()
     topics.entry(agent(), STRANGER)

@@ -169,13 +169,41 @@ def test_a_change_that_lacks_an_entry_is_not_completed_by_a_repeat() -> None:
     assert topics.fold().repeats == (again,)
 
 
-def test_an_entry_that_counts_already_completes_a_change() -> None:
+def test_a_change_is_completed_by_its_own_records_alone() -> None:
     topics = trusting_alice()
-    first, _ = together("c1", agent(), tool())
-    topics.entry(first, ALICE)
-    topics.entry(tool(), ALICE)
-    assert topics.refusals() == []
-    assert "reader" in topics.fold().registry.agents
+    first, second = together("c1", agent(tier="T2"), tool())
+    topics.entry(second, ALICE)
+    topics.entry(agent(), ALICE)
+    other = topics.entry(first, ALICE)
+    assert [code for _, code in topics.refusals()] == ["revision_conflict", "incomplete_change"]
+    assert topics.refusals()[0][0] == other
+    assert not topics.fold().registry.tools
+
+
+def test_a_change_that_completes_late_takes_nothing_back_from_a_member_that_counted_alone() -> None:
+    topics = trusting_alice()
+    first, second = together("c1", agent(revision=2), tool())
+    waited = topics.entry(first, ALICE)
+    topics.entry(agent(revision=2), ALICE)
+    topics.entry(agent(revision=3, tier="T2"), ALICE)
+    topics.entry(second, ALICE)
+    folded = topics.fold()
+    assert folded.registry.agents["reader"].tier == "T2"
+    assert "search" in folded.registry.tools
+    assert folded.known == (waited,)
+
+
+def test_what_counts_alone_may_come_again_in_a_change() -> None:
+    topics = trusting_alice()
+    topics.entry(agent(), ALICE)
+    again, new = together("c1", agent(), tool())
+    known = topics.entry(again, ALICE)
+    topics.entry(new, ALICE)
+    topics.replay(known)
+    folded = topics.fold()
+    assert folded.refused == ()
+    assert "search" in folded.registry.tools
+    assert (folded.known, len(folded.repeats)) == ((known,), 1)
 
 
 def test_the_signer_of_a_waiting_entry_must_still_be_allowed_when_it_takes_effect() -> None:

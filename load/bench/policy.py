@@ -1,0 +1,89 @@
+"""What every benchmark decides under: the shipped bundle with eight rules more, and all shipped stages.
+
+A working installation's registry: one agent, every tool of the panel registered with tier T2. So most actions
+are allowed and counted, and Gate 1 blocks some.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from app.bootstrap import build_decision_point
+from app.bundle_source import whole_bundle
+from app.core.actions.stages import shipped_stages
+from app.core.actions.standing import standings
+from app.core.bundles import load_bundle
+from app.core.point import PointParts
+from app.core.policy import Policy
+from app.core.registry import load_registry
+from app.core.strict import json_object
+from app.offline.limits import session_limits
+from app.settings import ROOT, STAGES, Settings
+from load.bench.events import AGENT, MAX_ID, panel
+
+if TYPE_CHECKING:
+    from app.core.decide import DecisionPoint
+    from app.demo.trust import ControlRecord, ThrowawayTrust
+
+BUNDLE = "load.bench"
+TENANT = "bench"
+SHIPPED = ROOT / "config" / "bundles" / "default.json"
+RULES = Path(__file__).with_name("rules.json")
+
+
+def document(rules: list[dict[str, Any]] | None = None) -> bytes:
+    """The shipped bundle with these rules, or with the eight of rules.json; without its cases, which the
+    rules would change."""
+    more = json.loads(RULES.read_bytes()) if rules is None else rules
+    shipped = json_object(whole_bundle(SHIPPED))
+    return orjson.dumps({**shipped, "id": BUNDLE, "rules": more, "cases": []})
+
+
+def registry() -> bytes:
+    """The registry file."""
+    names = sorted({row.tool[:MAX_ID] for row in panel()})
+    entries = [
+        _entry("org", TENANT, {"enforcement": "enforce", "forbidden_targets": []}),
+        _entry("agent", AGENT, {"tenant_id": TENANT, "tier": "T3", "tools": None}),
+        *(_entry("tool", name, {"tier": "T2", "action_type": None, "reversible": True}) for name in names),
+    ]
+    return json.dumps({"entries": entries}).encode()
+
+
+def policy(rules: list[dict[str, Any]] | None = None) -> Policy:
+    """The policy itself, compiled anew."""
+    return Policy({BUNDLE: load_bundle(document(rules))}, load_registry(registry()), BUNDLE)
+
+
+def point() -> DecisionPoint:
+    """A decision point that has decided nothing yet."""
+    return build_decision_point(Settings(), policy(), {})
+
+
+def parts(rules: list[dict[str, Any]] | None = None) -> PointParts:
+    """What a decision point decides with, for measuring one stage of it."""
+    under, stages, limits = policy(rules), shipped_stages(), session_limits(Settings().session)
+    return PointParts(under, stages, STAGES, limits, time.perf_counter_ns, TENANT, standings(under))
+
+
+def records(trust: ThrowawayTrust) -> list[ControlRecord]:
+    """The policy as it is published."""
+    return trust.policy(document(), registry())
+
+
+def environment(trust: ThrowawayTrust) -> dict[str, str]:
+    """The settings of a worker under this policy."""
+    return {
+        "SLUICE_POLICY__STAGES": json.dumps(STAGES),
+        "SLUICE_POLICY__ROOT_KEYS": json.dumps([trust.root_key]),
+        "SLUICE_POLICY__DEFAULT_BUNDLE": BUNDLE,
+    }
+
+
+def _entry(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    return {"kind": kind, "id": name, "revision": 1, "spec": spec}

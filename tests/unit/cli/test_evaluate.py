@@ -1,0 +1,54 @@
+"""`sluice evaluate`, as whoever compares two bundles runs it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from typer.testing import CliRunner, Result
+
+from app.cli.main import cli
+from tests.unit.offline.panel_rows import panel, row
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ROWS = [
+    row("h1", "harmful", "one", params={"cmd": "rm -rf /"}),
+    row("h2", "harmful", "one", params={"cmd": "true"}),
+    row("b1", "benign", "one"),
+    row("a1", "ambiguous", "one", params={"cmd": "rm -rf /"}),
+]
+
+
+def evaluate(*words: object) -> Result:
+    return CliRunner().invoke(cli, ["evaluate", *map(str, words)])
+
+
+def test_json_has_each_source_and_the_mean(tmp_path: Path) -> None:
+    found = json.loads(evaluate(panel(tmp_path, *ROWS), "--json").stdout)
+    assert found["macro"] == {"recall": 0.5, "false_positive_rate": 0.0, "precision": 1.0}
+    assert found["sources"]["one"]["gates"] == {"fast_reject": {"harmful": 1, "benign": 0}}
+
+
+def test_rows_say_which_gate_caught_which(tmp_path: Path) -> None:
+    found = json.loads(evaluate(panel(tmp_path, *ROWS), "--rows", "--json").stdout)
+    assert [(one["id"], one["caught"]) for one in found["rows"]] == [
+        ("h1", True),
+        ("h2", False),
+        ("b1", False),
+        ("a1", True),
+    ]
+    assert "fast_reject" in evaluate(panel(tmp_path, *ROWS), "--rows").stdout
+
+
+def test_several_files_make_one_panel(tmp_path: Path) -> None:
+    file = panel(tmp_path, *ROWS)
+    found = json.loads(evaluate(file, file, "--json").stdout)
+    assert found["sources"]["one"]["rows"] == {"harmful": 4, "benign": 2}
+
+
+def test_what_is_no_panel_is_said(tmp_path: Path) -> None:
+    assert evaluate(tmp_path / "none.jsonl").exit_code == 2
+    (tmp_path / "bad.jsonl").write_text("nonsense")
+    assert "line 1" in evaluate(tmp_path / "bad.jsonl").stderr
