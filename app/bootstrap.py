@@ -10,9 +10,8 @@ from app.adapters.kafka_control import KafkaControlReader
 from app.core.actions.stages import default_stages
 from app.core.decide import DecisionPoint
 from app.core.errors import CoreError
-from app.core.limits import SessionLimits
+from app.core.trust.in_force import PolicyError, PolicyInForce
 from app.core.trust.keys import Roots
-from app.policy_in_force import PolicyError, PolicyInForce
 from app.stream.answers import Ports
 from app.stream.application import ApplicationSettings, build_application
 from app.stream.clock import SystemClock
@@ -89,7 +88,7 @@ def build_decision_point(settings: Settings, policy: Policy, stages: Mapping[str
 
 def _decision_point(settings: Settings, policy: Policy, stages: Sequence[Stage]) -> DecisionPoint:
     environment = settings.policy.environment
-    limits = _limits(settings)
+    limits = settings.session.limits()
     return DecisionPoint(policy, stages, limits, stopwatch=time.perf_counter_ns, environment=environment)
 
 
@@ -112,17 +111,6 @@ def control_reader(settings: Settings) -> KafkaControlReader:
 def real_names(settings: Settings) -> dict[str, str]:
     """Topic name on the broker by base name."""
     return {t.name: t.real_name(settings.kafka.topic_prefix, settings.worker.app_id) for t in CATALOG}
-
-
-def _limits(settings: Settings) -> SessionLimits:
-    session = settings.session
-    return SessionLimits(
-        action_window_ms=int(session.action_window_s * 1000),
-        idle_timeout_ms=int(session.idle_timeout_s * 1000),
-        max_recent_actions=session.max_recent_actions,
-        max_early_outcomes=session.max_early_outcomes,
-        max_tenants=session.max_tenants,
-    )
 
 
 def _engine_settings(settings: Settings) -> EngineSettings:

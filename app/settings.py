@@ -19,6 +19,8 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from app.core.limits import SessionLimits
+
 ROOT = Path(__file__).resolve().parent.parent
 DEFAULT_FILE = ROOT / "config" / "sluice.toml"
 
@@ -93,6 +95,16 @@ class SessionSettings(_Group):
                 "idle_timeout_s must not be below action_window_s, or a repeat could count twice"
             )
         return self
+
+    def limits(self) -> SessionLimits:
+        """In ms, as the core takes them."""
+        return SessionLimits(
+            action_window_ms=int(self.action_window_s * 1000),
+            idle_timeout_ms=int(self.idle_timeout_s * 1000),
+            max_recent_actions=self.max_recent_actions,
+            max_early_outcomes=self.max_early_outcomes,
+            max_tenants=self.max_tenants,
+        )
 
 
 class PolicySettings(_Group):

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from app.bundle_source import whole_bundle
 from app.cli.bundle_test import cases_command
 from app.cli.control import AsJson, Signed, publish_file, write_or_stop
 from app.cli.output import IMPOSSIBLE, WRONG, console, errors, print_json, shown, stop
@@ -16,6 +15,7 @@ from app.core.bundles import load_bundle
 from app.core.cases import run_cases
 from app.core.errors import BundleError
 from app.core.trust.signing import signed_bundle
+from app.offline.bundle_source import whole_bundle
 from topics.catalog import BUNDLES, BY_NAME
 
 if TYPE_CHECKING:

@@ -21,7 +21,6 @@ from app.core.replay import Replay
 from app.core.trust.keys import Roots
 from app.offline.envelope_files import PolicyFileError
 from app.offline.inputs import ClockError, arrivals_of
-from app.offline.limits import session_limits
 from app.offline.policy_files import PolicyFiles, signed_policy, unsigned_policy
 
 if TYPE_CHECKING:
@@ -58,13 +57,12 @@ def decide_command(
 ) -> None:
     """Decide on input records offline: what a worker would answer.
 
-    One line for each action, its verdict, with the totals that its
-    session has come to. An outcome gives what it settled, or why it was
-    refused. A line that cannot be read gives its dead letter.
+    One line for each action: its verdict, with its session's totals. An
+    outcome gives what it settled, an unreadable line its dead letter.
 
-    Lines are records of gate.actions.proposed, and of gate.outcomes
-    where they have reported_by. A line {"at": "2026-01-01T12:00:00Z"} is
-    the time of the records below it; else all have the time of --at.
+    Lines are records of gate.actions.proposed, or of gate.outcomes if
+    they have reported_by. A line {"at": "2026-01-01T12:00:00Z"} is the
+    time of all records below it.
 
     Signatures count from the root keys in the settings, as if everything
     had been published at --at. Durations are 0, so that the same input
@@ -118,7 +116,7 @@ def _point_or_stop(settings: Settings, files: PolicyFiles, at_ms: int, *, unsign
     except (CoreError, PolicyFileError) as error:
         hint = "" if unsigned else "\n--unsigned takes files that nobody signed"
         stop(f"{error}{hint}")
-    environment, limits = settings.policy.environment, session_limits(settings.session)
+    environment, limits = settings.policy.environment, settings.session.limits()
     return DecisionPoint(policy, stages, limits, stopwatch=lambda: 0, environment=environment)
 
 

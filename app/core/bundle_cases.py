@@ -23,8 +23,8 @@ class SessionSoFar(StrictModel):
 class Expected(StrictModel):
     """What must come of it; what is not given is not looked at.
 
-    `gate` is the last gate that did not pass, `reason` the beginning of the verdict's blockReason, `rules` the
-    `passed` of rules by id (null: inconclusive).
+    `gate` is the last gate that did not pass, `reason` the beginning of the verdict's blockReason, `rules`
+    the `passed` of rules by id (null: inconclusive).
     """
 
     outcome: Outcome

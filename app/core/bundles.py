@@ -150,16 +150,17 @@ class Bundle:
         self.rules = RuleSet(file.rules)
         self.topology = file.topology
         self.cases = file.cases
-        table = {word: name for name, one in reversed(file.action_types.items()) for word in one.words}
-        order = {name: place for place, name in enumerate(file.action_types)}
+        ranked = sorted(file.action_types, key=lambda name: (-file.action_types[name].risk, name))
+        table = {word: name for name in reversed(ranked) for word in file.action_types[name].words}
 
         @lru_cache(maxsize=REMEMBERED_TOOL_NAMES)
         def classified(tool_name: str) -> str:
             found = {table[word] for word in words_of(tool_name) if word in table}
-            return min(found, key=order.__getitem__, default="OTHER")
+            return min(found, key=ranked.index, default="OTHER")
 
         self.classified = classified
-        """A tool's action type by the words of its name: the bundle's first type that has one of them."""
+        """A tool's action type by the words of its name: the riskiest type that has one of them, of equally
+        risky ones the first by name. Not the first that is written: a JSON object has no order."""
 
 
 def load_bundle(raw: bytes) -> Bundle:

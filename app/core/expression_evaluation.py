@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from app.core.expression_work import Work
     from app.core.expressions import Expression, Language
 
-MAX_WORK = 3_000_000_000
+MAX_WORK = 5_000_000_000
 """Picoseconds of work for one action's expressions together. With the copies of the largest values that are
 let in, the whole stays within 8 ms."""
 _MAX_NAMED_PATH = 120
@@ -22,9 +22,15 @@ _MAX_NAMED_PATH = 120
 class Evaluation:
     """Evaluates in the order of asking. Work that no longer fits under the limit is not begun."""
 
-    def __init__(self, language: Language, variables: Mapping[str, Any], together: Work) -> None:
-        """`together`: the coarse work of all expressions that may be asked for."""
-        self._values = Values(variables)
+    def __init__(
+        self,
+        language: Language,
+        together: Work,
+        variables: Mapping[str, Any],
+        bounded: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`together`: the coarse work of all expressions that may be asked for; `bounded` as in Values."""
+        self._values = Values(variables, bounded)
         self._activation = language.activation(self._values.variables)
         self._counting = together.bound(self._values.whole) > MAX_WORK
         self._left = MAX_WORK

@@ -14,8 +14,8 @@ from typing import NamedTuple, cast
 
 import re2
 
-CALL, INSTRUCTION = 6_000_000, 1_500_000
-"""Picoseconds: a call, its pattern compiled anew, 1.2 us for each instruction (see expression_work.py)."""
+CALL, INSTRUCTION = 4_000_000, 600_000
+"""Picoseconds: a call, its pattern compiled anew, 0.4 to 0.7 us for each instruction."""
 STATE, CHARACTER = 25_000, 6_000
 """Picoseconds: a new state, for each instruction; a character that leads to a known one: 2 to 6 ns."""
 MAX_WIDE = 8
@@ -54,7 +54,7 @@ def program_size(pattern: str) -> int:
 def pattern_work(pattern: str, calls: int, loops: int) -> PatternWork:
     """The work of a pattern that compiles."""
     steps, wide = program_size(pattern), _wide(pattern)
-    return PatternWork(steps, None if wide > MAX_WIDE else steps << wide, calls, loops)
+    return PatternWork(steps, None if wide > MAX_WIDE else steps << max(wide - 1, 0), calls, loops)
 
 
 def _wide(pattern: str) -> int:

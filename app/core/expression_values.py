@@ -40,20 +40,30 @@ NOTHING = Size(0, 0, 0)
 class Values:
     """Variables by their qualified names, within the bounds."""
 
-    def __init__(self, variables: Mapping[str, Any]) -> None:
-        """JSON values, and what CEL has beside them (timestamps)."""
+    def __init__(self, variables: Mapping[str, Any], bounded: Mapping[str, Any] | None = None) -> None:
+        """JSON values, and what CEL has beside them (timestamps).
+
+        `bounded`: further variables that were held to the bounds before; they take no room from the others,
+        so that which of them there are decides nothing about the rest.
+        """
+        self._bounded = bounded or {}
         self.left_out: set[Path] = set()
         self._above_left_out: dict[Path, Path] = {}
         self.longest = 0
         self._items_left, self._text_left = MAX_ALL_ITEMS, MAX_ALL_TEXT
         self._sizes: dict[Path, Size] = {}
-        self.variables = {name: self._taken((name,), value) for name, value in variables.items()}
+        own = {name: self._taken((name,), value) for name, value in variables.items()}
+        self.variables: dict[str, Any] = {**own, **self._bounded}
 
     @property
     def whole(self) -> Size:
         """The size of all variables."""
-        nodes = len(self.variables) + MAX_ALL_ITEMS - self._items_left
-        return Size(self.longest, nodes, MAX_ALL_TEXT - self._text_left)
+        further = [self.size((name,)) for name in self._bounded]
+        return Size(
+            max(self.longest, *(one.items for one in further), 0),
+            len(self.variables) + MAX_ALL_ITEMS - self._items_left + sum(one.nodes for one in further),
+            MAX_ALL_TEXT - self._text_left + sum(one.text for one in further),
+        )
 
     def hides(self, reads: Iterable[Path]) -> Path | None:
         """A path that was left out and that one of these would see; None when all is there."""

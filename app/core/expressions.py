@@ -89,7 +89,11 @@ class Language:
         if results is not None and result not in results:
             raise ExpressionError(f"yields {result}, not {' or '.join(results)}")
         mentions = tuple(reads(tree))
-        return Expression(source, result, mentions, work_of(tree, len(mentions)), program)
+        expression = Expression(source, result, mentions, work_of(tree, len(mentions)), program)
+        expression.evaluate(
+            self.activation({})
+        )  # the evaluator plans at the first call: not in an action's time
+        return expression
 
     def activation(self, variables: Mapping[str, Any]) -> cel.Activation:
         """What expressions are evaluated on: the values as `expression_values.Values` took them."""

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 from pydantic import Field, field_validator, model_validator
 
 from app.core.expression_values import Values
-from app.core.strict import StrictModel
-from topics.records.base import Moment  # noqa: TC001 - pydantic reads the annotations
+from app.core.strict import Instant, StrictModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,8 +28,8 @@ class FactSpec(StrictModel):
     """
 
     value: Any
-    valid_from: Moment
-    valid_to: Moment | None = None
+    valid_from: Instant
+    valid_to: Instant | None = None
     tenant_id: Name | None = None
 
     @model_validator(mode="after")

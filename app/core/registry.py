@@ -1,7 +1,7 @@
 """The registry: who and what is known. Loaded whole, each entry with its hash.
 
-File: {"entries": [{"kind", "id", "revision", "spec"}]}. Of one kind and id the highest revision counts, but of
-facts all do, each for its time; the same revision twice is refused.
+File: {"entries": [{"kind", "id", "revision", "spec"}]}. Of one kind and id the highest revision counts, but
+of facts all do, each for its time; the same revision twice is refused.
 """
 
 from __future__ import annotations

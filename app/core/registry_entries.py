@@ -9,8 +9,8 @@ from pydantic import Field, field_validator
 
 from app.core.patterns import PatternSet, target_set
 from app.core.session import UNREGISTERED
-from app.core.strict import StrictModel
-from topics.records.base import Enforcement, Moment, Role, Tier  # noqa: TC001 - pydantic reads the annotations
+from app.core.strict import Instant, StrictModel
+from topics.records.base import Enforcement, Role, Tier  # noqa: TC001 - pydantic reads the annotations
 from topics.records.inputs import ActionType  # noqa: TC001 - the same
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class ApproverSpec(StrictModel):
     public_key: str
     signs: list[SignedKind] = Field(default_factory=list)
     roles: list[Role] = Field(default_factory=list)
-    valid_until: Moment | None = None
+    valid_until: Instant | None = None
     active: bool = True
 
 

@@ -76,7 +76,7 @@ class Citations:
         missing: dict[str, str] = {}
         expressions = self.expressions
         works = coarse([one.work for one in expressions])
-        asked = Evaluation(self._language, variables, works) if expressions else None
+        asked = Evaluation(self._language, works, variables) if expressions else None
         for alias, citation in self._citations.items():
             found = _resolve(citation, asked, cited)
             if isinstance(found, Failure):

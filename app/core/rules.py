@@ -14,7 +14,8 @@ from pydantic import Field, model_validator
 
 from app.core.errors import BundleError
 from app.core.expression_bounds import MAX_SOURCE
-from app.core.expression_evaluation import Evaluation
+from app.core.expression_evaluation import MAX_WORK, Evaluation
+from app.core.expression_values import NOTHING
 from app.core.expression_work import coarse
 from app.core.expressions import ExpressionError, Language
 from app.core.rule_compiled import FACTS, CompiledRule
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from app.core.rule_language import Cited
     from app.core.rule_results import RuleResult
 
-MAX_RULES = 1000
-"""At 4 us for the cheapest rule, the rules alone would take 4 ms."""
 Made = TypeVar("Made")
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 Source = Annotated[str, Field(min_length=1, max_length=MAX_SOURCE)]
@@ -85,6 +84,8 @@ class RuleSet:
         ]
         expressions = [one for rule in self._rules for one in rule.expressions]
         self._work = coarse([one.work for one in expressions])
+        if self._work.bound(NOTHING) > MAX_WORK:
+            raise BundleError("$.rules: too many to be decided together in time")
         read = {path[0] for one in (*expressions, *self._citations.expressions) for path in one.reads}
         self.variables: frozenset[str] = frozenset(read & VARIABLES.keys())
         """The variables that some rule reads: all that `evaluate` needs."""
@@ -96,7 +97,7 @@ class RuleSet:
         """Every rule's result, in the bundle's order."""
         resolved = self._citations.resolve(variables, cited)
         facts = {f"{FACTS}{alias}": fact.value for alias, fact in resolved.facts.items()}
-        asked = Evaluation(self._language, {**facts, **variables}, self._work)
+        asked = Evaluation(self._language, self._work, variables, facts)
         return [rule.evaluate(asked, resolved) for rule in self._rules]
 
 
@@ -117,8 +118,6 @@ def _refused(index: int, message: str) -> BundleError:
 
 
 def _check_together(rules: list[Rule]) -> None:
-    if len(rules) > MAX_RULES:
-        raise BundleError(f"$.rules: over {MAX_RULES} rules")
     ids: set[str] = set()
     meant: dict[str, FactReference] = {}
     for index, rule in enumerate(rules):

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
+from app.core.clock import milliseconds_of
 from topics.json_text import parse
+from topics.records.base import Moment
 from topics.unreadable import Unreadable
+
+
+def _exists(moment: str) -> str:
+    milliseconds_of(moment)
+    return moment
+
+
+Instant = Annotated[Moment, AfterValidator(_exists)]
+"""A moment that the calendar has."""
 
 
 class StrictModel(BaseModel):

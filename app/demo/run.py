@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from app.adapters.kafka_ledger import verify_ledger
 from app.broker import locate, own, state
-from app.bundle_source import whole_bundle
 from app.core.bundles import load_bundle
 from app.demo import kept
 from app.demo.conversation import converse, create_topics
-from app.offline.panel import load_panel
 from app.demo.place import Place
 from app.demo.plan import make_plan
 from app.demo.recipe import load_recipe
@@ -26,6 +24,8 @@ from app.demo.sessions import make_sessions
 from app.demo.stopping import undisturbed
 from app.demo.trust import ThrowawayTrust, publish_policy
 from app.demo.worker import start_worker
+from app.offline.bundle_source import whole_bundle
+from app.offline.panel import load_panel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from app.broker.handle import Broker
     from app.broker.process import ProcessIdentity
     from app.demo.answers import Answers
-    from app.offline.panel import Row
     from app.demo.plan import Planned
     from app.demo.recipe import Recipe
     from app.demo.sessions import Session
     from app.demo.worker import Worker
+    from app.offline.panel import Row
     from app.verifier.findings import Report
 
 BROKER_VARIABLE = "KAFKA_BOOTSTRAP_SERVERS"

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from app.core.bundles import Bundle
-    from app.offline.panel import Row
     from app.demo.recipe import Recipe
+    from app.offline.panel import Row
 
 MESSAGES = "growing-messages"
 WRITES = "growing-writes"

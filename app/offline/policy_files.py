@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from app.bundle_source import whole_bundle
 from app.core.bundles import load_bundle
 from app.core.cases import run_cases
 from app.core.errors import CoreError
@@ -15,6 +14,7 @@ from app.core.registry_entries import RegistryFile
 from app.core.strict import json_object
 from app.core.trust.compiled import Compiled
 from app.core.trust.fold import fold
+from app.offline.bundle_source import whole_bundle
 from app.offline.envelope_files import PolicyFileError, control_records, read_file, told
 from topics.catalog import BUNDLES, REGISTRY
 

@@ -1,4 +1,4 @@
-"""The yardstick of the pure pipeline: the same work by the libraries alone, with nothing decided or bounded."""
+"""The yardstick of the pure pipeline: the same work by the libraries alone, nothing decided or bounded."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ class BareRules:
         sources = [text for rule in known for text in (rule.when, rule.condition) if text is not None]
         self._names = [name for name in VARIABLES if any(name in source for source in sources)]
         self._environment = cel.NewEnv(variables={name: VARIABLES[name].type for name in self._names})
-        self._pairs = [(self._program(rule.when), self._environment.compile(rule.condition)) for rule in known]
+        self._pairs = [
+            (self._program(rule.when), self._environment.compile(rule.condition)) for rule in known
+        ]
 
     def _program(self, source: str | None) -> cel.Expression | None:
         return None if source is None else self._environment.compile(source)

@@ -8,32 +8,34 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import aiokafka
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from app.adapters import kafka_topics
+from app.demo.trust import ThrowawayTrust, publish_policy
+from app.settings import ROOT
+from load.bench import policy
 from topics.layout import TopicLayout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
 PARTITIONS = 8
 READY_DEADLINE_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One run of the worker, or of the bare loop, on topics of its own."""
+    """One run of the worker, or of the bare loop, on topics of its own, under a policy signed for it."""
 
     bootstrap: str
     name: str
     work: Path
-    registry: Path
+    trust: ThrowawayTrust = field(default_factory=ThrowawayTrust)
 
     @property
     def layout(self) -> TopicLayout:
@@ -51,8 +53,8 @@ class Round:
             "SLUICE_WORKER__APP_ID": self.name,
             "SLUICE_WORKER__READY_FILE": str(self.ready_file),
             "SLUICE_WORKER__HALT_ON_OFFSET_GAP": "true",
-            "SLUICE_POLICY__REGISTRY_FILE": str(self.registry),
             "SLUICE_LOGGING__LEVEL": "WARNING",
+            **policy.environment(self.trust),
             **more,
         }
 
@@ -61,7 +63,9 @@ class Round:
         return self.work / f"{self.name}.ready"
 
     async def create_topics(self) -> None:
+        """The round's topics, its policy in them."""
         await kafka_topics.create(self.bootstrap, self.layout, 1)
+        await publish_policy(self.bootstrap, self.layout.prefix, policy.records(self.trust))
 
 
 @contextmanager

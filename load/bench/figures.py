@@ -11,12 +11,10 @@ from rich.table import Table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-ROUNDS = 3
-
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """`value` is the median of `rounds`; `goal` is prose that a reader can check, `holds` whether it is met."""
+    """`value` is the median of `rounds`; `goal` is prose that a reader can check; `holds`: it is met."""
 
     name: str
     value: float

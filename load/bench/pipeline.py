@@ -1,7 +1,7 @@
-"""The pure pipeline on one core: bytes in, chained ledger records out, against the libraries' part in it.
+"""The pure pipeline on one core, against the libraries' part in it.
 
 Both are measured on the same actions in the same process, chunk by chunk in turn, by the process's CPU time:
-the machine's other work is not in it. A chunk holds actions of one kind, so that each kind has its own figures.
+the machine's other work is not in it. A chunk holds actions of one kind, so that each kind has its figures.
 """
 
 from __future__ import annotations
@@ -14,25 +14,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from app.core.arrival import Arrival
-from app.core.inbound import message_of
-from app.core.ledger.chain import Chain
-from app.core.replay import drive, nobody
-from app.core.session import SessionState, session_key
 from load.bench import bare_parts, fresh, policy
 from load.bench.events import of_rows, panel
-from load.bench.figures import ROUNDS, Figure, at_least, reported
+from load.bench.figures import Figure, at_least, reported
 from load.bench.kinds import by_kind, texts_of
+from load.bench.pure import Pipeline
 from topics.catalog import ACTIONS
-from topics.unreadable import Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from app.core.decide import DecisionPoint
+    from load.bench.extent import Extent
     from load.bench.kinds import Kind
     from topics.records import ProposedAction
 
-MODULE = "load.bench.pipeline"
 EVENTS = 24_000
 CHUNK = 256
 SESSIONS = 2_000
@@ -44,50 +39,28 @@ SHARE = 0.5
 
 @dataclass(slots=True)
 class Measured:
-    """CPU seconds for `events` actions of a kind: the pipeline's, and each bare part's."""
+    """CPU seconds for `events` actions: the pipeline's, and each bare part's."""
 
     events: int = 0
     pipeline_s: float = 0.0
     parts_s: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PARTS, 0.0))
 
     @property
-    def bare_s(self) -> float:
-        """All bare parts together."""
-        return sum(self.parts_s.values())
+    def rate(self) -> float:
+        """Decisions a second."""
+        return self.events / self.pipeline_s
+
+    @property
+    def share(self) -> float:
+        """The pipeline's rate over that of the bare parts together."""
+        return sum(self.parts_s.values()) / self.pipeline_s
 
 
 @dataclass(slots=True)
-class Result:
-    """By kind."""
+class Kinds:
+    """What was measured, by the kind of action."""
 
-    kinds: dict[Kind, Measured]
-
-
-class Pipeline:
-    """One partition of a worker without its shell; sessions in memory."""
-
-    def __init__(self, point: DecisionPoint) -> None:
-        self._point = point
-        self._chain = Chain(0)
-        self._sessions: dict[bytes, SessionState] = {}
-
-    def take(self, arrivals: Sequence[Arrival]) -> list[dict[str, Any]]:
-        """Decide a chunk in the worker's order: read all, decide all, link all. The records."""
-        messages = [message_of(arrival) for arrival in arrivals]
-        decided = [self._decide(*one) for one in zip(arrivals, messages, strict=True)]
-        bodies = [record.body for records in decided for record in records]
-        for body in bodies:
-            self._chain.link(body)
-        return bodies
-
-    def _decide(self, arrival: Arrival, message: Any) -> list[Any]:
-        if isinstance(message, Unreadable):
-            return self._point.unreadable(arrival, message).records
-        key = session_key(message.session_id)
-        state = self._sessions.setdefault(key, SessionState(key))
-        decision = drive(self._point.evaluate(arrival, message, state), nobody)
-        state.apply(decision.transition)
-        return decision.records
+    kinds: dict[str, Measured]
 
 
 class Bare:
@@ -116,11 +89,11 @@ def _timed(step: Callable[[], object], into: Measured, part: str) -> None:
     into.parts_s[part] += time.process_time() - began
 
 
-def measure(events: int, seed: int) -> Result:
+def measure(events: int, seed: int) -> Kinds:
     """One round, in a fresh process: everything is cold at its start."""
     chunks = _chunks(events, seed)
     pipeline, bare = Pipeline(policy.point()), Bare()
-    kinds: dict[Kind, Measured] = {kind: Measured() for kind, _ in chunks}
+    kinds: dict[str, Measured] = {kind: Measured() for kind, _ in chunks}
     fresh.settle()
     for kind, arrivals in chunks:
         into = kinds[kind]
@@ -129,16 +102,56 @@ def measure(events: int, seed: int) -> Result:
         into.pipeline_s += time.process_time() - began
         into.events += len(arrivals)
         bare.take(kind, arrivals, bodies, into)
-    return Result(kinds)
+    return Kinds({**kinds, "all": _together(kinds.values())})
+
+
+def _together(every: Iterable[Measured]) -> Measured:
+    whole = Measured()
+    for one in every:
+        whole.events += one.events
+        whole.pipeline_s += one.pipeline_s
+        for part, seconds in one.parts_s.items():
+            whole.parts_s[part] += seconds
+    return whole
 
 
 def _chunks(events: int, seed: int) -> list[tuple[Kind, list[Arrival]]]:
     """Chunks of one kind each, as many of a kind as the panel has of it, in random order."""
-    rows, chunks = panel(), []
+    rows = panel()
+    chunks: list[tuple[Kind, list[Arrival]]] = []
     for kind, own in by_kind(rows).items():
-        count = round(events * len(own) / len(rows))
-        messages = list(enumerate(of_rows(own, count, SESSIONS, seed)))
-        arrivals = [Arrival(ACTIONS, 0, offset, AT_MS, key, value) for offset, (key, value) in messages]
-        chunks += [(kind, arrivals[start : start + CHUNK]) for start in range(0, count, CHUNK)]
+        messages = of_rows(own, round(events * len(own) / len(rows)), SESSIONS, seed)
+        arrivals = [
+            Arrival(ACTIONS, 0, offset, AT_MS, key, value) for offset, (key, value) in enumerate(messages)
+        ]
+        chunks += [(kind, arrivals[start : start + CHUNK]) for start in range(0, len(arrivals), CHUNK)]
     random.Random(seed).shuffle(chunks)
     return chunks
+
+
+def one_round(extent: Extent, seed: int) -> dict[str, Measured]:
+    """A round's result, by kind and for "all"."""
+    told = fresh.in_fresh_process(__name__, extent.of(EVENTS), seed)
+    return {kind: Measured(**one) for kind, one in told["kinds"].items()}
+
+
+def figures(extent: Extent) -> list[Figure]:
+    """The pipeline's rate and its share of the bare parts' rate."""
+    every = [one_round(extent, seed) for seed in range(extent.rounds)]
+    found = [
+        at_least("pure pipeline / its bare parts", [one["all"].share for one in every], SHARE),
+        reported("pure pipeline", [one["all"].rate for one in every], "decisions/s"),
+        at_least("no SQL, no shell", [one["plain"].rate for one in every], DECISIONS_S, "decisions/s"),
+        reported("no SQL, no shell / bare parts", [one["plain"].share for one in every], "ratio"),
+    ]
+    for kind in ("sql", "shell"):
+        found.append(reported(f"{kind}", [one[kind].rate for one in every], "decisions/s"))
+        found.append(reported(f"{kind} / bare parts", [one[kind].share for one in every], "ratio"))
+    for part in PARTS:
+        each = [one["all"].parts_s[part] / one["all"].events * 1e6 for one in every]
+        found.append(reported(f"bare part: {part}", each, "us/action", "yardstick"))
+    return found
+
+
+if __name__ == "__main__":
+    fresh.tell(measure(*map(int, sys.argv[1:])))

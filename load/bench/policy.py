@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from app.bootstrap import build_decision_point
-from app.bundle_source import whole_bundle
 from app.core.actions.stages import shipped_stages
 from app.core.actions.standing import standings
 from app.core.bundles import load_bundle
@@ -22,7 +21,7 @@ from app.core.point import PointParts
 from app.core.policy import Policy
 from app.core.registry import load_registry
 from app.core.strict import json_object
-from app.offline.limits import session_limits
+from app.offline.bundle_source import whole_bundle
 from app.settings import ROOT, STAGES, Settings
 from load.bench.events import AGENT, MAX_ID, panel
 
@@ -37,11 +36,11 @@ RULES = Path(__file__).with_name("rules.json")
 
 
 def document(rules: list[dict[str, Any]] | None = None) -> bytes:
-    """The shipped bundle with these rules, or with the eight of rules.json; without its cases, which the
-    rules would change."""
+    """The shipped bundle and these rules, or the eight of rules.json; without its cases, which more rules
+    could change."""
     more = json.loads(RULES.read_bytes()) if rules is None else rules
     shipped = json_object(whole_bundle(SHIPPED))
-    return orjson.dumps({**shipped, "id": BUNDLE, "rules": more, "cases": []})
+    return orjson.dumps({**shipped, "id": BUNDLE, "rules": [*shipped.get("rules", []), *more], "cases": []})
 
 
 def registry() -> bytes:
@@ -67,7 +66,7 @@ def point() -> DecisionPoint:
 
 def parts(rules: list[dict[str, Any]] | None = None) -> PointParts:
     """What a decision point decides with, for measuring one stage of it."""
-    under, stages, limits = policy(rules), shipped_stages(), session_limits(Settings().session)
+    under, stages, limits = policy(rules), shipped_stages(), Settings().session.limits()
     return PointParts(under, stages, STAGES, limits, time.perf_counter_ns, TENANT, standings(under))
 
 

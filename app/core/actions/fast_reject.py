@@ -29,8 +29,10 @@ class FastReject:
     name = "fast_reject"
 
     def evaluate(self, context: ActionContext) -> StageResult:
-        """Blocks with `forbidden_target`, `irreversible_rows` or `forbidden_pattern` and what was hit; escalates
-        with `suspicious_pattern` (only warnings) or `inconclusive` (a bound of the reading was passed)."""
+        """Blocks with `forbidden_target`, `irreversible_rows` or `forbidden_pattern` and what was hit.
+
+        Escalates with `suspicious_pattern` (only warnings) or `inconclusive` (a bound of reading was passed).
+        """
         action = context.action
         inspection = context.bundle.library.inspect(action.tool_name, context.action_type, action.parameters)
         targets = context.org.forbidden.matches(_joined(inspection.texts))

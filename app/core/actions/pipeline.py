@@ -124,8 +124,10 @@ def _unanswered(
 
 
 def _recordable(answer: Answer) -> Answer:
-    """The answer as the ledger holds it, keys in its order, so that a rerun's stages are given the very same; a
-    payload that is no JSON value is no answer."""
+    """The answer as the ledger holds it, its keys in order, so that the stages of a rerun are given the same.
+
+    A payload that is no JSON value is no answer.
+    """
     if answer.payload is None:
         return answer
     try:

@@ -14,11 +14,12 @@ KINDS: dict[str, str] = {
     "@home": rf"(?:{HOME}|/home|/users|c:\\users(?:\\[^\\]+)?){_END}",
     "@inhome": rf"{HOME}/.+|c:\\users\\.+",
     "@system": (
-        r"/(?:etc|usr|bin|sbin|lib|lib32|lib64|libx32|boot|sys|proc|dev|opt|srv|var|root|run|system|library"
-        r"|applications|private/etc|mnt|media|data|lost\+found)(?:/.*)?"
+        r"/(?:etc|usr|bin|sbin|lib|lib32|lib64|libx32|boot|sys|proc|dev|var|root|run|system|library"
+        r"|applications|private/etc|lost\+found)(?:/.*)?"
         r"|(?:c:|%systemdrive%)\\(?:windows|program files|programdata|boot)(?:\\.*)?"
         r"|%(?:systemroot|windir|programfiles|programdata)%(?:\\.*)?"
     ),
+    "@toplevel": r"/[^/]+/?(?:\*|\.\*)?|[a-z]:\\[^\\]+\\?\*?",
     "@device": (
         r"/dev/(?:[shv]d[a-z]|xvd[a-z]|nvme\d|mmcblk|disk|rdisk|dm-|md\d|mapper/|loop\d|mem|kmem|port|sd[x*?]|nbd|zvol/"
         r"|mtd|input/).*|\\\\\.\\physicaldrive.*"
@@ -33,7 +34,9 @@ KINDS: dict[str, str] = {
     "@variable": r"\"?\$(?:\{?[a-z_]\w*\}?|@|\d)(?:/.*)?|\$\(\).*",
     "@url": r"(?:https?|ftp|ftps|sftp|tftp|smb|ws)://.+",
     "@remote": r"(?:[\w.-]+@)?[\w.-]{2,}:[^\\].*|(?:s3|gs|scp|sftp|ftp|https?|rsync)://.+",
-    "@accounts": r"(?:/private)?/etc/(?:passwd|shadow|group|gshadow|sudoers(?:\.d/.*)?|master\.passwd|security/passwd|subuid)-?",
+    "@accounts": (
+        r"(?:/private)?/etc/(?:passwd|shadow|group|gshadow|sudoers(?:\.d/.*)?|master\.passwd|security/passwd|subuid)-?"
+    ),
     "@hashes": (
         r"/etc/(?:shadow|gshadow|master\.passwd|sudoers(?:\.d/.*)?|krb5\.keytab|security/passwd|opasswd)-?|/var/db/dslocal/.*"
         r"|(?:.*\\)?(?:ntds\.dit|config\\(?:sam|system|security))|/etc/ssl/private/.*|/etc/ssh/ssh_host_\w+_key"
@@ -49,7 +52,8 @@ KINDS: dict[str, str] = {
         rf"(?:{HOME}/|\./|.*/)?(?:\.ssh(?:/(?:id_\w+|identity|\*|\.?|authorized_keys)?)?|id_rsa|id_ed25519|id_ecdsa|id_dsa"
         r"|\.aws(?:/.*)?|\.azure(?:/.*)?|\.kube/config|\.docker/config\.json|\.gnupg(?:/.*)?|\.netrc|_netrc|\.pgpass"
         r"|\.git-credentials|\.config/gcloud(?:/.*)?|\.npmrc|\.pypirc|\.env(?:\.\w+)?|credentials\.json|\.vault-token"
-        r"|wallet\.dat|keychain-db|login\.keychain(?:-db)?|logins\.json|key[34]\.db|login data|cookies\.sqlite|\.htpasswd"
+        r"|wallet\.dat|keychain-db|login\.keychain(?:-db)?|logins\.json|key[34]\.db|login data"
+        r"|cookies\.sqlite|\.htpasswd"
         r"|\.my\.cnf|\.config/gh/hosts\.yml|\.terraform\.d/credentials.*|.*\.(?:pem|p12|pfx|ppk|kdbx|jks|keystore))"
     ),
     "@startup": (
@@ -68,4 +72,3 @@ KINDS: dict[str, str] = {
     ),
     "@shell": r"(?:/usr)?(?:/local)?/bin/(?:ba|z|da|k|c|tc|a)?sh|(?:ba|z|da|k|a)?sh",
 }
-

@@ -66,13 +66,17 @@ def compiled(pattern: CommandPattern) -> tuple[Condition, ...]:
         (pattern.fed_args, lambda: _fed_args(Globs(pattern.fed_args), Globs(pattern.fed_by or ["*"]))),
         (pattern.via, lambda: _via(Globs(pattern.via))),
         (pattern.at_most is not None, lambda: _at_most(pattern.at_most or 0)),
-        *((True, lambda text=text: _flagged(_forms([text], shortened=True))) for text in pattern.flags),  # type: ignore[misc]
+        *((True, lambda text=text: _flagged(_forms([text], shortened=True))) for text in pattern.flags),
         (pattern.words, lambda: _worded(pattern.words)),
-        *((True, lambda text=text: _target(Globs([text]))) for text in pattern.args),  # type: ignore[misc]
+        *((True, lambda text=text: _target(Globs([text]))) for text in pattern.args),
+        (pattern.last, lambda: _last(Globs(pattern.last))),
         (pattern.every, lambda: _every(Globs(pattern.every))),
         (plain, lambda: _no_target(Globs(plain))),
         (pattern.unless_every, lambda: _not_every(Globs(pattern.unless_every))),
-        (dashed or pattern.harmless, lambda: _unflagged(_forms([*pattern.harmless, *dashed], shortened=False))),
+        (
+            dashed or pattern.harmless,
+            lambda: _unflagged(_forms([*pattern.harmless, *dashed], shortened=False)),
+        ),
     ]
     return tuple(make() for wanted, make in given if wanted)
 
@@ -137,6 +141,10 @@ def _target(texts: Globs) -> Condition:
 
 def _no_target(texts: Globs) -> Condition:
     return lambda words: not any(texts.match(target) for target in words.targets)
+
+
+def _last(texts: Globs) -> Condition:
+    return lambda words: texts.match(words.last)
 
 
 def _every(texts: Globs) -> Condition:

@@ -1,7 +1,7 @@
 """Many globs and kinds of targets as one question about a word, answered without RE2 where that is possible.
 
-Nearly all globs in patterns are a literal, a beginning, an end or a middle; Python's own string methods answer
-those in a tenth of the time that a call into RE2 takes.
+Nearly all globs in patterns are a literal, a beginning, an end or a middle; Python's own string methods
+answer those in a tenth of the time that a call into RE2 takes.
 """
 
 from __future__ import annotations
@@ -30,8 +30,12 @@ class Globs:
 
     def __init__(self, texts: Iterable[str]) -> None:
         """`texts`: globs and `@kinds`, with `|` between alternatives inside one text."""
-        exact, starts, ends, middles = set(), [], [], []
-        others, kinds = [], []
+        exact: set[str] = set()
+        starts: list[str] = []
+        ends: list[str] = []
+        middles: list[str] = []
+        others: list[str] = []
+        kinds: list[str] = []
         for one in (one.lower() for text in texts for one in text.split("|")):
             inner = one.strip("*")
             if _kind(one):

@@ -1,7 +1,7 @@
 """Forbidden commands as data: a small declarative language over programs, words, flags and targets.
 
-A text in a pattern is a glob (`*`, `?`, `[...]`) without regard to case; `a|b` is either; `@kind` is a kind of
-target (argument_kinds). All conditions that a pattern gives must hold.
+A text in a pattern is a glob (`*`, `?`, `[...]`) without regard to case; `a|b` is either; `@kind` is a kind
+of target (argument_kinds). All conditions that a pattern gives must hold.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from app.core.gate1.command_conditions import Condition
-
     from app.core.gate1.shell.reading import Command, ShellReading
 
 Glob = Annotated[str, Field(max_length=8192)]
 REMEMBERED_PROGRAMS = 4096
+HARMLESS = ("--help", "--version", "--dry-run|--dryrun|--just-print|--what-if|-whatif|--simulate")
+"""Flags with which nearly every program does nothing."""
 _GLOB = frozenset("*?[")
 _FROM_OUTSIDE = ("writes", "assigned", "stdin", "fed_by", "fed_args", "via", "args", "flags")
 """Fields of a pattern that ask for something many commands do not have at all; see `_outside`."""
@@ -45,6 +46,8 @@ class CommandPattern(Described):
     """Each must match some word, or what stands after `=` or `@` in it."""
     every: list[Glob] = Field(default_factory=list)
     """Every word that is no flag must match one of these, and there must be one."""
+    last: list[Glob] = Field(default_factory=list)
+    """The last word that is no flag, where a copy goes, matches one of these."""
     writes: list[Glob] = Field(default_factory=list)
     """A redirection writes a file that matches one of these."""
     fed_by: list[Glob] = Field(default_factory=list)
@@ -63,7 +66,7 @@ class CommandPattern(Described):
     """None of these may be there: a flag (with a dash) or a word."""
     unless_every: list[Glob] = Field(default_factory=list)
     """Not where every word that is no flag matches one of these."""
-    harmless: list[Glob] = ["--help", "--version", "--dry-run|--dryrun|--just-print|--what-if|-whatif|--simulate"]
+    harmless: list[Glob] = Field(default_factory=lambda: list(HARMLESS))
     """Flags with which the program does nothing."""
 
 
@@ -102,7 +105,9 @@ class CommandPatterns:
 
     def matching(self, command: Command) -> list[tuple[int, CommandPattern]]:
         """The patterns that one command matches, with their places in the list."""
-        lacking = tuple(field for field, there in zip(_FROM_OUTSIDE, _outside(command), strict=True) if not there)
+        lacking = tuple(
+            field for field, there in zip(_FROM_OUTSIDE, _outside(command), strict=True) if not there
+        )
         words = CommandWords(command)
         return [
             (place, pattern)
@@ -117,7 +122,16 @@ class CommandPatterns:
 
 def _outside(command: Command) -> tuple[object, ...]:
     fed = command.fed_by
-    return command.redirects, command.assigned, command.stdin, fed, fed, command.via, command.args, command.args
+    return (
+        command.redirects,
+        command.assigned,
+        command.stdin,
+        fed,
+        fed,
+        command.via,
+        command.args,
+        command.args,
+    )
 
 
 def _all_hold(conditions: tuple[Condition, ...], words: CommandWords) -> bool:
@@ -128,7 +142,15 @@ def _all_hold(conditions: tuple[Condition, ...], words: CommandWords) -> bool:
 
 
 def _check_kinds(pattern: CommandPattern) -> None:
-    texts = (*pattern.args, *pattern.every, *pattern.writes, *pattern.fed_args, *pattern.unless_every, *pattern.unless)
+    texts = (
+        *pattern.args,
+        *pattern.every,
+        *pattern.last,
+        *pattern.writes,
+        *pattern.fed_args,
+        *pattern.unless_every,
+        *pattern.unless,
+    )
     for text in texts:
         for one in text.split("|"):
             if one[:1] == "@" and one[1:].isalpha() and one not in KINDS:

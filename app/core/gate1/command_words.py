@@ -15,7 +15,7 @@ _OFF = frozenset({"false", "none", "no", "0", "off"})
 
 
 class Flag:
-    """One flag of a command: `-rf`, `--force`, `--region=eu`, and the word after it, which may be its value."""
+    """One flag of a command: `-rf`, `--force`, `--region=eu`; the word after it may be its value."""
 
     __slots__ = ("following", "name", "value")
 
@@ -51,7 +51,7 @@ class CommandWords:
 
     @cached_property
     def words(self) -> list[tuple[str, bool]]:
-        """The first words that are no flags, in lower case, and whether a flag stands before each."""
+        """The first words that are no flags, in lower case; whether a flag is before each."""
         words: list[tuple[str, bool]] = []
         after_flag = only_words = False
         for arg in self.command.args[: 2 * MOST_WORDS]:
@@ -76,12 +76,17 @@ class CommandWords:
                 targets.append(_normal(value.lstrip("@<")))
             elif folded[:1] == "@" and len(folded) > 1:
                 targets.append(_normal(folded[1:]))
-        return targets
+        return list(dict.fromkeys(targets))
 
     @cached_property
     def operands(self) -> list[str]:
         """The words that are no flags, in lower case and as normal paths."""
-        return [_normal(word) for word, _ in self.words]
+        return list(dict.fromkeys(_normal(word) for word, _ in self.words))
+
+    @cached_property
+    def last(self) -> str:
+        """The last word that is no flag: where a copy goes."""
+        return _normal(self.words[-1][0]) if self.words else ""
 
     @cached_property
     def written(self) -> list[str]:

@@ -24,9 +24,13 @@ _URL = re.compile(r"%[0-9A-Fa-f]{2}|%u[0-9A-Fa-f]{4}")
 _URL_UTF16 = re.compile(r"%u([0-9A-Fa-f]{4})")
 _HTML = re.compile(r"&(?:#[xX]?[0-9A-Fa-f]{2,6}|[a-z]{2,6});?")
 _ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|u\{?([0-9A-Fa-f]{4,6})\}?|([0-3][0-7]{2}))")
-_BASE64 = re.compile(rf"[A-Za-z0-9+/_-]{{{SHORTEST_RUN},}}={{0,2}}")
+ENCODING_TELLS = rf"%[0-9a-f]{{2}}|%u[0-9a-f]|&(?:#|[a-z])|\\[xu0-3]|[a-z0-9+/_-]{{{SHORTEST_RUN}}}"
+"""Without one of these, in any case, a text is in none of the encodings."""
+LONGEST_RUN = 4096
+"""Characters of a run that are decoded; a longer one is data."""
+_BASE64 = re.compile(rf"[A-Za-z0-9+/_-]{{{SHORTEST_RUN},{LONGEST_RUN}}}={{0,2}}")
 _HEX = re.compile(rf"(?:0x|\\x|x')?((?:[0-9A-Fa-f]{{2}}){{{SHORTEST_RUN // 2},}})'?")
-_LARGEST = 0x10FFFF
+_LARGEST, _FIRST_HALF, _LAST_HALF = 0x10FFFF, 0xD800, 0xDFFF
 
 
 def decodings(text: str) -> Iterator[tuple[str, str]]:
@@ -41,12 +45,22 @@ def decodings(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _url_decoded(text: str) -> str:
-    return unquote_plus(_URL_UTF16.sub(lambda found: chr(int(found[1], 16)), text), errors="replace")
+    return unquote_plus(_URL_UTF16.sub(_utf16_unit, text), errors="replace")
+
+
+def _utf16_unit(found: re.Match[str]) -> str:
+    code = int(found[1], 16)
+    return found[0] if _is_half(code) else chr(code)
 
 
 def _character(found: re.Match[str]) -> str:
     code = int(found[3], 8) if found[3] else int(found[1] or found[2], 16)
-    return chr(code) if code <= _LARGEST else found[0]
+    return chr(code) if code <= _LARGEST and not _is_half(code) else found[0]
+
+
+def _is_half(code: int) -> bool:
+    """A surrogate, which alone is no character."""
+    return _FIRST_HALF <= code <= _LAST_HALF
 
 
 def _runs(text: str) -> Iterator[tuple[str, str]]:

@@ -1,14 +1,14 @@
 """Does a value that goes into a SQL statement break out of its place there? Judged on token structure.
 
-A value stands in one of three contexts: bare (a number's place), or within single or double quotes, which its
-first quote then closes. In each the tokens become a skeleton, one short word each, on which the expressions of
-config/patterns/injection.json are matched; the idea of folding tokens is libinjection's (Galbreath 2012), the
-skeletons and expressions are not.
+A value stands in one of three contexts: bare (a number's place), or within single or double quotes, which
+its first quote then closes. In each the tokens become a skeleton, one short word each, on which the
+expressions of config/patterns/injection.json are matched; the idea of folding tokens is libinjection's
+(Galbreath 2012), the skeletons and expressions are not.
 
 Skeleton: `n` number, `s` string, `v` @variable, `w` any other word, `f` a called function, `q` a subquery,
-`K` keyword as such, `=` any comparison, `o` any arithmetic, `C` a comment that cuts the rest off, `Ct` one with
+keywords as such, `=` any comparison, `o` any arithmetic, `C` a comment that cuts the rest off, `Ct` one with
 several words after it, `B` what stood before the closing quote, `P` the same when it is several words. TIMER,
-INFO, CATALOG, PROC, ERRF and FILE stand for families of names.
+INFO, CATALOG, PROC, ERRF, FILE and CODES stand for families of names.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import re
 from typing import TYPE_CHECKING
 
 from app.core.gate1.sql_lexer import sql_tokens
+from app.core.gate1.vocabulary import vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,32 +29,46 @@ SKELETON_TOKENS = 400
 FOLDS = 12
 """The most rounds of folding; each takes one level of parentheses."""
 
-_KEYWORDS = frozenset(
-    "UNION ALL DISTINCT SELECT FROM WHERE OR AND XOR NOT LIKE ILIKE RLIKE REGEXP GLOB SIMILAR SOUNDS MATCH IN IS "
-    "NULL ISNULL NOTNULL BETWEEN EXISTS ORDER GROUP BY HAVING LIMIT OFFSET TOP INTO OUTFILE DUMPFILE INSERT UPDATE "
-    "DELETE REPLACE DROP TABLE DATABASE SCHEMA VIEW USER COLUMN TRUNCATE ALTER CREATE EXEC EXECUTE DECLARE SET "
-    "WAITFOR DELAY TIME SHUTDOWN PROCEDURE ANALYSE CASE WHEN THEN ELSE END IF DIV MOD BINARY COLLATE ESCAPE TRUE "
-    "FALSE AS VALUES BEGIN GRANT BACKUP RESTORE PRINT INTERSECT EXCEPT MINUS JOIN ON USING HANDLER".split()
+_KEYWORDS = vocabulary(
+    "UNION ALL DISTINCT SELECT FROM WHERE OR AND XOR NOT LIKE ILIKE RLIKE REGEXP GLOB SIMILAR SOUNDS",
+    "MATCH IN IS NULL ISNULL NOTNULL BETWEEN EXISTS ORDER GROUP BY HAVING LIMIT OFFSET TOP INTO OUTFILE",
+    "DUMPFILE INSERT UPDATE DELETE REPLACE DROP TABLE DATABASE SCHEMA VIEW USER COLUMN TRUNCATE ALTER",
+    "CREATE EXEC EXECUTE DECLARE SET WAITFOR DELAY TIME SHUTDOWN PROCEDURE ANALYSE CASE WHEN THEN ELSE",
+    "END IF DIV MOD BINARY COLLATE ESCAPE TRUE FALSE AS VALUES BEGIN GRANT BACKUP RESTORE PRINT",
+    "INTERSECT EXCEPT MINUS JOIN ON USING HANDLER",
 )
 _COMPARISONS = frozenset(["=", "<", ">", "<=", ">=", "<>", "!=", "<=>", "!<", "!>", "=="])
 _LOGIC = {"&&": "AND", "||": "||", "!": "NOT"}
 _FAMILIES = {
-    "TIMER": "SLEEP BENCHMARK PG_SLEEP PG_SLEEP_FOR DBMS_LOCK.SLEEP DBMS_SESSION.SLEEP DBMS_PIPE.RECEIVE_MESSAGE "
-    "RANDOMBLOB GENERATE_SERIES",
-    "INFO": "VERSION DATABASE USER CURRENT_USER SYSTEM_USER SESSION_USER SCHEMA USER_NAME DB_NAME SUSER_NAME "
-    "CURRENT_DATABASE CURRENT_SCHEMA SQLITE_VERSION HOST_NAME IS_SRVROLEMEMBER IS_MEMBER CONNECTION_ID",
-    "ERRF": "EXTRACTVALUE UPDATEXML XMLTYPE UTL_INADDR.GET_HOST_NAME UTL_INADDR.GET_HOST_ADDRESS UTL_HTTP.REQUEST "
-    "CTXSYS.DRITHSX.SN ORDSYS.ORD_DICOM.GETMAPPINGXPATH GTID_SUBSET GTID_SUBTRACT JSON_KEYS NAME_CONST ST_LATFROMGEOHASH "
-    "ST_LONGFROMGEOHASH POLYGON MULTIPOINT GEOMETRYCOLLECTION LINESTRING QUERY_TO_XML DATABASE_TO_XML HTTPURITYPE "
-    "DBMS_UTILITY.SQLID_TO_SQLHASH DBMS_LDAP.INIT BFILENAME",
-    "FILE": "LOAD_FILE PG_READ_FILE PG_LS_DIR LO_IMPORT LO_EXPORT LOAD_EXTENSION SYS_EXEC SYS_EVAL OPENROWSET "
-    "OPENQUERY OPENDATASOURCE DBLINK",
-    "CODES": "CHAR CHR NCHAR ASCII ORD UNHEX HEX CONCAT CONCAT_WS GROUP_CONCAT SUBSTRING SUBSTR MID ELT MAKE_SET "
-    "AES_DECRYPT AES_ENCRYPT CAST CONVERT IFNULL NVL IIF IF LENGTH LEN",
+    "TIMER": vocabulary(
+        "SLEEP BENCHMARK PG_SLEEP PG_SLEEP_FOR DBMS_LOCK.SLEEP DBMS_SESSION.SLEEP",
+        "DBMS_PIPE.RECEIVE_MESSAGE  RANDOMBLOB GENERATE_SERIES",
+    ),
+    "INFO": vocabulary(
+        "VERSION DATABASE USER CURRENT_USER SYSTEM_USER SESSION_USER SCHEMA USER_NAME DB_NAME SUSER_NAME",
+        "CURRENT_DATABASE CURRENT_SCHEMA SQLITE_VERSION HOST_NAME IS_SRVROLEMEMBER IS_MEMBER",
+        "CONNECTION_ID",
+    ),
+    "ERRF": vocabulary(
+        "EXTRACTVALUE UPDATEXML XMLTYPE UTL_INADDR.GET_HOST_NAME UTL_INADDR.GET_HOST_ADDRESS",
+        "UTL_HTTP.REQUEST  CTXSYS.DRITHSX.SN ORDSYS.ORD_DICOM.GETMAPPINGXPATH GTID_SUBSET GTID_SUBTRACT",
+        "JSON_KEYS NAME_CONST ST_LATFROMGEOHASH  ST_LONGFROMGEOHASH POLYGON MULTIPOINT GEOMETRYCOLLECTION",
+        "LINESTRING QUERY_TO_XML DATABASE_TO_XML HTTPURITYPE  DBMS_UTILITY.SQLID_TO_SQLHASH",
+        "DBMS_LDAP.INIT BFILENAME",
+    ),
+    "FILE": vocabulary(
+        "LOAD_FILE PG_READ_FILE PG_LS_DIR LO_IMPORT LO_EXPORT LOAD_EXTENSION SYS_EXEC SYS_EVAL OPENROWSET",
+        "OPENQUERY OPENDATASOURCE DBLINK",
+    ),
+    "CODES": vocabulary(
+        "CHAR CHR NCHAR ASCII ORD UNHEX HEX CONCAT CONCAT_WS GROUP_CONCAT SUBSTRING SUBSTR MID ELT",
+        "MAKE_SET  AES_DECRYPT AES_ENCRYPT CAST CONVERT IFNULL NVL IIF IF LENGTH LEN",
+    ),
 }
-_FAMILY = {name: family for family, names in _FAMILIES.items() for name in names.split()}
-_UNCALLED = frozenset(
-    "CURRENT_USER SYSTEM_USER SESSION_USER LOCALTIME LOCALTIMESTAMP CURRENT_TIMESTAMP CURRENT_DATE SYSDATE".split()
+_FAMILY = {name: family for family, names in _FAMILIES.items() for name in names}
+_UNCALLED = vocabulary(
+    "CURRENT_USER SYSTEM_USER SESSION_USER LOCALTIME LOCALTIMESTAMP CURRENT_TIMESTAMP CURRENT_DATE",
+    "SYSDATE",
 )
 """Functions that stand without parentheses."""
 _ALSO_FUNCTIONS = frozenset(["ISNULL", "REPLACE", "INSERT", "TIME", "TRUNCATE", "MOD"])
@@ -73,13 +88,17 @@ _WORDY_COMMENT = re.compile(r"^(?:--|#|/\*)[\s+-]*\S+\s+\S")
 _SEVERAL_WORDS = re.compile(r"[^\W\d]{2,}\W+[^\W\d]{2,}")
 
 _OPERAND = r"[nsvfq]"
+_BEFORE_SIGN = r"AND|OR|XOR|\|\||=|LIKE|RLIKE|REGEXP|IN|BETWEEN|,|\(|SELECT"
 _FOLDING = [
     (re.compile(r"(?<= )(?:f|TIMER|INFO|ERRF|FILE|CODES) \( [^()]*\) "), "f "),
     (re.compile(r"(?<= )\( SELECT (?:[A-Z]+ )*(?:[nsvfqo]|w (?:,|FROM|\)))[^()]*\) "), "q "),
-    (re.compile(r"(?<= )\( CASE [^()]*END \) | CASE WHEN [^()]*? END (?=[^A-Z])"), " f "),
+    (re.compile(r"(?<= )\( CASE [^()]{0,200}END \) | CASE WHEN [^()]{0,200}? END (?=[^A-Z])"), " f "),
     (re.compile(rf"(?<= )\( ({_OPERAND}|w) \) "), r"\1 "),
     (re.compile(rf"(?<= )({_OPERAND}) (?:o|DIV|MOD) (?:o )*({_OPERAND}) "), r"\1 "),
-    (re.compile(rf"(?<= )(AND|OR|XOR|\|\||=|LIKE|RLIKE|REGEXP|IN|BETWEEN|,|\(|SELECT) (?:(?:NOT|o|BINARY) )+(?={_OPERAND} |\()"), r"\1 "),
+    (
+        re.compile(rf"(?<= )({_BEFORE_SIGN}) (?:(?:NOT|o|BINARY) )+(?={_OPERAND} |\()"),
+        r"\1 ",
+    ),
     (re.compile(rf"(?<= )({_OPERAND}|w) (?:COLLATE w|ESCAPE s) "), r"\1 "),
     (re.compile(r"(?<= )(NULL|TRUE|FALSE) "), "n "),
 ]

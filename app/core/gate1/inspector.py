@@ -1,11 +1,10 @@
-"""One action under inspection: each leaf in each form, read as its language, and what it runs in other languages."""
+"""One action under inspection: each leaf in each form, as its language, and what it runs in others."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from app.core.gate1.code_sql import sql_in_code
-from app.core.gate1.injection_patterns import may_break_out
 from app.core.gate1.inspection import Hit, Inspection
 from app.core.gate1.languages import language_of
 from app.core.gate1.place import Place
@@ -13,8 +12,9 @@ from app.core.gate1.scan import past_bounds
 from app.core.gate1.shell import read_shell
 from app.core.gate1.shell.code_strings import commands_in_code
 from app.core.gate1.sql_reading import read_sql
-from app.core.gate1.statement_like import begins_statement, first_word, is_sql
+from app.core.gate1.statement_like import begins_change, begins_command, begins_statement, is_sql
 from app.core.gate1.targets import spellings
+from app.core.gate1.tells import ANYTHING, JOINT, may_break_out, tells
 from app.core.gate1.unfold import forms
 
 if TYPE_CHECKING:
@@ -26,9 +26,13 @@ if TYPE_CHECKING:
     from app.core.gate1.shell import ShellReading
     from app.core.gate1.text_patterns import Language
 
-PARSED_CHARS_PER_ACTION = 16 * 1024
+UNFOLDED_CHARS = 8192
+"""A longer text is not unfolded."""
+CODE_CHARS = 32 * 1024
+"""A longer program is not searched for commands and statements."""
+PARSED_CHARS_PER_ACTION = 8 * 1024
 """All that one action gives to parsers; what would come after is not parsed, and the result inconclusive."""
-LEAVES = 1000
+LEAVES = 500
 """The most string leaves that are looked at one by one."""
 NESTED = 4
 """How deep a language within a language is followed."""
@@ -44,16 +48,18 @@ class Inspector:
         self._action_type = action_type
         self._hits: dict[tuple[str, str], Hit] = {}
         self._texts: dict[str, None] = {tool_name: None}
+        self._tells = ANYTHING
         self._inconclusive: str | None = None
         self._chars_left = PARSED_CHARS_PER_ACTION
 
-    def inspect(self, leaves: Iterable[Leaf]) -> None:
+    def inspect(self, leaves: list[Leaf]) -> None:
         """Read the leaves, up to the bound on their number."""
-        for count, leaf in enumerate(leaves):
-            if count == LEAVES:
-                self._doubt(f"more than {LEAVES} texts to read")
-                return
+        self._tells = tells(JOINT.join(leaf.text for leaf in leaves), self._matchers)
+        if len(leaves) > LEAVES:
+            self._doubt(f"more than {LEAVES} texts to read")
+        for leaf in leaves[:LEAVES]:
             self._leaf(leaf)
+        self._texts.update((leaf.text, None) for leaf in leaves[LEAVES:])
 
     def result(self, keys: Iterable[str]) -> Inspection:
         """What was found; `keys` may name targets too."""
@@ -62,28 +68,31 @@ class Inspector:
 
     def _leaf(self, leaf: Leaf) -> None:
         language = language_of(self._tool_name, self._action_type, leaf.key)
-        for form in forms(leaf.text):
-            self._texts[form.text] = None
-            self._texts.update(dict.fromkeys(spellings(form.text)))
-            if leaf.whole:
-                self._judge(form.text, language, Place(leaf.path, form.how))
+        self._text(leaf.text, language if leaf.whole else None, Place(leaf.path))
+        if self._tells.disguise and len(leaf.text) <= UNFOLDED_CHARS:
+            for form in forms(leaf.text):
+                self._tells = ANYTHING
+                self._text(form.text, language if leaf.whole else None, Place(leaf.path, form.how))
 
-    def _judge(self, text: str, language: Language, place: Place) -> None:
-        self._found(self._matchers.text.matches(text, language), place)
-        if language == "shell":
-            self._shell(text, place)
-        elif language == "sql":
-            self._sql(text, place)
-        elif language == "code":
-            self._code(text, place)
-        elif language == "value":
-            self._value(text, place)
+    def _text(self, text: str, language: Language | None, place: Place) -> None:
+        """A leaf in one form: targets may be named in it; with a language it is also read."""
+        self._texts[text] = None
+        if self._tells.spelling and len(text) <= UNFOLDED_CHARS:
+            self._texts.update(dict.fromkeys(spellings(text)))
+        if language is None:
+            return
+        if self._tells.text:
+            self._found(self._matchers.text.matches(text, language), place)
+        if language != "prose":
+            self._READERS[language](self, text, place)
 
     def _shell(self, text: str, place: Place) -> None:
         if self._may_parse(text):
             reading = read_shell(text)
             self._doubt(reading.inconclusive)
             self._commands(reading, place)
+        if begins_change(text) and past_bounds(text) is None and is_sql(text):
+            self._sql(text, place)
 
     def _commands(self, reading: ShellReading, place: Place) -> None:
         self._found(self._matchers.commands.matches(reading), place)
@@ -118,6 +127,9 @@ class Inspector:
 
     def _code(self, text: str, place: Place) -> None:
         self._targets(text, place)
+        if len(text) > CODE_CHARS:
+            self._doubt(f"{len(text)} characters of code are too many to read")
+            return
         for command in commands_in_code(text):
             self._shell(command, place.within("code"))
         for statement in sql_in_code(text):
@@ -125,19 +137,24 @@ class Inspector:
 
     def _value(self, text: str, place: Place) -> None:
         self._targets(text, place)
-        if past_bounds(text) is not None:
-            if may_break_out(text):
-                self._doubt(past_bounds(text))
+        past = past_bounds(text)
+        if past is not None:
+            if self._tells.breakout and may_break_out(text):
+                self._doubt(past)
             return
-        self._found(self._matchers.injection.matches(text), place)
-        if first_word(text) in self._matchers.programs and self._may_parse(text):
+        if self._tells.breakout:
+            self._found(self._matchers.injection.matches(text), place)
+        if begins_command(text, self._matchers.programs) and self._may_parse(text):
             self._commands(read_shell(text), place)
-        if is_sql(text):
+        if begins_change(text) and self._may_parse(text) and is_sql(text):
             self._sql(text, place)
 
     def _targets(self, text: str, place: Place) -> None:
-        for spelled in (text, *spellings(text)):
-            self._found(self._matchers.targets.matches(spelled), place)
+        if self._tells.target:
+            self._found(self._matchers.targets.matches(text), place)
+        if self._tells.spelling and len(text) <= UNFOLDED_CHARS:
+            for spelled in spellings(text):
+                self._found(self._matchers.targets.matches(spelled), place)
 
     def _may_parse(self, text: str) -> bool:
         past = past_bounds(text)
@@ -157,3 +174,5 @@ class Inspector:
             key = (one.id, place.path)
             if key not in self._hits:
                 self._hits[key] = Hit(one.id, one.reason, one.severity, place.path, place.how)
+
+    _READERS: ClassVar = {"shell": _shell, "sql": _sql, "code": _code, "value": _value}

@@ -1,6 +1,6 @@
-"""As what a parameter is read: the words of its key say it, then those of the tool's name, then the action type.
+"""As what a parameter is read: its key's words say it, then those of the tool's name, then the action type.
 
-What neither says is a `value`: it goes into something, so it is judged as an inserted value, and as SQL or as a
+What none says is a `value`: it goes into something, so it is judged as an inserted value, and as SQL or as a
 command only if it is one from its first word to its last. Text for people is `prose`: it may talk about
 anything.
 """
@@ -10,34 +10,40 @@ from __future__ import annotations
 from functools import lru_cache
 
 from app.core.gate1.text_patterns import Language  # noqa: TC001 - named in an annotation of a cached function
+from app.core.gate1.vocabulary import vocabulary
 from app.core.words import words_of
 
 REMEMBERED_KEYS = 8192
 
-_SHELL = frozenset(
-    "cmd cmds command commands commandline cmdline shell bash zsh sh terminal argv powershell pwsh exec".split()
+_SHELL = vocabulary(
+    "cmd cmds command commands commandline cmdline shell bash zsh sh terminal argv powershell pwsh exec",
 )
-_SQL = frozenset("sql statement statements ddl dml sqlquery rawsql tsql plsql psql hql".split())
-_CODE = frozenset("code source snippet python javascript js ruby perl php node program notebook cell".split())
+_SQL = vocabulary("sql statement statements ddl dml sqlquery rawsql tsql plsql psql hql")
+_CODE = vocabulary(
+    "code source snippet python javascript js ruby perl php node program notebook cell",
+)
 _SCRIPT = frozenset(["script", "scripts", "entrypoint", "userdata", "startup"])
 _QUERY = frozenset(["query", "queries", "q", "expression"])
-_PROSE = frozenset(
-    "message messages body text texts content contents subject title description comment comments note notes summary "
-    "instruction instructions prompt reasoning caption reply question answer reason explanation bio review "
-    "feedback transcript topic goal task label headline abstract story tweet post paragraph sentence document "
-    "markdown html article essay greeting remark remarks details thought thoughts translation "
-    "commit changelog readme letter".split()
+_PROSE = vocabulary(
+    "message messages body text texts content contents subject title description comment comments note",
+    "notes summary instruction instructions prompt reasoning caption reply question answer reason",
+    "explanation bio review feedback transcript topic goal task label headline abstract story tweet",
+    "post paragraph sentence document markdown html article essay greeting remark remarks details",
+    "thought thoughts translation commit changelog readme letter",
 )
-_DATABASE = frozenset(
-    "sql db database databases postgres postgresql mysql mariadb sqlite sqlite3 mssql oracle snowflake bigquery "
-    "redshift clickhouse duckdb psql warehouse athena presto trino hive cassandra cql databricks jdbc odbc".split()
+_DATABASE = vocabulary(
+    "sql db database databases postgres postgresql mysql mariadb sqlite sqlite3 mssql oracle snowflake",
+    "bigquery redshift clickhouse duckdb psql warehouse athena presto trino hive cassandra cql",
+    "databricks jdbc odbc",
 )
-_TERMINAL = frozenset(
-    "bash shell sh zsh terminal cmd command powershell pwsh console ssh cli exec subprocess".split()
+_TERMINAL = vocabulary(
+    "bash shell sh zsh terminal cmd command powershell pwsh console ssh cli exec subprocess",
 )
-_INTERPRETER = frozenset("python node javascript ruby perl php code interpreter notebook repl jupyter".split())
-_SEARCH_TOOL = frozenset("web google bing internet browser arxiv wikipedia news duckduckgo youtube maps".split())
-_OPEN_KEYS = frozenset(["", "input", "args", "arguments", "argument", "value", "raw", "data", "line", "lines", "x"])
+_INTERPRETER = vocabulary("python node javascript ruby perl php code interpreter notebook repl jupyter")
+_SEARCH_TOOL = vocabulary("web google bing internet browser arxiv wikipedia news duckduckgo youtube maps")
+_OPEN_KEYS = frozenset(
+    ["", "input", "args", "arguments", "argument", "value", "raw", "data", "line", "lines", "x"]
+)
 
 
 @lru_cache(maxsize=REMEMBERED_KEYS)

@@ -1,10 +1,12 @@
-"""The string leaves of an action's parameters: where each lies, under which key, and argument vectors joined."""
+"""The string leaves of an action's parameters: where each lies, under which key; vectors of words joined."""
 
 from __future__ import annotations
 
 import shlex
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from app.core.gate1.languages import REMEMBERED_KEYS
 from app.core.words import words_of
 
 if TYPE_CHECKING:
@@ -16,8 +18,12 @@ _ARGUMENT_WORDS = frozenset(["args", "argv", "arguments", "params", "flags", "op
 _VECTOR_WORDS = _PROGRAM_WORDS | _ARGUMENT_WORDS
 
 
+PROGRAM_AND_ARGUMENTS, MOST_FIELDS = 2, 16
+"""An object with so many fields may describe a call: a program, its arguments, and some settings."""
+
+
 class Leaf(NamedTuple):
-    """`key`: the nearest key above it; `path`: JSON path; `whole` False for one word of an argument vector."""
+    """`key`: the nearest above it; `path`: JSON path; `whole` False for one word of an argument vector."""
 
     key: str
     path: str
@@ -66,13 +72,13 @@ def _is_vector(key: str, value: list[Any]) -> bool:
         and bool(value[0])
         and not any(letter.isspace() for letter in value[0])
         and all(isinstance(one, str) for one in value)
-        and not _VECTOR_WORDS.isdisjoint(words_of(key))
+        and _is_about(key, _VECTOR_WORDS)
     )
 
 
 def _command_line(value: dict[str, Any], path: str) -> Iterator[Leaf]:
     """`{"command": "rm", "args": ["-rf", "/"]}` as the line that it is."""
-    if len(value) < 2:  # noqa: PLR2004 - a program and its arguments
+    if not PROGRAM_AND_ARGUMENTS <= len(value) <= MOST_FIELDS:
         return
     program = _under(value, _PROGRAM_WORDS)
     arguments = _under(value, _ARGUMENT_WORDS)
@@ -85,4 +91,9 @@ def _command_line(value: dict[str, Any], path: str) -> Iterator[Leaf]:
 
 
 def _under(value: dict[str, Any], words: frozenset[str]) -> Any:
-    return next((one for key, one in value.items() if not words.isdisjoint(words_of(key))), None)
+    return next((one for key, one in value.items() if _is_about(key, words)), None)
+
+
+@lru_cache(maxsize=REMEMBERED_KEYS)
+def _is_about(key: str, words: frozenset[str]) -> bool:
+    return not words.isdisjoint(words_of(key))

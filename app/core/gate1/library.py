@@ -14,13 +14,15 @@ from app.core.gate1.matchers import Matchers
 from app.core.gate1.sql_patterns import SqlPattern, SqlPatterns
 from app.core.gate1.targets import TargetPattern, TargetPatterns
 from app.core.gate1.text_patterns import TextPattern, TextPatterns
+from app.core.gate1.vocabulary import vocabulary
 from app.core.strict import StrictModel
 
 if TYPE_CHECKING:
     from app.core.gate1.inspection import Inspection
 
-_BEGIN_COMMANDS = frozenset(
-    "sudo doas env nohup timeout nice xargs sh bash zsh dash ksh eval exec source curl wget echo printf cat cd".split()
+_BEGIN_COMMANDS = vocabulary(
+    "sudo doas env nohup timeout nice xargs sh bash zsh dash ksh eval exec source curl wget echo printf",
+    "cat cd",
 )
 """Programs that no pattern may name, but which run or feed others."""
 
@@ -62,5 +64,5 @@ class Library:
     def inspect(self, tool_name: str, action_type: str, parameters: dict[str, Any]) -> Inspection:
         """Everything found in an action's parameters; the same parameters always give the same."""
         inspector = Inspector(self._matchers, tool_name, action_type)
-        inspector.inspect(leaves(parameters))
+        inspector.inspect(list(leaves(parameters)))
         return inspector.result(keys(parameters))

@@ -1,6 +1,7 @@
+# ruff: noqa: RUF001 - the look-alikes are what the file is about
 """Text as a reader sees it: compatibility forms, look-alike letters and invisible characters folded to ASCII.
 
-Unicode Standard Annex 15 (NFKC), Technical Standard 39 (confusables: those of the letters, digits and signs that
+Unicode Standard Annex 15 (NFKC), Technical Standard 39 (confusables: those of the letters and signs that
 commands, SQL and paths are written with), CWE-1007, CVE-2021-42574 (bidirectional controls).
 """
 
@@ -64,7 +65,7 @@ _ALIKE = {
     "/": "⁄∕╱⧸",
     "\\": "∖⧵⧹",
     "*": "∗⁎٭",
-    ";": ";",  # noqa: RUF001 - the Greek question mark
+    ";": ";",  # the Greek question mark
     ":": "∶ː",
     "|": "∣❘",
     ".": "․。",

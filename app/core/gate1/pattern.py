@@ -14,7 +14,7 @@ Expression = Annotated[str, Field(min_length=1, max_length=4096)]
 
 
 class Described(StrictModel):
-    """`severity`: critical blocks, warn escalates, info is only listed. `source`: where the knowledge is from."""
+    """`severity`: critical blocks, warn escalates, info is only listed. `source`: whose knowledge it is."""
 
     id: Text
     reason: Text

@@ -1,9 +1,11 @@
-"""Texts that a SQL text hands on: to itself (EXEC, PREPARE, DO), or to a shell (xp_cmdshell, COPY PROGRAM)."""
+"""Texts that SQL hands on: to itself (EXEC, PREPARE, DO), or to a shell (xp_cmdshell, COPY PROGRAM)."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from app.core.gate1.vocabulary import vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,16 +21,18 @@ class HandedOn(NamedTuple):
     how: str
 
 
-_TO_SHELL = frozenset(
-    "XP_CMDSHELL PROGRAM SYS_EXEC SYS_EVAL SYSTEM SHELL SHELLEXEC DBMS_SCHEDULER SP_OAMETHOD".split()
+_TO_SHELL = vocabulary(
+    "XP_CMDSHELL PROGRAM SYS_EXEC SYS_EVAL SYSTEM SHELL SHELLEXEC DBMS_SCHEDULER SP_OAMETHOD",
 )
-_TO_SQL = frozenset(
-    "EXEC EXECUTE PREPARE IMMEDIATE SP_EXECUTESQL DO DBLINK DBLINK_EXEC OPENQUERY OPENROWSET QUERY_TO_XML "
-    "EXECUTE_IMMEDIATE PG_EXECUTE CURSOR_TO_XML DBMS_SQL.PARSE XP_EXECRESULTSET".split()
+_TO_SQL = vocabulary(
+    "EXEC EXECUTE PREPARE IMMEDIATE SP_EXECUTESQL DO DBLINK DBLINK_EXEC OPENQUERY OPENROWSET",
+    "QUERY_TO_XML EXECUTE_IMMEDIATE PG_EXECUTE CURSOR_TO_XML DBMS_SQL.PARSE XP_EXECRESULTSET",
 )
 _JOINTS = frozenset(["||", "+", ",", "CONCAT", "(", "CHAR", "CHR", "NCHAR", ")"])
 _SHORTEST = 4
 """Shorter strings say nothing that a pattern knows."""
+MOST_HANDED_ON = 16
+"""The most texts that are taken from one text."""
 _LARGEST_CHARACTER = 0x10FFFF
 _HEX = re.compile(r"(?:0x)?((?:[0-9a-f]{2})+)", re.IGNORECASE)
 
@@ -39,9 +43,8 @@ def handed_on(tokens: Sequence[SqlToken]) -> Iterator[HandedOn]:
     to_shell, to_sql = words & _TO_SHELL, words & _TO_SQL
     if not (to_shell or to_sql):
         return
-    for text in dict.fromkeys(_built(tokens)):
-        if len(text) < _SHORTEST:
-            continue
+    texts = [text for text in dict.fromkeys(_built(tokens)) if len(text) >= _SHORTEST]
+    for text in sorted(texts, key=len, reverse=True)[:MOST_HANDED_ON]:
         if to_sql:
             yield HandedOn(text, "sql", min(to_sql).lower())
         if to_shell:

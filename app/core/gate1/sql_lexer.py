@@ -41,7 +41,7 @@ _TOKENS = re.compile(
 
 
 def sql_tokens(text: str) -> Iterator[SqlToken]:
-    """All tokens of a text, whatever it is; white space and comments that end before the text does are left out. Linear in the text."""
+    """All tokens of any text but white space and comments that end before the text does. Linear."""
     for found in _TOKENS.finditer(text):
         kind = found.lastgroup
         if kind == "space" or kind is None:

@@ -61,9 +61,9 @@ class SqlPatterns:
         refused = set(self._unless.matches(statement.phrase))
         functions = {name.rpartition(".")[2] for name in statement.functions}
         for one in (*self._by_verb.get(statement.verb, ()), *self._any_verb):
-            if (one.phrase is None or one.id in phrases) and one.id not in refused:
-                if _holds(one, statement, functions):
-                    yield one
+            phrase_holds = (one.phrase is None or one.id in phrases) and one.id not in refused
+            if phrase_holds and _holds(one, statement, functions):
+                yield one
 
 
 def _holds(pattern: SqlPattern, statement: SqlStatement, functions: set[str]) -> bool:

@@ -6,6 +6,7 @@ between tokens, `''` for each string, `name` for each quoted name, numbers and v
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.core.gate1.scan import nesting
@@ -13,6 +14,7 @@ from app.core.gate1.sql_handed_on import handed_on
 from app.core.gate1.sql_statement import statements
 from app.core.gate1.sql_tokens import readings
 from app.core.gate1.sql_where import always_true
+from app.core.gate1.vocabulary import vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,12 +26,13 @@ if TYPE_CHECKING:
 CLAUSE_BYTES = 1024
 """The longest WHERE clause that is parsed: sqlglot takes 1 to 2 ms for that many."""
 CLAUSE_NESTING = 12
-"""The deepest. sqlglot fails from 45 parentheses on, depending on the caller's stack, and backtracks before."""
+"""The deepest. sqlglot fails from 45 parentheses on, or fewer, and backtracks before that."""
 PARSED_CLAUSES = 8
 """The most clauses of one text that are parsed."""
-_OBJECT_MODIFIERS = frozenset(
-    "OR REPLACE TEMP TEMPORARY GLOBAL LOCAL UNIQUE EXTERNAL FOREIGN UNLOGGED PUBLIC FORCE TRANSIENT VIRTUAL "
-    "MATERIALIZED EDITIONABLE AGGREGATE CLUSTERED NONCLUSTERED FULLTEXT SPATIAL PLUGGABLE STORED".split()
+_OBJECT_MODIFIERS = vocabulary(
+    "OR REPLACE TEMP TEMPORARY GLOBAL LOCAL UNIQUE EXTERNAL FOREIGN UNLOGGED PUBLIC FORCE TRANSIENT",
+    "VIRTUAL MATERIALIZED EDITIONABLE AGGREGATE CLUSTERED NONCLUSTERED FULLTEXT SPATIAL PLUGGABLE",
+    "STORED",
 )
 _WITH_CLAUSE = frozenset(["DELETE", "UPDATE"])
 _AFTER_CLAUSE = frozenset(["RETURNING", "ORDER BY", "LIMIT", "OPTION", "LOG"])
@@ -38,7 +41,7 @@ _AFTER_CLAUSE = frozenset(["RETURNING", "ORDER BY", "LIMIT", "OPTION", "LOG"])
 class SqlStatement(NamedTuple):
     """`object`: the kind of thing after DROP, CREATE, ALTER ("TABLE", "TEMPORARY TABLE"), else "".
 
-    `where`: "none", "always_true" or "bounded" for DELETE and UPDATE, "unused" for all else. `functions`: names
+    `where`: "none", "always_true" or "bounded" for DELETE and UPDATE, else "unused". `functions`: the names
     in upper case that a parenthesis follows.
     """
 
@@ -58,7 +61,7 @@ class SqlReading(NamedTuple):
 
 
 def read_sql(text: str) -> SqlReading:
-    """Read a SQL text that is within the scan's bounds. Raises nothing: what is no SQL gives odd statements."""
+    """Read a text that is within the scan's bounds. Raises nothing: what is no SQL gives odd statements."""
     found: list[SqlStatement] = []
     nested: list[HandedOn] = []
     clauses = _Clauses(text)
@@ -93,7 +96,7 @@ def _described(tokens: Sequence[SqlToken], span: Span, clauses: _Clauses) -> Sql
         verb,
         _object(own) if verb in ("DROP", "CREATE", "ALTER", "REPLACE", "UNDROP") else "",
         _where(own, clauses) if verb in _WITH_CLAUSE or _leads_to_write(own) else "unused",
-        frozenset(one.upper for one, after in zip(own, own[1:], strict=False) if after.text == "("),
+        frozenset(one.upper for one, after in pairwise(own) if after.text == "("),
         phrase(own),
     )
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from app.core.gate1.vocabulary import vocabulary
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -19,23 +21,21 @@ class Span(NamedTuple):
     end: int
 
 
-_OBJECTS = frozenset(
-    "TABLE DATABASE SCHEMA VIEW MATERIALIZED USER ROLE LOGIN FUNCTION PROCEDURE TRIGGER SEQUENCE TABLESPACE "
-    "KEYSPACE CATALOG".split()
+_OBJECTS = vocabulary(
+    "TABLE DATABASE SCHEMA VIEW MATERIALIZED USER ROLE LOGIN FUNCTION PROCEDURE TRIGGER SEQUENCE",
+    "TABLESPACE KEYSPACE CATALOG",
 )
 _INNER_HEADS = {
     "DROP": _OBJECTS,
     "TRUNCATE": frozenset(["TABLE"]),
     "DELETE": frozenset(["FROM"]),
-    "ALTER": frozenset("TABLE USER ROLE DATABASE SYSTEM LOGIN".split()),
-    "CREATE": frozenset("USER ROLE LOGIN".split()),
+    "ALTER": vocabulary("TABLE USER ROLE DATABASE SYSTEM LOGIN"),
+    "CREATE": vocabulary("USER ROLE LOGIN"),
 }
 """Two words that begin a statement wherever they stand together."""
 _CALLS = frozenset(["EXEC", "EXECUTE", "CALL"])
-_NOT_BEFORE_HEAD = frozenset(
-    "ON FOR BEFORE AFTER OF OR OPTION INSTEAD GRANT REVOKE ALTER ADD AS , .".split()
-)
-"""After these the words name an event or a privilege (`ON DELETE`, `AFTER UPDATE OR DELETE`, `GRANT DROP`)."""
+_NOT_BEFORE_HEAD = vocabulary("ON FOR BEFORE AFTER OF OR OPTION INSTEAD GRANT REVOKE ALTER ADD AS , .")
+"""After these the words name an event or a privilege (`ON DELETE`, `AFTER UPDATE`, `GRANT DROP`)."""
 _NAMES_PRIVILEGES = frozenset(["GRANT", "REVOKE", "EXPLAIN", "DESCRIBE", "DESC", "COMMENT", "HELP", "SHOW"])
 _SKIPPED_FIRST = frozenset(["BEGIN", "(", "{", ")", "}", "THEN", "ELSE", "DO", "LOOP", "$$"])
 _DEEPER, _SHALLOWER = frozenset("({["), frozenset(")}]")

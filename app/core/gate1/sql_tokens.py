@@ -12,19 +12,20 @@ from typing import TYPE_CHECKING
 
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import Tokenizer, TokenType
+from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokens import Tokenizer
 
 from app.core.gate1.sql_lexer import SqlToken, sql_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sqlglot.tokens import Token
+    from sqlglot.tokenizer_core import Token
 
     from app.core.gate1.sql_lexer import Kind
 
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
-"""It warns of each statement that it takes for a plain command: an input's matter, no news about the worker."""
+"""It warns of each statement that it takes for a command: an input's matter, no news about the worker."""
 
 
 class BackslashSql(Dialect):
@@ -87,7 +88,7 @@ def _token(token: Token, text: str) -> SqlToken:
     kind = _KINDS.get(token.token_type)
     if kind is None:
         kind = "word" if words[:1].isalpha() or words[:1] in "_$" else "mark"
-    if kind == "string" or kind == "name":
+    if kind in ("string", "name"):
         return SqlToken(kind, words, "", start, end)
     upper = words.upper()
     return SqlToken(kind, words, " ".join(upper.split()) if " " in text[start:end] else upper, start, end)

@@ -16,7 +16,7 @@ from app.core.gate1.sql_tokens import BackslashSql
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_COMPARE: dict[type[exp.Expression], Callable[[Any, Any], bool]] = {
+_COMPARE: dict[type[exp.Expr], Callable[[Any, Any], bool]] = {
     exp.EQ: lambda left, right: left == right,
     exp.NullSafeEQ: lambda left, right: left == right,
     exp.NEQ: lambda left, right: left != right,
@@ -38,7 +38,7 @@ def always_true(clause: str) -> bool | None:
     return condition is not None and _truth(condition.this) is True
 
 
-def _truth(node: exp.Expression | None) -> bool | None:
+def _truth(node: exp.Expr | None) -> bool | None:
     """True or False for every row, None where it depends on the row."""
     if isinstance(node, exp.Paren):
         return _truth(node.this)
@@ -59,14 +59,14 @@ def _connected(node: exp.Connector, left: bool | None, right: bool | None) -> bo
     return None if left is None or right is None else not decisive
 
 
-def _complements(left: exp.Expression, right: exp.Expression) -> bool:
+def _complements(left: exp.Expr, right: exp.Expr) -> bool:
     """`x OR NOT x`."""
     return (isinstance(right, exp.Not) and right.this == left) or (
         isinstance(left, exp.Not) and left.this == right
     )
 
 
-def _predicate(node: exp.Expression | None) -> bool | None:
+def _predicate(node: exp.Expr | None) -> bool | None:
     compare = _COMPARE.get(type(node))  # type: ignore[arg-type]
     if compare is not None and node is not None:
         return _compared(node, compare)
@@ -83,7 +83,7 @@ def _predicate(node: exp.Expression | None) -> bool | None:
     return None if constant is None or isinstance(constant, str) else bool(constant)
 
 
-def _compared(node: exp.Expression, compare: Callable[[Any, Any], bool]) -> bool | None:
+def _compared(node: exp.Expr, compare: Callable[[Any, Any], bool]) -> bool | None:
     left, right = _value(node.args["this"]), _value(node.args["expression"])
     if left is not None and right is not None and isinstance(left, str) is isinstance(right, str):
         return compare(left, right)
@@ -97,14 +97,14 @@ def _between(node: exp.Between) -> bool | None:
     return None
 
 
-_ARITHMETIC: dict[type[exp.Expression], Callable[[float, float], float]] = {
+_ARITHMETIC: dict[type[exp.Expr], Callable[[float, float], float]] = {
     exp.Add: lambda left, right: left + right,
     exp.Sub: lambda left, right: left - right,
     exp.Mul: lambda left, right: left * right,
 }
 
 
-def _value(node: exp.Expression | None) -> float | str | None:
+def _value(node: exp.Expr | None) -> float | str | None:
     """A constant's value, None for all else."""
     if isinstance(node, exp.Boolean):
         return float(node.this)

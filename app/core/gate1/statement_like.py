@@ -1,7 +1,7 @@
 """Is a text, from its first word to its last, a SQL statement that changes something, or a command line?
 
-For parameters of which neither key nor tool say what they are. The grammar decides: sqlglot must parse all of it
-as a statement of a kind it knows, a command line must begin with a program that some pattern knows.
+For parameters of which neither key nor tool say what they are. The grammar decides: sqlglot must parse all
+of it as a statement of a kind it knows, a command line must begin with a program that some pattern knows.
 """
 
 from __future__ import annotations
@@ -13,17 +13,29 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from app.core.gate1.sql_tokens import BackslashSql
+from app.core.gate1.vocabulary import vocabulary
 
 _FIRST_WORD = re.compile(r"[\s(;]*(?:/\*.*?\*/\s*)*([A-Za-z_\\'\"$./~-][^\s;|&<>()]*)", re.DOTALL)
-_CHANGES = (exp.Drop, exp.Delete, exp.Update, exp.Alter, exp.TruncateTable, exp.Grant, exp.Insert, exp.Merge, exp.Copy)
-_SQL_VERBS = frozenset(
-    "DROP TRUNCATE DELETE UPDATE ALTER GRANT REVOKE CREATE EXEC EXECUTE INSERT MERGE SHUTDOWN COPY LOAD WITH DO "
-    "DECLARE SET BEGIN USE CALL BACKUP RESTORE PRAGMA ATTACH SELECT".split()
+_CHANGES = (
+    exp.Drop,
+    exp.Delete,
+    exp.Update,
+    exp.Alter,
+    exp.TruncateTable,
+    exp.Grant,
+    exp.Insert,
+    exp.Merge,
+    exp.Copy,
 )
-_STATEMENT_WORDS = _SQL_VERBS | frozenset(
-    "SHOW DESCRIBE DESC EXPLAIN ANALYZE VACUUM REINDEX COMMENT VALUES TABLE REPLACE UPSERT COMMIT ROLLBACK START "
-    "SAVEPOINT LOCK UNLOCK FLUSH KILL OPTIMIZE REPAIR CHECK DETACH RENAME REFRESH CACHE UNCACHE MSCK FROM IF WHILE "
-    "PRINT RETURN PREPARE DEALLOCATE LISTEN NOTIFY CLUSTER RESET FETCH OPEN CLOSE HANDLER PURGE".split()
+_SQL_VERBS = vocabulary(
+    "DROP TRUNCATE DELETE UPDATE ALTER GRANT REVOKE CREATE EXEC EXECUTE INSERT MERGE SHUTDOWN COPY LOAD",
+    "WITH DO DECLARE SET BEGIN USE CALL BACKUP RESTORE PRAGMA ATTACH SELECT",
+)
+_STATEMENT_WORDS = _SQL_VERBS | vocabulary(
+    "SHOW DESCRIBE DESC EXPLAIN ANALYZE VACUUM REINDEX COMMENT VALUES TABLE REPLACE UPSERT COMMIT",
+    "ROLLBACK START SAVEPOINT LOCK UNLOCK FLUSH KILL OPTIMIZE REPAIR CHECK DETACH RENAME REFRESH CACHE",
+    "UNCACHE MSCK FROM IF WHILE PRINT RETURN PREPARE DEALLOCATE LISTEN NOTIFY CLUSTER RESET FETCH OPEN",
+    "CLOSE HANDLER PURGE",
 )
 _CERTAIN = re.compile(
     r"(?is)^\W*(?:revoke\s+\w+.*\son\s.*\sfrom\s|create\s+(?:user|login|role)\s+\S+\s+(?:identified|with|password)|"
@@ -39,15 +51,35 @@ def first_word(text: str) -> str:
     return found[1] if found else ""
 
 
+_ALSO_ENGLISH = vocabulary(
+    "shutdown halt reboot kill find format make cat sort cut more less at watch time script install",
+    "history touch head tail split join look last mount wipe shred service truncate source exec eval",
+    "echo env nice timeout command mail screen open start stop restart delete erase del move copy type",
+    "print which who test drop set route service host dig expect go node swift ruby cargo gem pod",
+    "flutter helm salt chef puppet consul vault nomad fly heroku dd rd ri at batch date finger write",
+    "wall talk top free watch yes true false",
+)
+_COMMAND_MARK = re.compile(r"(?:^|\s)(?:-{1,2}[A-Za-z]|[~.]?/|\*)|[|;&<>`$]|\b[a-z]+=/")
+
+
+def begins_command(text: str, programs: frozenset[str]) -> bool:
+    """Whether the text begins with a program; one that is a word of English too needs a sign more."""
+    word = first_word(text)
+    return word in programs and (word not in _ALSO_ENGLISH or _COMMAND_MARK.search(text) is not None)
+
+
 def begins_statement(text: str) -> bool:
     """Whether the first word is one that a SQL statement begins with."""
     return first_word(text).upper() in _STATEMENT_WORDS
 
 
+def begins_change(text: str) -> bool:
+    """Whether the first word may begin a SQL statement that changes something."""
+    return first_word(text).upper() in _SQL_VERBS
+
+
 def is_sql(text: str) -> bool:
     """Whether the whole text, which is within the scan's bounds, is SQL that changes something."""
-    if first_word(text).upper().strip("\"'`") not in _SQL_VERBS:
-        return False
     if _CERTAIN.match(text):
         return True
     try:
@@ -57,7 +89,7 @@ def is_sql(text: str) -> bool:
     return any(_is_change(one) for one in parsed)
 
 
-def _is_change(node: exp.Expression | None) -> bool:
+def _is_change(node: exp.Expr | None) -> bool:
     if isinstance(node, exp.Alias) or node is None:
         return False
     if isinstance(node, exp.Select):

@@ -19,11 +19,14 @@ from app.core.patterns import PatternSet, target_set
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_CROOKED_PATH = re.compile(r"[^\s'\"`;,|<>()]*(?:/\.{0,2}/|/\.{1,2}(?=$|[\s'\"`;,|<>()]))[^\s'\"`;,|<>()]*")
+_BETWEEN_PATHS = re.compile(r"[\s'\"`;,|<>()=]+")
+_CROOKED = re.compile(r"/\.{0,2}/|/\.{1,2}\Z")
 _URL = re.compile(r"([a-z][a-z0-9+.-]{1,15})://([^\s/'\"`<>?#]+)([^\s'\"`<>]*)", re.IGNORECASE)
 _FILE_URL = re.compile(r"file:/{1,3}(?:localhost)?(/[^\s'\"`<>]*)", re.IGNORECASE)
 _NUMBER_PART = re.compile(r"0x[0-9a-f]+|[0-9]+", re.IGNORECASE)
-_TELLS = re.compile(r"//|/\.|~|\$\{?HOME")
+SPELLING_TELLS = r"//|/\.|~|\$\{?HOME"
+"""Without one of these every path and URL in a text is written plainly."""
+_TELLS = re.compile(SPELLING_TELLS)
 _HOME = re.compile(r"(?:~|\$\{?HOME\}?)(?=/)")
 _PARTS_OF_IPV4 = 4
 _BYTE = 256
@@ -47,7 +50,9 @@ class TargetPatterns:
 
     def matches(self, text: str) -> list[TargetPattern]:
         """The patterns of which a target stands in the text, each once."""
-        found = {self._by_target[name].id: self._by_target[name] for name in self._set.matches(text.casefold())}
+        found = {
+            self._by_target[name].id: self._by_target[name] for name in self._set.matches(text.casefold())
+        }
         return list(found.values())
 
 
@@ -59,9 +64,9 @@ def spellings(text: str) -> Iterator[str]:
         yield from _url(found[1], found[2], found[3])
     for found in _FILE_URL.finditer(text):
         yield normpath("/" + found[1].lstrip("/"))
-    for found in _CROOKED_PATH.finditer(text):
-        if "://" not in found.group():
-            yield _plain_path(found.group())
+    for word in _BETWEEN_PATHS.split(text):
+        if "://" not in word and _CROOKED.search(word):
+            yield _plain_path(word)
     if _HOME.search(text):
         yield _HOME.sub("/root", text)
         yield _HOME.sub("~", text)
@@ -102,6 +107,6 @@ def _host(name: str) -> str:
 
 def _number(part: str) -> int:
     if part[:2].lower() == "0x":
-        return int(part[2:], 16) if len(part) <= 2 + 8 else _BYTE**_PARTS_OF_IPV4
+        return int(part, 16) if len(part) <= 2 + 8 else _BYTE**_PARTS_OF_IPV4
     octal = len(part) > 1 and part[0] == "0" and set(part) <= set("01234567")
     return int(part, 8 if octal else 10) if len(part) <= _PARTS_OF_IPV4 * 4 else _BYTE**_PARTS_OF_IPV4

@@ -18,13 +18,13 @@ class TextPattern(Described):
     """An RE2 expression, searched without regard to case in leaves of the languages named."""
 
     pattern: Expression
-    languages: Annotated[list[Language], Field(min_length=1)] = ["shell", "code", "value"]
+    languages: Annotated[list[Language], Field(min_length=1)]
 
 
 class TextPatterns:
     """Text patterns, compiled to one automaton for each language."""
 
-    __slots__ = ("_by_language",)
+    __slots__ = ("_anywhere", "_by_language")
 
     def __init__(self, patterns: list[TextPattern]) -> None:
         """Raises BundleError with the path of the expression that does not compile."""
@@ -34,6 +34,12 @@ class TextPatterns:
             language: _compiled([one for one in patterns if language in one.languages], "$.patterns.text")
             for language in Language.__args__  # type: ignore[attr-defined]
         }
+
+        self._anywhere = PatternSet([(one.id, f"(?m){one.pattern}") for one in patterns])
+
+    def anywhere(self, texts: str) -> bool:
+        """Whether any of the texts, joined by line ends, may hold a pattern of any language."""
+        return bool(self._anywhere.matches(texts))
 
     def matches(self, text: str, language: Language) -> list[TextPattern]:
         """The patterns of that language which are found in the text."""

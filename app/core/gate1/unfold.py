@@ -1,8 +1,7 @@
-"""Every form in which a text may be meant: as written, as it looks, and decoded, one disguise within another."""
+"""Every form in which a text may be meant: as it looks, and decoded, one disguise within another."""
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.core.gate1.encodings import decodings
@@ -16,7 +15,6 @@ LAYERS = 3
 FORMS = 12
 """The most forms of one text."""
 PLAIN = "plain"
-_MAY_BE_ENCODED = re.compile(r"[%&\\]|[A-Za-z0-9+/_-]{11}")
 
 
 class Form(NamedTuple):
@@ -27,10 +25,7 @@ class Form(NamedTuple):
 
 
 def forms(text: str) -> Iterator[Form]:
-    """The text itself first, then what it unfolds to, each different text once."""
-    yield Form(PLAIN, text)
-    if text.isascii() and _MAY_BE_ENCODED.search(text) is None:
-        return
+    """What a text unfolds to, each different text once; not the text itself."""
     seen = {text}
     layer = [Form(PLAIN, text)]
     for _ in range(LAYERS):

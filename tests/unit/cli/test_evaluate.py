@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 from typer.testing import CliRunner, Result
 
 from app.cli.main import cli
+from tests.unit.cli.policy_files import written
+from tests.unit.core.reruns import SMALL
+from tests.unit.core.trust.scene import bundle_document
 from tests.unit.offline.panel_rows import panel, row
 
 if TYPE_CHECKING:
@@ -21,8 +24,10 @@ ROWS = [
 ]
 
 
-def evaluate(*words: object) -> Result:
-    return CliRunner().invoke(cli, ["evaluate", *map(str, words)])
+def evaluate(file: Path, *words: str) -> Result:
+    """The command, under a bundle with one pattern that lies beside the panel."""
+    bundle = written(file.parent / "bundle.json", bundle_document(1, patterns=SMALL["patterns"]))
+    return CliRunner().invoke(cli, ["evaluate", str(file), "--bundle", str(bundle), *words])
 
 
 def test_json_has_each_source_and_the_mean(tmp_path: Path) -> None:
@@ -44,7 +49,7 @@ def test_rows_say_which_gate_caught_which(tmp_path: Path) -> None:
 
 def test_several_files_make_one_panel(tmp_path: Path) -> None:
     file = panel(tmp_path, *ROWS)
-    found = json.loads(evaluate(file, file, "--json").stdout)
+    found = json.loads(evaluate(file, str(file), "--json").stdout)
     assert found["sources"]["one"]["rows"] == {"harmful": 4, "benign": 2}
 
 

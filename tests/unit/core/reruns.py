@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from app.core.actions.stages import default_stages
@@ -31,7 +31,26 @@ if TYPE_CHECKING:
     from app.core.rerun_result import Rerun
 
 
-def evidence(*entries: dict[str, Any], bundles: Sequence[bytes] = (BUNDLE_BYTES,)) -> PolicyEvidence:
+WIPES = {
+    "id": "wipes",
+    "reason": "removes everything",
+    "severity": "critical",
+    "source": "a test",
+    "pattern": "rm -rf /",
+}
+SMALL = {"patterns": {"text": [WIPES]}}
+"""The shipped bundle with one pattern: the library takes half a second to compile."""
+
+
+def document(**changes: Any) -> bytes:
+    """The small bundle's bytes, with some top-level fields changed."""
+    return json.dumps({**json.loads(BUNDLE_BYTES), **SMALL, **changes}).encode()
+
+
+BUNDLE = document()
+
+
+def evidence(*entries: dict[str, Any], bundles: Sequence[bytes] = (BUNDLE,)) -> PolicyEvidence:
     """Control topics with these entries and bundles; whose signature they bear does not matter."""
     found = PolicyEvidence()
     for document in bundles:
@@ -41,17 +60,12 @@ def evidence(*entries: dict[str, Any], bundles: Sequence[bytes] = (BUNDLE_BYTES,
     return found
 
 
-def document(**changes: Any) -> bytes:
-    """The shipped bundle's bytes, with some top-level fields changed."""
-    return json.dumps({**json.loads(BUNDLE_BYTES), **changes}).encode()
-
-
-@lru_cache(maxsize=None)
+@cache
 def _loaded(bundle: bytes) -> Bundle:
     return load_bundle(bundle)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _published(bundle: bytes, entries: str) -> PolicyEvidence:
     return evidence(*ENTRIES, *json.loads(entries), bundles=[bundle])
 
@@ -61,7 +75,7 @@ class Case:
     """One installation of the scene: inputs go in, and what was decided on each can be executed again."""
 
     entries: tuple[dict[str, Any], ...] = ()
-    bundle: bytes = BUNDLE_BYTES
+    bundle: bytes = BUNDLE
     stages: Sequence[Stage] = field(default_factory=lambda: default_stages(ALL_STAGES))
     limits: SessionLimits = LIMITS
     answer: Callable[[Request], Answer] = nobody
@@ -94,7 +108,7 @@ class Case:
                 self.verdicts.append(recorded_verdict(wire))
 
     def rerunner(self, stages: Sequence[Stage] | None = None) -> Rerunner:
-        """With everything that the installation published, over its own stages or others of the same names."""
+        """With everything that was published, over the installation's own stages or others of the names."""
         known = {stage.name: stage for stage in stages or self.stages}
         return Rerunner(_published(self.bundle, json.dumps(self.entries)), known.__getitem__)
 

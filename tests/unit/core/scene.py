@@ -13,7 +13,6 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from app.core.actions.stages import default_stages
 from app.core.arrival import Arrival
-from app.bundle_source import whole_bundle
 from app.core.bundles import Bundle, load_bundle
 from app.core.decide import DecisionPoint
 from app.core.ledger.canonical import canonical
@@ -21,6 +20,7 @@ from app.core.limits import SessionLimits
 from app.core.policy import Policy
 from app.core.registry import Registry, load_registry
 from app.core.session import SessionState, session_key
+from app.offline.bundle_source import whole_bundle
 from topics.reading import Unreadable, read
 from topics.records import ActionOutcome, ProposedAction
 

@@ -8,6 +8,7 @@ import pytest
 
 from app.core.actions.stages import default_stages
 from app.core.cases import CaseFailure, run_cases
+from tests.unit.core.reruns import SMALL
 from tests.unit.core.scene import bundle, entry
 
 RULE = {"id": "small", "type": "assertion", "reason": "too many", "condition": "action.rows < 10"}
@@ -23,7 +24,7 @@ def failures(expect: dict[str, Any], action: dict[str, Any] | None = None, **mor
         **(action or {}),
     }
     case = {"name": "it", "action": fields, "expect": expect, **more}
-    return list(run_cases(bundle(rules=[RULE, NEEDY], cases=[case])))
+    return list(run_cases(bundle(**SMALL, rules=[RULE, NEEDY], cases=[case])))
 
 
 def fields(
@@ -36,7 +37,7 @@ ALLOWED = {"parameters": {"n": 1}}
 
 
 def test_a_bundle_without_cases_passes() -> None:
-    assert run_cases(bundle()) == ()
+    assert run_cases(bundle(**SMALL)) == ()
 
 
 @pytest.mark.parametrize(
@@ -111,7 +112,7 @@ def test_facts_hold_at_the_case_s_time() -> None:
         "expect": {"outcome": "ALLOW", "rules": {"small": True}},
         "at": "2026-02-01T00:00:00.000Z",
     }
-    assert run_cases(bundle(rules=[rule], cases=[early, late]), default_stages(["rules"])) == ()
+    assert run_cases(bundle(**SMALL, rules=[rule], cases=[early, late]), default_stages(["rules"])) == ()
 
 
 def test_only_the_given_gates_run() -> None:
@@ -120,7 +121,7 @@ def test_only_the_given_gates_run() -> None:
         "action": {"toolName": "x", "parameters": {"c": "rm -rf /"}},
         "expect": {"outcome": "ALLOW"},
     }
-    assert run_cases(bundle(cases=[case]), default_stages(["controls"])) == ()
+    assert run_cases(bundle(**SMALL, cases=[case]), default_stages(["controls"])) == ()
 
 
 @pytest.mark.parametrize("action", [{"parameters": 5}, {"mode": "reckless"}, {"toolName": None}])
@@ -140,10 +141,11 @@ class Flawed:
     name = "flawed"
 
     def evaluate(self, context: object) -> Any:
+        del context
         raise KeyError("x")
 
 
 def test_a_fault_of_the_core_is_no_block() -> None:
     case = {"name": "it", "action": {"toolName": "x", "parameters": {}}, "expect": {"outcome": "BLOCK"}}
-    (failure,) = run_cases(bundle(cases=[case]), [Flawed()])
+    (failure,) = run_cases(bundle(**SMALL, cases=[case]), [Flawed()])
     assert (failure.field, "internal_error" in failure.actual) == ("action", True)

@@ -78,6 +78,13 @@ def test_the_first_values_take_the_room_and_the_last_are_left_out() -> None:
     assert values.variables["f"] == "short"
 
 
+def test_facts_take_no_room_from_the_action() -> None:
+    part = ["x" * 1000] * 100
+    with_facts = Values({"a": part}, {"f": part, "g": part})
+    assert with_facts.left_out == Values({"a": part}).left_out == set()
+    assert with_facts.whole.text == 3 * 100_000
+
+
 def test_a_wide_and_nested_list_is_cut_off_at_the_bound_of_all_items() -> None:
     values = Values({"a": [[0] * 100 for _ in range(200)]})
     assert values.hides([("a",)]) == ("a",)

@@ -12,7 +12,8 @@ from app.core.clock import rfc3339
 from app.core.errors import RegistryError
 from app.core.expression_values import MAX_ITEMS
 from app.core.facts import Fact, in_force
-from tests.unit.core.scene import START, Session, bundle, entry, point, registry
+from tests.unit.core.rule_scene import ruled
+from tests.unit.core.scene import START, entry, registry
 
 DAY = 86_400_000
 TIMES = st.integers(0, 30)
@@ -39,7 +40,7 @@ def verdict(*facts: dict[str, Any], reference: dict[str, Any] | None = None, **f
         "condition": "facts.rate == 2",
         "facts": {"rate": reference or {"id": "rate"}},
     }
-    return Session(point(*facts, policy=bundle(rules=[held]))).verdict(**fields)
+    return ruled([held], *facts).verdict(**fields)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +135,7 @@ def test_a_fact_is_only_used_by_a_rule_that_applies() -> None:
         "condition": "facts.rate == 2",
         "facts": {"rate": {"id": "rate"}},
     }
-    decided = Session(point(rate(1, 1, -9), policy=bundle(rules=[held]))).verdict()
+    decided = ruled([held], rate(1, 1, -9)).verdict()
     assert (decided["outcome"], decided["evidence_refs"]) == ("ALLOW", [])
     assert "fact/rate@1" not in decided["registry_hashes"]
 

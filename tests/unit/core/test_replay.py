@@ -16,7 +16,8 @@ from app.core.requests import Answer, Ask, Request
 from app.core.session import SessionState, session_key
 from app.stream.evaluation import Evaluation
 from app.stream.inbound import receive
-from tests.unit.core.scene import START, action, kinds, only, outcome, point, verdict_of
+from tests.unit.core.reruns import SMALL
+from tests.unit.core.scene import START, action, bundle, kinds, only, outcome, point, verdict_of
 from topics.catalog import ACTIONS, OUTCOMES
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
     from app.core.actions.stage import ActionContext
 
-POINT = point()
+BUNDLE = bundle(**SMALL)
+POINT = point(policy=BUNDLE)
 
 
 class Asking:
@@ -33,6 +35,7 @@ class Asking:
     name = "asking"
 
     def evaluate(self, context: ActionContext) -> StageResult | Ask:
+        del context
         return Ask(
             Request("oracle", {}, 1000), lambda said: PASSED if said == "yes" else StageResult("block", "no")
         )
@@ -96,14 +99,14 @@ def test_sessions_are_kept_apart_and_keep_their_totals() -> None:
 
 
 def test_a_fault_of_the_core_is_answered_like_in_a_worker() -> None:
-    decision = Replay(point(stages=[Flawed()])).take(arrival(1, action()))
+    decision = Replay(point(policy=BUNDLE, stages=[Flawed()])).take(arrival(1, action()))
     assert kinds(decision) == ["Verdict", "DeadLetter"]
     assert verdict_of(decision)["blockReason"] == "internal_error"
     assert only(decision, "DeadLetter")["message"] == "KeyError in evaluate"
 
 
 def test_a_question_is_answered_by_whoever_is_given() -> None:
-    asking = point(stages=[Asking()])
+    asking = point(policy=BUNDLE, stages=[Asking()])
     heard = Replay(asking, lambda _: Answer("answered", "yes")).take(arrival(1, action()))
     assert verdict_of(heard)["outcome"] == "ALLOW"
     alone = Replay(asking).take(arrival(1, action()))

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from app.core.actions.stage import PASSED, StageResult
 from app.core.limits import SessionLimits
 from app.core.requests import Answer, Ask, Request
-from tests.unit.core.reruns import Case, document
-from tests.unit.core.scene import LIMITS, MINUTE, action, entry, point
+from tests.unit.core.reruns import SMALL, Case, document
+from tests.unit.core.scene import LIMITS, MINUTE, action, bundle, entry, point
 
 if TYPE_CHECKING:
     from app.core.actions.stage import ActionContext
@@ -109,12 +109,10 @@ def test_a_session_without_room_comes_out_the_same() -> None:
 
 
 def test_freezes_come_out_the_same_whichever_was_published_first() -> None:
-    subject = {"subject": "agent", "subject_id": "operator"}
-    freezes = (
-        entry("freeze", "f2", reason="incident", **subject),
-        entry("freeze", "f1", reason="audit", **subject),
+    second, first = (
+        entry("freeze", name, subject="agent", subject_id="operator", reason=name) for name in ("f2", "f1")
     )
-    case = Case(entries=freezes)
+    case = Case(entries=(second, first))
     assert case.propose()["outcome"] == "BLOCK"
     assert case.rerun(case.verdicts[0]).status == "identical"
 
@@ -156,7 +154,7 @@ def test_a_fault_of_the_core_comes_out_the_same(fields: dict[str, Any]) -> None:
 def test_an_input_that_nobody_looked_into_is_not_looked_into_again() -> None:
     case = Case(stages=[Flawed()])
     arrival = case.next_arrival("gate.actions.proposed", action(toolName="erase"))
-    case.record(arrival, point().unread(arrival))
+    case.record(arrival, point(policy=bundle(**SMALL)).unread(arrival))
     assert case.verdicts[0]["action_id"] is None
     assert case.rerun(case.verdicts[0]).status == "identical"
 

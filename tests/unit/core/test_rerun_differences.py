@@ -9,16 +9,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from app.core.actions.stage import PASSED, StageResult
+from app.core.bundles import Bundle, load_bundle
 from app.core.errors import UnknownStageError
+from app.core.evidence import PolicyEvidence
 from app.core.requests import Answer, Ask, Request
 from app.core.rerun import Rerunner
 from app.core.rerun_result import Difference, Rerun
-from tests.unit.core.reruns import Case, document, evidence
-from tests.unit.core.scene import BUNDLE_BYTES, ENTRIES, entry
+from app.core.trust.dsse import sign
+from app.core.trust.signed_entries import PAYLOAD_TYPES
+from tests.unit.core.reruns import BUNDLE, Case, document, evidence
+from tests.unit.core.scene import ENTRIES, entry
+from tests.unit.core.trust.scene import STRANGER
+from topics.catalog import REGISTRY
 
 if TYPE_CHECKING:
     from app.core.actions.stage import ActionContext, Stage
-    from app.core.evidence import PolicyEvidence
 
 RULE = {
     "id": "within_budget",
@@ -38,6 +43,7 @@ class Probe:
         self._result = result
 
     def evaluate(self, context: ActionContext) -> StageResult | Ask:
+        del context
         if isinstance(self._result, Exception):
             raise self._result
         return self._result
@@ -77,22 +83,23 @@ def test_a_changed_tool_shows() -> None:
     assert (found["tier"].recorded, found["tier"].rerun) == ("T1", "T3")
 
 
+class Swapped(PolicyEvidence):
+    """Gives the one bundle that it has for every hash, as a store would that keeps no hashes."""
+
+    def bundle(self, bundle_hash: str) -> Bundle | None:
+        del bundle_hash
+        return load_bundle(CHANGED)
+
+
+CHANGED = document(revision=2, irreversible_row_threshold=0)
+
+
 def test_a_changed_bundle_shows() -> None:
-    class Swapped:
-        """Answers every hash with one bundle."""
-
-        def __init__(self, inner: PolicyEvidence, other: PolicyEvidence, other_hash: str) -> None:
-            self.entry = inner.entry
-            self._other, self._hash = other, other_hash
-
-        def bundle(self, _: str) -> Any:
-            return self._other.bundle(self._hash)
-
-    case, other = Case(), Case(bundle=document(revision=2, irreversible_row_threshold=0))
-    verdict, new_hash = case.propose(toolName="erase"), other.propose()["bundle_hash"]
-    held = Swapped(evidence(*ENTRIES), evidence(bundles=[other.bundle]), new_hash)
-    found = fields(case.rerun(verdict, Rerunner(held, case.stage_of)))
-    assert found["bundle_hash"].rerun == new_hash
+    case, held = Case(), Swapped()
+    for one in ENTRIES:
+        held.add(REGISTRY, sign(PAYLOAD_TYPES[REGISTRY], json.dumps(one).encode(), [STRANGER]).written())
+    found = fields(case.rerun(case.propose(toolName="erase"), Rerunner(held, case.stage_of)))
+    assert found["bundle_hash"].rerun == load_bundle(CHANGED).hash
     assert found["blockReason"].rerun.startswith("irreversible_rows")
 
 
@@ -174,7 +181,7 @@ def test_every_missing_thing_is_named_at_once() -> None:
 def test_what_this_release_cannot_load_shows_as_a_difference() -> None:
     case = Case()
     verdict = case.propose()
-    held = evidence(*ENTRIES, bundles=[BUNDLE_BYTES])
+    held = evidence(*ENTRIES, bundles=[BUNDLE])
     broken = [{**one, "spec": {"gone": 1}} if one["id"] == "find" else one for one in ENTRIES]
     (found,) = case.rerun(verdict, Rerunner(evidence(*broken), case.stage_of)).differences
     assert (found.field, held.entry("tool/unknown@1", "")) == ("registry_hashes", None)

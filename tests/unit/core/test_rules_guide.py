@@ -10,7 +10,8 @@ import pytest
 
 from app.core.errors import BundleError
 from app.core.rule_language import VARIABLES
-from tests.unit.core.scene import ROOT, Session, bundle, entry, point
+from tests.unit.core.rule_scene import ruled, rules_only
+from tests.unit.core.scene import ROOT, entry
 
 GUIDE = (ROOT / "docs" / "rules.md").read_text()
 EXAMPLES = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", GUIDE, re.DOTALL)]
@@ -23,7 +24,7 @@ REFUSED = [
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example["rule"]["id"])
 def test_an_example_is_decided_as_the_guide_says(example: dict[str, Any]) -> None:
     facts = [entry("fact", one["id"], one["revision"], **one["spec"]) for one in example.get("facts", [])]
-    session = Session(point(*facts, policy=bundle(rules=[example["rule"]])))
+    session = ruled([example["rule"]], *facts)
     for place, outcome in enumerate(example["outcomes"]):
         fields = {name: value for name, value in outcome.items() if name != "passed"}
         verdict = session.verdict(**{"action_id": f"a-{place}", "toolName": "anything", **fields})
@@ -34,7 +35,7 @@ def test_an_example_is_decided_as_the_guide_says(example: dict[str, Any]) -> Non
 def test_a_refused_condition_is_refused_for_the_reason_given(condition: str, reason: str) -> None:
     rule = {"id": "r", "type": "invariant", "reason": "a reason", "condition": condition}
     with pytest.raises(BundleError, match=re.escape(reason)) as refusal:
-        bundle(rules=[rule])
+        rules_only([rule])
     assert str(refusal.value).startswith("$.rules[0].condition: ")
 
 

@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING
 
 from app.bootstrap import build_decision_point
-from app.bundle_source import whole_bundle
 from app.core.arrival import Arrival
 from app.core.bundles import load_bundle
 from app.core.decision import Decision
@@ -16,6 +15,7 @@ from app.core.policy import Policy
 from app.core.registry import load_registry
 from app.core.requests import Answer, Ask, Request
 from app.core.session import SessionState
+from app.offline.bundle_source import whole_bundle
 from app.settings import ROOT, Settings
 from app.stream.evaluation import Evaluation
 from app.stream.inbound import receive, unread

@@ -19,7 +19,7 @@ MOST_ROUNDS = 2
 
 
 def assign(node: Node, scope: Scope, *, keep: bool = True) -> tuple[str, str]:
-    """Name and value of `NAME=value` or `NAME+=value`; kept for the words that follow unless told otherwise."""
+    """Name and value of `NAME=value` or `NAME+=value`; kept for later words unless told otherwise."""
     name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
     key = "" if name is None else raw(name)
     text = "" if value is None else _value(value, scope)
@@ -57,7 +57,8 @@ def looped(node: Node, scope: Scope) -> Iterator[Node]:
     values = [word for one in node.children_by_field_name("value") for word in words_of(one, scope)]
     if body is None:
         return
-    for value in values[:MOST_ROUNDS] or [None]:
+    rounds: list[str | None] = [*values[:MOST_ROUNDS]]
+    for value in rounds or [None]:
         if variable is not None and value is not None:
             scope.variables[raw(variable)] = value
         with scope.deeper() as within:

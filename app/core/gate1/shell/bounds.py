@@ -14,7 +14,7 @@ MOST_LOAD = 1.2
 LIMITS = {
     "=(": 16,
     "(": 96,
-    ")": 192,
+    ")": 128,
     "((": 48,
     "$[": 20,
     "[": 128,
@@ -30,6 +30,17 @@ LIMITS = {
     "{": 192,
     "=": 256,
     "!": 192,
+    '"': 400,
+    "'": 400,
+    "for ": 64,
+    "while ": 64,
+    "until ": 64,
+    "select ": 64,
+    "case ": 64,
+    "function ": 64,
+    "then ": 96,
+    "do ": 96,
+    " in ": 96,
 }
 """How often each token may stand in one text, alone."""
 

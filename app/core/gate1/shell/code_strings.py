@@ -11,7 +11,9 @@ _CALLS = (
     r"(?:system|popen\w*|exec\w*|spawn\w*|Popen|run|call|check_call|check_output|getoutput|getstatusoutput"
     r"|shell_exec|passthru|proc_open|os\.execute|doShellScript|do shell script)"
 )
-_CALL = re.compile(_CALLS + r"\s*\(?\s*(?:[bru]*)(?:\"((?:[^\"\\]|\\.){2,2000})\"|'((?:[^'\\]|\\.){2,2000})')")
+_CALL = re.compile(
+    _CALLS + r"\s*\(?\s*(?:[bru]*)(?:\"((?:[^\"\\]|\\.){2,2000})\"|'((?:[^'\\]|\\.){2,2000})')"
+)
 _LIST = re.compile(_CALLS + r"\s*\(\s*\[([^\]]{2,500})\]")
 _PROGRAM_AND_LIST = re.compile(
     _CALLS + r"\s*\(\s*(?:\"([^\"]{1,200})\"|'([^']{1,200})')\s*,\s*\[([^\]]{1,500})\]"

@@ -13,7 +13,18 @@ _BACKSLASH = re.compile(r"\\(.)", re.DOTALL)
 _IN_QUOTES = re.compile(r"\\([$`\"\\\n])")
 _WINDOWS = re.compile(r"(?:[A-Za-z]:|%\w+%|HK[A-Z_]+:?|\\)\\|.*\\[A-Za-z]\w+\\", re.IGNORECASE)
 _BRACES = re.compile(r"\{([^{}\s]*,[^{}\s]*)\}")
-_LETTERS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "e": "\x1b", "E": "\x1b"}
+_LEADING = re.compile(r"(^|[;&|(\n]\s*)\{([^{}\s]*,[^{}\s]*)\}")
+_LETTERS = {
+    "n": "\n",
+    "t": "\t",
+    "r": "\r",
+    "a": "\a",
+    "b": "\b",
+    "f": "\f",
+    "v": "\v",
+    "e": "\x1b",
+    "E": "\x1b",
+}
 _MOST_CODE_POINT = 0x10FFFF
 
 
@@ -44,6 +55,11 @@ def braces(word: str) -> list[str]:
         return [word]
     choices = [part.split(",") if place % 2 else [part] for place, part in enumerate(parts)]
     return ["".join(one) for one in islice(product(*choices), MOST_BRACE_WORDS)]
+
+
+def without_leading_braces(text: str) -> str:
+    """`{rm,-rf,/}` where a command begins, written out: the grammar takes such a brace for a group's."""
+    return _LEADING.sub(lambda match: match[1] + match[2].replace(",", " "), text)
 
 
 def _character(escape: str) -> str:

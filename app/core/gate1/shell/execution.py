@@ -53,13 +53,22 @@ def execute(words: tuple[str, ...], scope: Scope, around: Around = ALONE) -> str
     program = base_name(path)
     scope.add(
         Command(
-            program, args, around.redirects, around.reads_pipe, scope.via, path, around.assigned, around.stdin,
+            program,
+            args,
+            around.redirects,
+            around.reads_pipe,
+            scope.via,
+            path,
+            around.assigned,
+            around.stdin,
             around.fed_by,
         )
     )
     special = _SPECIAL.get(program)
-    if special is not None:
-        return special(program, args, scope, around)
+    return _within(program, args, scope, around) if special is None else special(program, args, scope, around)
+
+
+def _within(program: str, args: tuple[str, ...], scope: Scope, around: Around) -> str | None:
     inner = unwrapped(program, args)
     if inner is not None:
         return _inside(program, inner, scope, around)
@@ -106,7 +115,11 @@ def _inside(program: str, inner: Inner, scope: Scope, around: Around) -> str | N
     before, scope.via = scope.via, via
     try:
         with scope.deeper() as within:
-            return execute(words, scope, around._replace(assigned=around.assigned + inner.assigned)) if within else None
+            return (
+                execute(words, scope, around._replace(assigned=around.assigned + inner.assigned))
+                if within
+                else None
+            )
     finally:
         scope.via = before
 
@@ -121,7 +134,9 @@ def _shell(program: str, args: tuple[str, ...], scope: Scope, around: Around) ->
     return None
 
 
-def _interpret(program: str, interpreter: Interpreter, args: tuple[str, ...], scope: Scope, around: Around) -> None:
+def _interpret(
+    program: str, interpreter: Interpreter, args: tuple[str, ...], scope: Scope, around: Around
+) -> None:
     for code in codes(interpreter, args):
         _note(code, interpreter.language, program, scope)
     if around.stdin is not None and interpreter.stdin:

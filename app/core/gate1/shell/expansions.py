@@ -18,7 +18,13 @@ _DEFAULT = re.compile(r"\$\{([A-Za-z_]\w*):?([-=+])([^}]*)\}$")
 _REPLACE = re.compile(r"\$\{([A-Za-z_]\w*)//?([^/}]+)/?([^}]*)\}$")
 _TRIM = re.compile(r"\$\{([A-Za-z_]\w*)(##?|%%?)([^}]*)\}$")
 _CASE = re.compile(r"\$\{([A-Za-z_]\w*)(,,?|\^\^?)\}$")
-_USUAL = {"IFS": " ", "HOME": "/root", "PATH": "/usr/local/bin:/usr/bin:/bin", "PWD": "/", "SHELL": "/bin/bash"}
+_USUAL = {
+    "IFS": " ",
+    "HOME": "/root",
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "PWD": "/",
+    "SHELL": "/bin/bash",
+}
 """What a slice of a variable of every environment gives: `${HOME:0:1}` is a usual way to write `/`."""
 
 

@@ -5,13 +5,37 @@ from __future__ import annotations
 _ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir", "-x", "--exec", "-X", "--exec-batch"})
 _ENDS = frozenset({";", "+"})
 _NARROWING = frozenset(
-    "-name -iname -path -ipath -regex -iregex -type -user -group -size -mtime -atime -ctime -mmin -newer -perm "
-    "-empty -maxdepth -nouser -links -inum -samefile -lname -wholename".split()
+    {
+        "-name",
+        "-iname",
+        "-path",
+        "-ipath",
+        "-regex",
+        "-iregex",
+        "-type",
+        "-user",
+        "-group",
+        "-size",
+        "-mtime",
+        "-atime",
+        "-ctime",
+        "-mmin",
+        "-newer",
+        "-perm",
+        "-empty",
+        "-maxdepth",
+        "-nouser",
+        "-links",
+        "-inum",
+        "-samefile",
+        "-lname",
+        "-wholename",
+    }
 )
 
 
 def found_commands(args: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Each command as words, `{}` replaced by the place that is searched, or a file in it where tests narrow."""
+    """Each command as words, `{}` replaced by the place that is searched (a file in it if tests narrow)."""
     roots = _roots(args)
     found = [root.rstrip("/") + "/{}" for root in roots] if _NARROWING.intersection(args) else roots
     commands = []
@@ -26,7 +50,7 @@ def found_commands(args: tuple[str, ...]) -> list[tuple[str, ...]]:
 
 
 def _roots(args: tuple[str, ...]) -> list[str]:
-    roots = []
+    roots: list[str] = []
     for arg in args:
         if arg[:1] in ("-", "(", "!"):
             if roots or len(arg) > 2:  # noqa: PLR2004 - `find -L /etc`: one-letter options come before the places

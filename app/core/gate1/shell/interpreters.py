@@ -5,7 +5,22 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-SHELLS = frozenset("sh bash zsh dash ksh mksh ash fish rbash csh tcsh hush".split())
+SHELLS = frozenset(
+    {
+        "sh",
+        "bash",
+        "zsh",
+        "dash",
+        "ksh",
+        "mksh",
+        "ash",
+        "fish",
+        "rbash",
+        "csh",
+        "tcsh",
+        "hush",
+    }
+)
 POWERSHELLS = frozenset({"powershell", "pwsh", "powershell.exe", "pwsh.exe"})
 
 

@@ -15,10 +15,10 @@ LONGEST_GLOB = 24
 REMEMBERED_NAMES = 4096
 
 _GLOB = frozenset("*?[")
-_LIKELY = (
+_LIKELY = str.split(
     "rm sh bash cat dd nc id curl wget chmod chown mkfs python3 python perl ruby zsh dash mv cp kill shred "
     "tar find sudo su ssh scp base64 xargs env ncat socat"
-).split()
+)
 """Programs that a globbed name (`/bin/r?`) is taken for, the most harmful of equal ones first."""
 
 
@@ -28,8 +28,7 @@ def base_name(path: str) -> str:
     name = path.rsplit("/", 1)[-1].rsplit("\\", 1)[-1].lower()
     if path[:1] in "!:" and "/" in path:
         name = "!" + name
-    if name.endswith(".exe"):
-        name = name[:-4]
+    name = name.removesuffix(".exe")
     if name[:1] in ("!", ":") and name.lstrip(":!") in SHELLS:
         return PAGER_ESCAPE
     if _GLOB.isdisjoint(name) or len(name) > LONGEST_GLOB:

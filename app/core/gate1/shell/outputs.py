@@ -1,6 +1,6 @@
 """The output of a few harmless commands where their words tell it: how a disguise is undone by hand.
 
-`echo cm0gLXJm | base64 -d | sh` runs what echo and base64 give; so do printf, cat, rev, tr, xxd and their like.
+`echo cm0gLXJm | base64 -d | sh` runs what echo and base64 give; so do printf, cat, rev, tr, xxd and the like.
 """
 
 from __future__ import annotations

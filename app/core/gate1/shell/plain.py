@@ -10,11 +10,35 @@ if TYPE_CHECKING:
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,-]+(?: +[A-Za-z0-9_./:@%+,=-]+)*")
 _KEYWORDS = frozenset(
-    "if then else elif fi for while until do done case esac in function select time coproc export declare local "
-    "readonly typeset unset".split()
+    {
+        "if",
+        "then",
+        "else",
+        "elif",
+        "fi",
+        "for",
+        "while",
+        "until",
+        "do",
+        "done",
+        "case",
+        "esac",
+        "in",
+        "function",
+        "select",
+        "time",
+        "coproc",
+        "export",
+        "declare",
+        "local",
+        "readonly",
+        "typeset",
+        "unset",
+    }
 )
 _TOKEN = re.compile(
-    r"""(?P<end>\|\||&&|[;|&\n(){}]+)|(?P<word>(?:[^\s;|&(){}"'\\]|\\.|"(?:[^"\\]|\\.)*"|'[^']*')+)""", re.DOTALL
+    r"""(?P<end>\|\||&&|[;|&\n(){}]+)|(?P<word>(?:[^\s;|&(){}"'\\]|\\.|"(?:[^"\\]|\\.)*"|'[^']*')+)""",
+    re.DOTALL,
 )
 _QUOTED = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'([^']*)'", re.DOTALL)
 
@@ -30,7 +54,7 @@ def plain_words(text: str) -> tuple[str, ...] | None:
 
 
 def rough_commands(text: str) -> Iterator[tuple[str, ...]]:
-    """The words of each command by operators and quotes alone: for text with errors, PowerShell's among them."""
+    """The words of each command by operators and quotes alone: for text with errors, such as PowerShell."""
     words: list[str] = []
     for match in _TOKEN.finditer(text):
         if match["word"] is not None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import tree_sitter
 import tree_sitter_bash
 
 from app.core.gate1.shell.bounds import shell_bounds
+from app.core.gate1.shell.escapes import without_leading_braces
 from app.core.gate1.shell.execution import execute
 from app.core.gate1.shell.plain import plain_words, rough_commands
-from app.core.gate1.shell.reading import ShellReading
 from app.core.gate1.shell.scope import Scope
 from app.core.gate1.shell.statements import run
+
+if TYPE_CHECKING:
+    from app.core.gate1.shell.reading import ShellReading
 
 _PARSER = tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
 
@@ -34,13 +39,21 @@ def _read(text: str, scope: Scope) -> str | None:
     past = shell_bounds(text)
     if past is not None:
         scope.inconclusive = past
-        return _roughly(text, scope)
-    root = _PARSER.parse(text.encode("utf-8", "replace")).root_node
+        _roughly(text, scope)
+        return None
+    root = _parsed(text)
+    if root.has_error and "{" in text:
+        text = without_leading_braces(text)
+        root = _parsed(text)
     output = run(root, scope)
     if root.has_error:
         _roughly(text, scope)
         return None
     return output
+
+
+def _parsed(text: str) -> tree_sitter.Node:
+    return _PARSER.parse(text.encode("utf-8", "replace")).root_node
 
 
 def _roughly(text: str, scope: Scope) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 MOST_COMMANDS = 96
-"""Commands of one reading: an agent's longest scripts in the panel have under 60, and each costs some 60 us."""
+"""Commands of one reading: an agent's longest scripts in the panel have under 60; each costs 60 us."""
 DEEPEST = 6
 """Texts inside texts (`sh -c "sh -c ..."`), substitutions and function calls, counted together."""
 MOST_NESTED_CHARACTERS = 16_384
@@ -23,7 +23,9 @@ MOST_NESTED_CHARACTERS = 16_384
 class Scope:
     """Changes while reading; one per text given to `read_shell`."""
 
-    def __init__(self, run: Callable[[Node, Scope], str | None], read: Callable[[str, Scope], str | None]) -> None:
+    def __init__(
+        self, run: Callable[[Node, Scope], str | None], read: Callable[[str, Scope], str | None]
+    ) -> None:
         self.run = run
         """Reads a statement or substitution; gives its output where that is known."""
         self.read = read

@@ -22,7 +22,16 @@ MOST_FEEDERS = 12
 """Commands whose output one command is said to read: the nearest ones, or pipelines cost their square."""
 
 _WORDS = frozenset(
-    {"word", "string", "raw_string", "ansi_c_string", "concatenation", "expansion", "simple_expansion", "number"}
+    {
+        "word",
+        "string",
+        "raw_string",
+        "ansi_c_string",
+        "concatenation",
+        "expansion",
+        "simple_expansion",
+        "number",
+    }
 )
 _REDIRECTS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
 
@@ -57,7 +66,9 @@ def _command(node: Node, scope: Scope, around: Around) -> str | None:
         if kind == "variable_assignment":
             assigned.append(assign(child, scope, keep=False))
         elif kind == "command_name":
-            words.extend(words_of(child.children[0], scope, names_program=True) if child.children else [raw(child)])
+            words.extend(
+                words_of(child.children[0], scope, names_program=True) if child.children else [raw(child)]
+            )
         elif kind == "herestring_redirect":
             stdin = here_text(child, scope)
         elif kind == "file_redirect":
@@ -79,10 +90,11 @@ def _pipeline(node: Node, scope: Scope, around: Around) -> str | None:
 
 def _piped(stages: list[Node], scope: Scope, around: Around) -> str | None:
     output = around.stdin
+    before = around.fed_by
     first = len(scope.commands)
     for place, stage in enumerate(stages):
         if place:
-            fed = around.fed_by + tuple(scope.commands[first:])
+            fed = before + tuple(scope.commands[first:])
             around = Around(reads_pipe=True, stdin=output, fed_by=fed[-MOST_FEEDERS:])
         output = run(stage, scope, around)
     return output
@@ -122,7 +134,7 @@ def _after_here_document(node: Node, scope: Scope, output: str | None) -> str | 
     return output
 
 
-def _substitution(node: Node, scope: Scope, around: Around) -> str | None:
+def _substitution(node: Node, scope: Scope, _around: Around) -> str | None:
     with scope.deeper() as within:
         return _each(node.named_children, scope, ALONE) if within else None
 

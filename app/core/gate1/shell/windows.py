@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from itertools import pairwise
 
 from app.core.gate1.shell.interpreters import POWERSHELLS
 
@@ -28,9 +29,13 @@ def _after(args: tuple[str, ...], flags: tuple[str, ...]) -> str | None:
 
 
 def _encoded(args: tuple[str, ...]) -> str | None:
-    for flag, value in zip(args, args[1:], strict=False):
+    for flag, value in pairwise(args):
         name = flag.lower()
-        if name[:2] in ("-e", "/e") and "encodedcommand".startswith(name[1:]) and len(value) >= _LEAST_ENCODED:
+        if (
+            name[:2] in ("-e", "/e")
+            and "encodedcommand".startswith(name[1:])
+            and len(value) >= _LEAST_ENCODED
+        ):
             try:
                 return base64.b64decode(value + "=" * (-len(value) % 4)).decode("utf-16-le", "replace")
             except binascii.Error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from app.core.gate1.shell.escapes import ansi_c, braces, unescaped, unescaped_in_quotes
@@ -22,7 +23,7 @@ _NOTHING_SET = frozenset({"$@", "$*", *(f"${digit}" for digit in range(1, 10))})
 
 
 def words_of(node: Node, scope: Scope, *, names_program: bool = False) -> list[str]:
-    """The words that one word of the grammar gives: none for an empty expansion, several for `$x` or `{a,b}`."""
+    """The words that one word of the grammar gives: none for an empty `$x`, several for `{a,b}`."""
     kind = node.type
     if kind == "word":
         text = raw(node)
@@ -53,7 +54,9 @@ def _concatenated(node: Node, scope: Scope, *, names_program: bool) -> list[str]
         text = text_of(part, scope)
         if part.type in _SPLIT:
             split = True
-            unset = text in _NOTHING_SET or (names_program and text.startswith("$") and text[1:].isidentifier())
+            unset = text in _NOTHING_SET or (
+                names_program and text.startswith("$") and text[1:].isidentifier()
+            )
             parts.append("" if unset else text)
         else:
             parts.append(text.replace(" ", KEPT_BLANK))
@@ -81,7 +84,7 @@ def _string(node: Node, scope: Scope) -> str:
         if not any(child.type in _SPLIT for child in children):
             return unescaped_in_quotes(whole[1:-1])
     parts = []
-    for before, child in zip(children, children[1:-1], strict=False):
+    for before, child in pairwise(children[:-1]):
         gap = child.start_byte - before.end_byte
         text = unescaped_in_quotes(raw(child)) if child.type == "string_content" else text_of(child, scope)
         parts.append(" " * gap + text)

@@ -33,20 +33,27 @@ class Inner(NamedTuple):
     assigned: tuple[tuple[str, str], ...] = ()
 
 
-def _wrapper(values: str = "", positionals: int = 0, *, text: bool = False, code: str = "", stops: str = "") -> Wrapper:
-    return Wrapper(frozenset(values.split()), positionals, text, frozenset(code.split()), (), frozenset(stops.split()))
+def _wrapper(
+    values: str = "", positionals: int = 0, *, text: bool = False, code: str = "", stops: str = ""
+) -> Wrapper:
+    return Wrapper(
+        frozenset(values.split()), positionals, text, frozenset(code.split()), (), frozenset(stops.split())
+    )
 
 
-def _verbs(verbs: str, values: str = "", positionals: int = 0, *, text: bool = False, code: str = "") -> Wrapper:
+def _verbs(
+    verbs: str, values: str = "", positionals: int = 0, *, text: bool = False, code: str = ""
+) -> Wrapper:
     one_of = tuple(frozenset(word.split("|")) for word in verbs.split())
     return Wrapper(frozenset(values.split()), positionals, text, frozenset(code.split()), one_of)
 
 
 _RUN_VALUES = (
-    "-e --env -v --volume -w --workdir -u --user --name -p --publish --network --net --entrypoint -m --memory "
-    "--mount -h --hostname --env-file -l --label --cpus --gpus --device --cap-add --cap-drop --security-opt "
-    "--pid --ipc --userns --uts --platform --restart --add-host --dns --tmpfs --ulimit --link --log-driver -n "
-    "--namespace -c --container --context --cluster -f --file --pull --runtime --shm-size"
+    "-e --env -v --volume -w --workdir -u --user --name -p --publish --network --net --entrypoint "
+    "-m --memory --mount -h --hostname --env-file -l --label --cpus --gpus --device --cap-add --cap-drop "
+    "--security-opt --pid --ipc --userns --uts --platform --restart --add-host --dns --tmpfs --ulimit "
+    "--link --log-driver -n --namespace "
+    "-c --container --context --cluster -f --file --pull --runtime --shm-size"
 )
 _CONTAINER = Wrapper(
     frozenset(_RUN_VALUES.split()), 1, verbs=(frozenset({"exec", "run", "compose", "container", "shell"}),)
@@ -55,7 +62,8 @@ _SSH = "-i -p -l -o -F -J -L -R -D -b -c -e -m -O -Q -S -W -w -E -I -B"
 
 WRAPPERS: dict[str, Wrapper] = {
     "sudo": _wrapper(
-        "-u --user -g --group -h --host -p --prompt -C -T -R -D -r -t -U --chdir --role --type", stops="-l --list"
+        "-u --user -g --group -h --host -p --prompt -C -T -R -D -r -t -U --chdir --role --type",
+        stops="-l --list",
     ),
     "doas": _wrapper("-u -C -a"),
     "pkexec": _wrapper("--user"),
@@ -169,7 +177,7 @@ def _inner(spec: Wrapper, args: tuple[str, ...], place: int) -> Inner | None:
             skip = 0 if spec.verbs else skip
         elif word[:1] == "-" and len(word) > 1:
             name, _, value = word.partition("=")
-            if name in spec.code:
+            if name in spec.code or (name[:2] != "--" and "-" + name[-1] in spec.code):
                 return Inner(text=value or " ".join(args[place + 1 : place + 2]), assigned=tuple(assigned))
             place += name in spec.values and "=" not in word
         elif ASSIGNMENT.match(word):

@@ -238,6 +238,18 @@ def test_a_refused_change_cannot_be_played_again() -> None:
     assert topics.refusals()[-1] == (again, "change_refused")
 
 
+def test_a_refused_change_stays_refused_when_its_signer_is_allowed_again() -> None:
+    topics = trusting_alice()
+    topics.entry(approver("bob", BOB), ROOT_KEY)
+    first, second = together("c1", agent(), tool())
+    topics.entry(first, ALICE)
+    topics.entry(approver("alice", ALICE, 2, active=False), ROOT_KEY)
+    completing = topics.entry(second, BOB)
+    topics.entry(approver("alice", ALICE, 3), ROOT_KEY)
+    topics.replay(completing)
+    assert [code for _, code in topics.refusals()] == ["key_not_allowed", "change_refused", "change_refused"]
+
+
 def test_a_changes_id_is_used_once() -> None:
     topics = trusting_alice()
     for one in together("c1", agent(), tool()):

@@ -1,0 +1,54 @@
+"""One linear look at all texts of an action together, which says what each of them need not be asked.
+
+Most actions carry names, numbers and plain words. Their texts, joined, go through a handful of automata once;
+only what answers is then looked for leaf by leaf.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from app.core.gate1.encodings import ENCODING_TELLS
+from app.core.gate1.injection_patterns import BREAKOUT_TELLS
+from app.core.gate1.targets import SPELLING_TELLS
+from app.core.patterns import PatternSet
+
+if TYPE_CHECKING:
+    from app.core.gate1.matchers import Matchers
+
+_TELLS = PatternSet(
+    [("breakout", BREAKOUT_TELLS), ("encoding", ENCODING_TELLS), ("spelling", SPELLING_TELLS)]
+)
+JOINT = "\n"
+"""Between two texts; expressions take it for the end of a line, so none misses what a text alone shows."""
+
+
+class Tells(NamedTuple):
+    """False where no text of the action can have it."""
+
+    text: bool
+    target: bool
+    breakout: bool
+    disguise: bool
+    spelling: bool
+
+
+ANYTHING = Tells(text=True, target=True, breakout=True, disguise=True, spelling=True)
+"""Of a text that was not among those looked at."""
+
+
+def tells(joined: str, matchers: Matchers) -> Tells:
+    """What the texts, joined by JOINT, may hold."""
+    found = _TELLS.matches(joined)
+    return Tells(
+        matchers.text.anywhere(joined),
+        bool(matchers.targets.matches(joined)),
+        "breakout" in found,
+        "encoding" in found or not joined.isascii(),
+        "spelling" in found,
+    )
+
+
+def may_break_out(text: str) -> bool:
+    """Whether an inserted value has anything to break out with."""
+    return "breakout" in _TELLS.matches(text)
