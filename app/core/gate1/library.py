@@ -27,6 +27,9 @@ _BEGIN_COMMANDS = vocabulary(
 """Programs that no pattern may name, but which run or feed others."""
 
 
+_GLOB = frozenset("*?[")
+
+
 class PatternSets(StrictModel):
     """All patterns of a bundle, by what they read. Ids are unique over all lists."""
 
@@ -51,7 +54,7 @@ class Library:
 
     def __init__(self, sets: PatternSets) -> None:
         """Raises BundleError with the path of what does not compile."""
-        programs = {name for one in sets.commands for name in one.program if name.isidentifier()}
+        programs = {name for one in sets.commands for name in one.program if name and not _GLOB & set(name)}
         self._matchers = Matchers(
             TextPatterns(sets.text),
             CommandPatterns(sets.commands),

@@ -65,7 +65,8 @@ _COMMAND_MARK = re.compile(r"(?:^|\s)(?:-{1,2}[A-Za-z]|[~.]?/|\*)|[|;&<>`$]|\b[a
 def begins_command(text: str, programs: frozenset[str]) -> bool:
     """Whether the text begins with a program; one that is a word of English too needs a sign more."""
     word = first_word(text)
-    return word in programs and (word not in _ALSO_ENGLISH or _COMMAND_MARK.search(text) is not None)
+    known = word in programs or word.partition(".")[0] in programs
+    return known and (word not in _ALSO_ENGLISH or _COMMAND_MARK.search(text) is not None)
 
 
 def begins_statement(text: str) -> bool:

@@ -180,7 +180,7 @@ def _inner(spec: Wrapper, args: tuple[str, ...], place: int) -> Inner | None:
             if name in spec.code or (name[:2] != "--" and "-" + name[-1] in spec.code):
                 return Inner(text=value or " ".join(args[place + 1 : place + 2]), assigned=tuple(assigned))
             place += name in spec.values and "=" not in word
-        elif ASSIGNMENT.match(word):
+        elif not spec.text and ASSIGNMENT.match(word):
             key, _, value = word.partition("=")
             assigned.append((key, value))
         elif skip:
