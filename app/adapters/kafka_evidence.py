@@ -10,8 +10,8 @@ from aiokafka.errors import KafkaError
 
 from app.adapters.kafka_read import KafkaUnreachable, open_reader, partitions_of
 from app.core.arrival import Arrival
-from app.core.evidence import PolicyEvidence
 from app.core.ids import verdict_id
+from app.core.ledger.evidence import PolicyEvidence
 from topics.catalog import ACTIONS, BUNDLES, REGISTRY, VERDICTS
 
 if TYPE_CHECKING:

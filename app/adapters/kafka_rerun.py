@@ -7,9 +7,9 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from app.core.ids import coordinates_of, verdict_id
-from app.core.recorded_verdict import NotAVerdict, recorded_verdict
-from app.core.rerun import Rerunner
-from app.core.rerun_result import Rerun
+from app.core.ledger.recorded_verdict import NotAVerdict, recorded_verdict
+from app.core.ledger.rerun import Rerunner
+from app.core.ledger.rerun_result import Rerun
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Sequence

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, get_args
 from rich.table import Table
 
 from app.cli.output import console, shown
-from app.core.rerun_result import Status
+from app.core.ledger.rerun_result import Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from app.core.rerun_result import Rerun
+    from app.core.ledger.rerun_result import Rerun
 
 SHOWN = 50
 """Reruns on the screen; `--json` has all."""

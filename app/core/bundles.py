@@ -11,7 +11,7 @@ from app.core.bundle_cases import Case  # noqa: TC001 - pydantic reads the annot
 from app.core.errors import BundleError
 from app.core.gate1.library import Library, PatternSets
 from app.core.ledger.canonical import digest
-from app.core.rules import Rule, RuleSet
+from app.core.rules.rule_set import Rule, RuleSet
 from app.core.strict import StrictModel, first_error, json_object
 from app.core.topology import Topology
 from app.core.words import words_of

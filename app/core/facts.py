@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from app.core.expression_values import Values
+from app.core.cel.values import Values
 from app.core.strict import Instant, StrictModel
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from app.settings import ROOT
 from load.bench import gate1, peer, pipeline, rules, stream
 from load.bench.extent import Extent
 from load.bench.figures import Figure, table
+from load.bench.target import TARGET, WORK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -37,9 +38,9 @@ STREAM: dict[str, Callable[[stream.Bench], Coroutine[Any, Any, list[Figure]]]] =
     "cost": stream.costs,
     "restart": stream.restarts,
 }
-WORK = ROOT / "build" / "bench"
-TARGET = ROOT / "build" / "bench.json"
-console = Console(stderr=True)
+WIDE = 140
+"""Columns where nobody watches."""
+console = Console(stderr=True, width=None if sys.stderr.isatty() else WIDE)
 
 
 def measured(names: Sequence[str], extent: Extent) -> Iterator[tuple[str, list[Figure]]]:

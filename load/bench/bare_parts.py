@@ -13,8 +13,8 @@ from cel_expr_python import cel
 from sqlglot.errors import SqlglotError
 from tree_sitter import Language, Parser
 
-from app.core.rule_language import VARIABLES
-from app.core.rules import Rule
+from app.core.rules.rule_set import Rule
+from app.core.rules.variables import VARIABLES
 from topics.records import ProposedAction
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from app.core.actions.stage import Stage
-    from app.core.rerun_result import Rerun
+    from app.core.ledger.rerun_result import Rerun
     from load.process import WorkerProcess
     from load.site import Site
 

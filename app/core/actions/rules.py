@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from app.core.actions.stage import PASSED, StageResult
-from app.core.rule_language import Cited, variables_of
+from app.core.rules.variables import Cited, variables_of
 
 if TYPE_CHECKING:
     from app.core.actions.stage import ActionContext
-    from app.core.rule_results import RuleResult
+    from app.core.rules.results import RuleResult
 
 
 class Rules:

@@ -52,9 +52,13 @@ class CommandWords:
     @cached_property
     def words(self) -> list[tuple[str, bool]]:
         """The first words that are no flags, in lower case; whether a flag is before each."""
+        return self._plain[:MOST_WORDS]
+
+    @cached_property
+    def _plain(self) -> list[tuple[str, bool]]:
         words: list[tuple[str, bool]] = []
         after_flag = only_words = False
-        for arg in self.command.args[: 2 * MOST_WORDS]:
+        for arg in self.command.args:
             if arg == "--" and not only_words:
                 only_words, after_flag = True, False
             elif arg[:1] == "-" and len(arg) > 1 and not only_words:
@@ -62,7 +66,7 @@ class CommandWords:
             else:
                 words.append((arg.lower(), after_flag))
                 after_flag = False
-        return words[:MOST_WORDS]
+        return words
 
     @cached_property
     def targets(self) -> list[str]:
@@ -81,12 +85,12 @@ class CommandWords:
     @cached_property
     def operands(self) -> list[str]:
         """The words that are no flags, in lower case and as normal paths."""
-        return list(dict.fromkeys(_normal(word) for word, _ in self.words))
+        return list(dict.fromkeys(_normal(word) for word, _ in self._plain))
 
     @cached_property
     def last(self) -> str:
         """The last word that is no flag: where a copy goes."""
-        return _normal(self.words[-1][0]) if self.words else ""
+        return _normal(self._plain[-1][0]) if self._plain else ""
 
     @cached_property
     def written(self) -> list[str]:

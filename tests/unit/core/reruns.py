@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from app.core.actions.stages import default_stages
 from app.core.arrival import Arrival
 from app.core.bundles import Bundle, load_bundle
-from app.core.evidence import PolicyEvidence
 from app.core.ledger.chain import Chain
-from app.core.recorded_verdict import recorded_verdict
+from app.core.ledger.evidence import PolicyEvidence
+from app.core.ledger.recorded_verdict import recorded_verdict
+from app.core.ledger.rerun import Rerunner
 from app.core.replay import Replay, nobody
-from app.core.rerun import Rerunner
 from app.core.trust.dsse import sign
 from app.core.trust.signed_entries import PAYLOAD_TYPES
 from tests.unit.core.scene import ALL_STAGES, BUNDLE_BYTES, ENTRIES, LIMITS, START, action, outcome, point
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from app.core.actions.stage import Stage
     from app.core.decision import Decision
+    from app.core.ledger.rerun_result import Rerun
     from app.core.limits import SessionLimits
     from app.core.requests import Answer, Request
-    from app.core.rerun_result import Rerun
 
 
 WIPES = {

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from cel_expr_python import cel
 
-from app.core.expressions import Expression, ExpressionError, Failure, Language
+from app.core.cel.language import Expression, ExpressionError, Failure, Language
 
 VECTORS = Path(__file__).parent / "data" / "cel_core.jsonl"
 ROWS = [json.loads(line) for line in VECTORS.read_text().splitlines()]

@@ -7,11 +7,11 @@ from cel_expr_python import cel
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.expression_evaluation import MAX_WORK
-from app.core.expression_patterns import pattern_work
-from app.core.expression_values import MAX_ALL_ITEMS, MAX_ALL_TEXT, MAX_ITEMS, Size
-from app.core.expression_work import coarse
-from app.core.expressions import ExpressionError, Language
+from app.core.cel.evaluation import MAX_WORK
+from app.core.cel.language import ExpressionError, Language
+from app.core.cel.patterns import pattern_work
+from app.core.cel.values import MAX_ALL_ITEMS, MAX_ALL_TEXT, MAX_ITEMS, Size
+from app.core.cel.work import coarse
 
 OBJECT = cel.Type.Map(cel.Type.STRING, cel.Type.DYN)
 LANGUAGE = Language({"p": OBJECT, "now": cel.Type.TIMESTAMP})

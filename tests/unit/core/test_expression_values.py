@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.expression_values import (
+from app.core.cel.values import (
     MAX_ALL_ITEMS,
     MAX_ALL_TEXT,
     MAX_ITEMS,

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.core.cel.values import MAX_ITEMS
 from app.core.clock import rfc3339
 from app.core.errors import RegistryError
-from app.core.expression_values import MAX_ITEMS
 from app.core.facts import Fact, in_force
 from tests.unit.core.rule_scene import ruled
 from tests.unit.core.scene import START, entry, registry

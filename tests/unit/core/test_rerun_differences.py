@@ -11,10 +11,10 @@ import pytest
 from app.core.actions.stage import PASSED, StageResult
 from app.core.bundles import Bundle, load_bundle
 from app.core.errors import UnknownStageError
-from app.core.evidence import PolicyEvidence
+from app.core.ledger.evidence import PolicyEvidence
+from app.core.ledger.rerun import Rerunner
+from app.core.ledger.rerun_result import Difference, Rerun
 from app.core.requests import Answer, Ask, Request
-from app.core.rerun import Rerunner
-from app.core.rerun_result import Difference, Rerun
 from app.core.trust.dsse import sign
 from app.core.trust.signed_entries import PAYLOAD_TYPES
 from tests.unit.core.reruns import BUNDLE, Case, document, evidence

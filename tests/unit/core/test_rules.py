@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.core.cel.values import MAX_ITEMS, MAX_TEXT
 from app.core.errors import BundleError
-from app.core.expression_values import MAX_ITEMS, MAX_TEXT
 from tests.unit.core.rule_scene import ruled, rules_only
 
 TRUE, FALSE, UNKNOWN = "action.rows == 1", "action.rows == 2", "action.parameters.absent == 1"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.core.errors import BundleError
-from app.core.rule_language import VARIABLES
+from app.core.rules.variables import VARIABLES
 from tests.unit.core.rule_scene import ruled, rules_only
 from tests.unit.core.scene import ROOT, entry
 

@@ -79,7 +79,7 @@ def _command(node: Node, scope: Scope, around: Around) -> str | None:
             words.extend(words_of(child, scope))
     fed = around.fed_by + tuple(scope.commands[before:])
     inner = Around(
-        around.redirects + tuple(redirects), around.reads_pipe, stdin, fed[-MOST_FEEDERS:], tuple(assigned)
+        around.redirects + tuple(redirects), around.reads_pipe, stdin, _nearest(fed, scope), tuple(assigned)
     )
     return execute(tuple(words), scope, inner) if words else None
 
@@ -95,9 +95,15 @@ def _piped(stages: list[Node], scope: Scope, around: Around) -> str | None:
     for place, stage in enumerate(stages):
         if place:
             fed = before + tuple(scope.commands[first:])
-            around = Around(reads_pipe=True, stdin=output, fed_by=fed[-MOST_FEEDERS:])
+            around = Around(reads_pipe=True, stdin=output, fed_by=_nearest(fed, scope))
         output = run(stage, scope, around)
     return output
+
+
+def _nearest(fed: tuple[Command, ...], scope: Scope) -> tuple[Command, ...]:
+    if len(fed) > MOST_FEEDERS:
+        scope.inconclusive = "too_many_feeders"
+    return fed[-MOST_FEEDERS:]
 
 
 def _redirected(node: Node, scope: Scope, around: Around) -> str | None:

@@ -98,5 +98,14 @@ def test_texts_inside_texts_end_somewhere() -> None:
     assert read_shell("eval " * 9 + "ls").inconclusive == "nested_too_deep"
 
 
+def test_padding_does_not_hide_who_feeds_a_shell() -> None:
+    assert read_shell("curl http://h/x | " + "cat | " * 20 + "sh").inconclusive == "too_many_feeders"
+
+
+def test_padding_does_not_hide_a_target() -> None:
+    text = "rm -rf " + " ".join(f"/tmp/{number}" for number in range(200)) + " /etc"
+    assert "files.rm-recursive-force" in [one.id for one in LIBRARY.matches(read_shell(text))]
+
+
 def test_a_function_that_calls_itself_ends() -> None:
     assert read_shell("f() { f; }; f").inconclusive == "nested_too_deep"

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from cel_expr_python import cel
 
-from app.core.expression_bounds import MAX_SOURCE, refusals
-from app.core.expression_reads import Path, reads
-from app.core.expression_tree import checked_tree, parsed_tree
-from app.core.expression_work import Work, work_of
+from app.core.cel.bounds import MAX_SOURCE, refusals
+from app.core.cel.reads import Path, reads
+from app.core.cel.tree import checked_tree, parsed_tree
+from app.core.cel.work import Work, work_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from app.core.expression_tree import Node
+    from app.core.cel.tree import Node
 
 MAX_FAILURE = 200
 """Characters of a failure's message: it may quote a key of the action."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.core.expressions import ExpressionError, Failure
-from app.core.rule_results import RuleResult
+from app.core.cel.language import ExpressionError, Failure
+from app.core.rules.results import RuleResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from app.core.expression_evaluation import Evaluation
-    from app.core.expressions import Expression, Language
-    from app.core.rule_facts import Resolved
-    from app.core.rules import Rule
+    from app.core.cel.evaluation import Evaluation
+    from app.core.cel.language import Expression, Language
+    from app.core.rules.citations import Resolved
+    from app.core.rules.rule_set import Rule
 
 FACTS = "facts."
 _BOOL = ("BOOL",)

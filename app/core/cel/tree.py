@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, cast
 
-from app.core.expression_wire import fields
+from app.core.cel.wire import fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

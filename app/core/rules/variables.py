@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cel_expr_python import cel
 
-from app.core.expression_values import INT64
+from app.core.cel.values import INT64
 from app.core.facts import Fact, in_force
 
 if TYPE_CHECKING:

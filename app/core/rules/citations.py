@@ -5,18 +5,18 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.core.expression_evaluation import Evaluation
-from app.core.expression_work import coarse
-from app.core.expressions import ExpressionError, Failure
-from app.core.rule_language import milliseconds
+from app.core.cel.evaluation import Evaluation
+from app.core.cel.language import ExpressionError, Failure
+from app.core.cel.work import coarse
+from app.core.rules.variables import milliseconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from app.core.expressions import Expression, Language
+    from app.core.cel.language import Expression, Language
     from app.core.facts import Fact
-    from app.core.rule_language import Cited
-    from app.core.rules import FactReference
+    from app.core.rules.rule_set import FactReference
+    from app.core.rules.variables import Cited
 
 _MAX_NAMED_ID = 120
 

@@ -12,15 +12,15 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.core.expression_bounds import accumulates, grows
-from app.core.expression_patterns import PatternWork, pattern_work
-from app.core.expression_reads import path_of
+from app.core.cel.bounds import accumulates, grows
+from app.core.cel.patterns import PatternWork, pattern_work
+from app.core.cel.reads import path_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from app.core.expression_tree import Node
-    from app.core.expression_values import Size
+    from app.core.cel.tree import Node
+    from app.core.cel.values import Size
 
 EVALUATION = 4_500_000
 """A call of the evaluator: 2 to 4.5 us."""

@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 from cel_expr_python import cel
 from pydantic import Field, model_validator
 
+from app.core.cel.bounds import MAX_SOURCE
+from app.core.cel.evaluation import MAX_WORK, Evaluation
+from app.core.cel.language import ExpressionError, Language
+from app.core.cel.values import NOTHING
+from app.core.cel.work import coarse
 from app.core.errors import BundleError
-from app.core.expression_bounds import MAX_SOURCE
-from app.core.expression_evaluation import MAX_WORK, Evaluation
-from app.core.expression_values import NOTHING
-from app.core.expression_work import coarse
-from app.core.expressions import ExpressionError, Language
-from app.core.rule_compiled import FACTS, CompiledRule
-from app.core.rule_facts import Citations
-from app.core.rule_language import VARIABLES
+from app.core.rules.citations import Citations
+from app.core.rules.compiled import FACTS, CompiledRule
+from app.core.rules.variables import VARIABLES
 from app.core.strict import StrictModel
 from topics.records.base import Severity  # noqa: TC001 - pydantic reads the annotations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from app.core.rule_language import Cited
-    from app.core.rule_results import RuleResult
+    from app.core.rules.results import RuleResult
+    from app.core.rules.variables import Cited
 
 Made = TypeVar("Made")
 Name = Annotated[str, Field(min_length=1, max_length=256)]

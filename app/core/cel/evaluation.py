@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from app.core.expression_values import NOTHING, Size, Values
-from app.core.expressions import Failure
+from app.core.cel.language import Failure
+from app.core.cel.values import NOTHING, Size, Values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from app.core.expression_work import Work
-    from app.core.expressions import Expression, Language
+    from app.core.cel.language import Expression, Language
+    from app.core.cel.work import Work
 
 MAX_WORK = 5_000_000_000
 """Picoseconds of work for one action's expressions together. With the copies of the largest values that are

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import re2
 
-from app.core.expression_patterns import program_size
+from app.core.cel.patterns import program_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from app.core.expression_tree import Node
+    from app.core.cel.tree import Node
 
 MAX_SOURCE = 4096
 """Characters. 12 000 take 29 ms to compile; the compiler itself refuses more than 32 levels of nesting."""

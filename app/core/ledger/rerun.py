@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from app.core.decide import DecisionPoint
 from app.core.errors import BundleError, RegistryError, UnknownStageError
+from app.core.ledger.rerun_result import Difference, Rerun, differences
 from app.core.limits import SessionLimits
 from app.core.policy import Policy
 from app.core.registry import build_registry
 from app.core.replay import decide
 from app.core.requests import Answer
-from app.core.rerun_result import Difference, Rerun, differences
 from app.core.session import UNREGISTERED, Account, RecentAction, SessionState, session_key
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from app.core.actions.stage import Stage
     from app.core.arrival import Arrival
     from app.core.decision import Decision
-    from app.core.evidence import PolicyEvidence
+    from app.core.ledger.evidence import PolicyEvidence
     from app.core.requests import Request
 
 REMEMBERED_POINTS = 256

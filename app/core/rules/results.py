@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from app.core.facts import Fact
-    from app.core.rules import Rule
+    from app.core.rules.rule_set import Rule
 
 _NO_FACTS: Mapping[str, Fact] = {}
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from app.core.expression_tree import Node
+    from app.core.cel.tree import Node
 
 Path = tuple[str, ...]
 
