@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from app.adapters.kafka_control import KafkaControlReader
-from app.core.actions.stages import default_stages
+from app.core.actions.stages import shipped_stage
 from app.core.decide import DecisionPoint
 from app.core.errors import CoreError
 from app.core.trust.in_force import PolicyError, PolicyInForce
@@ -94,9 +94,7 @@ def _decision_point(settings: Settings, policy: Policy, stages: Sequence[Stage])
 
 def _stages(settings: Settings, added: Mapping[str, Stage]) -> list[Stage]:
     try:
-        return [
-            added[name] if name in added else default_stages([name])[0] for name in settings.policy.stages
-        ]
+        return [added[name] if name in added else shipped_stage(name) for name in settings.policy.stages]
     except CoreError as wrong:
         raise PolicyError(f"policy.stages: {wrong}") from wrong
 

@@ -76,13 +76,14 @@ def _sentence(result: Result, seconds: float) -> str:
     if result.well:
         return (
             f"[bold green]✓ All {answers.published} inputs were answered, each once, "
-            f"and the ledger is intact: {result.report.records} records.[/]\n{took}"
+            f"the ledger is intact ({result.report.records} records),\n  and every verdict came out the same "
+            f"when it was executed again ({result.reruns.total()}).[/]\n{took}"
         )
     missing = [str(one.fields) for one in answers.unanswered[:_TELLING_UNANSWERED]]
     ledger = "intact" if result.report.intact else "not intact"
     counts = (
         f"{len(answers.unanswered)} of {answers.published} inputs unanswered, "
-        f"{answers.answered_twice} answered twice, the ledger {ledger}."
+        f"{answers.answered_twice} answered twice, the ledger {ledger}, reruns: {dict(result.reruns)}."
     )
     kept = f"Kept for you to look at: {result.place.folder}. {took}"
     return "\n".join([f"[bold red]Not well:[/] {counts}", *missing, kept])

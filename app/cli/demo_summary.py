@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def summary_fields(result: Result, seconds: float) -> dict[str, Any]:
     """{well, run, generated, inputs, answered, unanswered, verdicts, sessions, escalations, settled,
-    dead_letters, ledger, seconds}; `generated` names what is not the panel's.
+    dead_letters, ledger, reruns, seconds}; `generated` names what is not the panel's.
     """
     answers = result.answers
     return {
@@ -38,5 +38,6 @@ def summary_fields(result: Result, seconds: float) -> dict[str, Any]:
             {"code": one.body["code"], "path": one.body["path"]} for one in answers.of(DEAD_LETTERS)
         ],
         "ledger": report_fields(result.report),
+        "reruns": dict(result.reruns),
         "seconds": round(seconds, 1),
     }

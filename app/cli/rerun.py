@@ -13,12 +13,11 @@ from app.adapters.kafka_read import KafkaUnreachable, UnknownTopics
 from app.adapters.kafka_rerun import rerun_all, rerun_ids, rerun_sample
 from app.cli.output import WELL, WRONG, print_json, settings_or_stop, stop, stop_unknown_topics
 from app.cli.rerun_report import Tally, print_reruns
-from app.core.actions.stages import default_stages
+from app.core.actions.stages import shipped_stage
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from app.core.actions.stage import Stage
 
 GONE = 3
 
@@ -72,16 +71,12 @@ def rerun_command(
 
 async def _reruns(source: KafkaEvidence, tally: Tally, ids: list[str], sample: int | None, seed: int) -> None:
     if ids:
-        tally.take(await rerun_ids(source, _stage, ids))
+        tally.take(await rerun_ids(source, shipped_stage, ids))
     elif sample is not None:
-        tally.take(await rerun_sample(source, _stage, sample, seed))
+        tally.take(await rerun_sample(source, shipped_stage, sample, seed))
     else:
-        async for one in rerun_all(source, _stage):
+        async for one in rerun_all(source, shipped_stage):
             tally.take([one])
-
-
-def _stage(name: str) -> Stage:
-    return default_stages([name])[0]
 
 
 def _run(reading: Callable[[], Awaitable[None]]) -> None:

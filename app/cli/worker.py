@@ -16,6 +16,7 @@ from app.adapters import kafka_topics
 from app.adapters.kafka_read import KafkaUnreachable
 from app.cli.output import settings_or_stop, stop
 from app.cli.topics import layout_of
+from app.core.trust.in_force import PolicyError
 from app.stream.failstop import EXIT_FAULT
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def worker() -> None:
 
 def run(settings: Settings, additions: Additions | None = None) -> None:
     """Check the topics, build and run the worker in this process; returns by SystemExit."""
-    from app.bootstrap import PolicyError, build_worker, control_reader  # noqa: PLC0415 - importing Faust takes a second
+    from app.bootstrap import build_worker, control_reader  # noqa: PLC0415 - importing Faust takes a second
 
     _log_to_stderr(settings.logging.level)
     _stop_unless_topics_fit(settings)

@@ -6,13 +6,17 @@ import asyncio
 import random
 import shutil
 import tempfile
+from collections import Counter
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from app.adapters.kafka_evidence import KafkaEvidence
 from app.adapters.kafka_ledger import verify_ledger
+from app.adapters.kafka_rerun import rerun_all
 from app.broker import locate, own, state
+from app.core.actions.stages import shipped_stage
 from app.core.bundles import load_bundle
 from app.demo import kept
 from app.demo.conversation import converse, create_topics
@@ -96,12 +100,14 @@ class Result:
     material: Material
     answers: Answers
     report: Report
+    reruns: Counter[str]
 
     @property
     def well(self) -> bool:
-        """Every input was answered once, and the ledger is intact."""
+        """Every input was answered once, the ledger is intact, and every verdict came out the same again."""
         answers = self.answers
-        return not answers.unanswered and not answers.answered_twice and self.report.intact
+        answered = not answers.unanswered and not answers.answered_twice
+        return answered and self.report.intact and self.reruns.keys() == {"identical"}
 
 
 def prepare(wish: Wish) -> Material:
@@ -205,7 +211,15 @@ def _converse(wish: Wish, place: Place, material: Material, worker: Worker, narr
     with narrator.step("Ledger") as step:
         report = asyncio.run(verify_ledger(place.bootstrap_servers, place.prefix))
         step.say(f"{report.records} records read and verified")
-    return Result(place, worker.identity, material, answers, report)
+    with narrator.step("Rerun") as step:
+        reruns = asyncio.run(_rerun(place))
+        step.say(f"{reruns['identical']} of {reruns.total()} verdicts executed again, identical")
+    return Result(place, worker.identity, material, answers, report, reruns)
+
+
+async def _rerun(place: Place) -> Counter[str]:
+    kafka = KafkaEvidence(place.bootstrap_servers, place.prefix)
+    return Counter([one.status async for one in rerun_all(kafka, shipped_stage)])
 
 
 class _Watcher:

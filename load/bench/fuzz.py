@@ -1,11 +1,13 @@
 """Texts that are hard to read: panel texts mutated along their grammar, and marks repeated to stall a parser.
 
-Seeded, so that every round and every release reads the same ones.
+Seeded, so that every round and every release reads the same ones. The marks are data, in fuzz.json.
 """
 
 from __future__ import annotations
 
+import json
 import random
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.core.gate1.leaves import leaves
@@ -18,124 +20,9 @@ SEED = 1981
 LONGEST = 65_536
 """Characters of a fuzzed text: as many as a record of 64 KB can hold."""
 _SIZES = (16, 64, 256, 1024, 2048, 4000, 4096, 8192, 16_384, LONGEST)
-_PLACES = (
-    ("bash", "command"),
-    ("shell", "cmd"),
-    ("sql", "query"),
-    ("postgres", "statement"),
-    ("db_lookup", "search"),
-    ("python", "code"),
-    ("http_request", "url"),
-    ("tool", "value"),
-    ("send", "message"),
-)
-_OPEN = (
-    "(",
-    "((",
-    "[",
-    "{",
-    "${",
-    "$(",
-    "`",
-    "'",
-    '"',
-    "$((",
-    "<(",
-    "a=(",
-    "/*",
-    "--",
-    "<<E\n",
-    "case x in ",
-    "if ",
-    "x'",
-)
-_CLOSE = (")", "))", "]", "}", "`", "'", '"', "*/", "\n", ";", "\nE\n", " esac", " fi", " end")
-_JOIN = (
-    " ",
-    "\n",
-    ";",
-    "|",
-    "||",
-    "&&",
-    "&",
-    ",",
-    "\t",
-    "\\\n",
-    " or ",
-    " and ",
-    " union select ",
-    "/**/",
-    " -c ",
-)
-_ATOMS = (
-    "a",
-    "rm -rf /",
-    "select 1",
-    "drop table t",
-    "1=1",
-    "$x",
-    "$IFS",
-    "\\",
-    "%27",
-    "&lt;",
-    "\\x41",
-    "cm0gLXJmIC8=",
-)
-_UNITS = (
-    "a=(",
-    "((((",
-    "'\"",
-    "\"'",
-    "$(",
-    "`",
-    "${a:-",
-    "<<E\n",
-    "<<<'",
-    "/*",
-    "*/",
-    "-- \n",
-    "#\n",
-    "\\\n",
-    "'||'",
-    "(select ",
-    "case when ",
-    "{a,b}",
-    "{1..9}",
-    "$((1+",
-    "%25",
-    "&amp;",
-    "\\x5c",
-    "../",
-    "/./",
-    "//",
-    "a@",
-    "http://",
-    "0x",
-    "1;",
-    " or 1=1",
-    " union select ",
-    "sh -c '",
-    "sudo ",
-    "xargs ",
-    "| ",
-    "> /dev/",
-    "a b ",
-    "\u0430",
-    "\u200b",
-    "\U0001d41a",
-    "QUFB",
-    "4141",
-    "e\u0301",
-    "not ",
-    "-",
-    "+",
-    "!",
-    "if a;then ",
-    "for i in ",
-    "while :;do ",
-    "function f { ",
-    "[[ a ",
-)
+_MARKS = json.loads(Path(__file__).with_suffix(".json").read_bytes())
+_PLACES, _REPEATED = _MARKS["places"], _MARKS["repeated"]
+_OPEN, _CLOSE, _JOIN, _ATOMS = (_MARKS[name] for name in ("open", "close", "join", "atoms"))
 
 
 class Fuzzed(NamedTuple):
@@ -179,7 +66,7 @@ def _mutated(chance: random.Random, text: str) -> str:
 
 def _repeated(chance: random.Random) -> str:
     """One to three marks over and over, up to a size, after an innocent beginning."""
-    unit = "".join(chance.choice(_UNITS) for _ in range(chance.randint(1, 3)))
+    unit = "".join(chance.choice(_REPEATED) for _ in range(chance.randint(1, 3)))
     size = chance.choice(_SIZES)
     start = chance.choice(("", "echo ", "select ", "rm ", "x = ", "1' "))
     return start + unit * (size // len(unit) + 1)

@@ -1,4 +1,4 @@
-"""`python -m load.bench.markdown`: build/bench.json as the tables of docs/performance.md, one for each part."""
+"""`python -m load.bench.markdown`: build/bench.json as tables of docs/performance.md, one for each part."""
 
 from __future__ import annotations
 

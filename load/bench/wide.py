@@ -40,7 +40,7 @@ def wide(salt: int) -> Iterator[Wide]:
     yield Wide("SQL", "sql", {"query": _filled(_SQL, salt)})
     yield Wide("shell", "bash", {"command": _filled(_SHELL, salt)})
     yield Wide("100 SQL texts", "sql", {"statements": [_SQL * 7 + str(salt + n) for n in range(100)]})
-    yield Wide("100 commands", "bash", {"commands": [_SHELL * 7 + str(salt + n) for n in range(100)]})
+    yield Wide("100 commands", "bash", {"commands": [_SHELL * 8 + str(salt + n) for n in range(100)]})
     yield Wide("base64", "archive", {"value": "".join(chance.choices(_BASE64, k=BYTES))})
     yield Wide(
         "1000 base64 texts",

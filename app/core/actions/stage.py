@@ -40,9 +40,10 @@ class StageResult(NamedTuple):
 class ActionContext:
     """All that a stage may look at.
 
-    `bundle` is the one `bundle_asked_for`, or the default where nobody knows it. `now_ms` is the input's broker
-    time. `rows` is what this action counts for, `rows_before` the session's total without it, `reversible` None
-    for unknown, `escalated` the reason of an earlier stage that escalated. `tool` is None when unregistered.
+    `bundle` is the one `bundle_asked_for`, or the default where nobody knows it. `now_ms` is the input's
+    broker time. `rows` is what this action counts for, `rows_before` the session's total without it,
+    `reversible` None for unknown, `escalated` the reason of an earlier stage that escalated. `tool` is None
+    when unregistered.
     """
 
     action: ProposedAction

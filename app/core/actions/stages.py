@@ -29,10 +29,11 @@ _SHIPPED: dict[str, type[Stage]] = {
 
 def default_stages(names: Iterable[str]) -> list[Stage]:
     """The stages of these names, in this order. Raises UnknownStageError naming the first unknown one."""
-    return [_stage(name) for name in names]
+    return [shipped_stage(name) for name in names]
 
 
-def _stage(name: str) -> Stage:
+def shipped_stage(name: str) -> Stage:
+    """The stage of this name. Raises UnknownStageError."""
     if name not in _SHIPPED:
         raise UnknownStageError(f"no stage is called {name!r}; there are {', '.join(_SHIPPED)}")
     return _SHIPPED[name]()

@@ -17,6 +17,7 @@ import re
 from typing import TYPE_CHECKING
 
 from app.core.gate1.sql_lexer import sql_tokens
+from app.core.gate1.sql_tokens import as_executed, without_cuts
 from app.core.gate1.vocabulary import vocabulary
 
 if TYPE_CHECKING:
@@ -83,7 +84,6 @@ _PROC = re.compile(
     r"ADDROLEMEMBER|MAKEWEBTASK|ADDEXTENDEDPROC|PREPARE|HELPDB|HELP|WHO|WHO2|REPLWRITETOVARBIN|GRANTDBACCESS|"
     r"START_JOB|ADD_JOB|)|DBMS_[A-Z]+(?:\.[A-Z_]+)?|UTL_[A-Z]+(?:\.[A-Z_]+)?)$"
 )
-_COMMENT_IN_WORD = re.compile(r"(?<=\w)/\*.*?\*/(?=\w)", re.DOTALL)
 _WORDY_COMMENT = re.compile(r"^(?:--|#|/\*)[\s+-]*\S+\s+\S")
 _SEVERAL_WORDS = re.compile(r"[^\W\d]{2,}\W+[^\W\d]{2,}")
 
@@ -106,9 +106,10 @@ _FOLDING = [
 
 def skeletons(text: str) -> Iterator[str]:
     """The text's skeleton in each context that it can stand in, as read and folded, one blank at each end."""
+    text = as_executed(text)
     yield from _in_contexts(text)
     if "/*" in text:
-        joined = _COMMENT_IN_WORD.sub("", text)
+        joined = without_cuts(text)
         if joined != text:
             yield from _in_contexts(joined)
 

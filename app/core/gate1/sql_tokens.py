@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
@@ -32,6 +32,7 @@ class BackslashSql(Dialect):
     """All quotes of all dialects; backslashes escape, as in MySQL."""
 
     class Tokenizer(Tokenizer):
+        COMMANDS: ClassVar[set[TokenType]] = set()  # read on after EXECUTE, CALL, SHOW ..., not over it
         IDENTIFIERS = ['"', "`"]  # noqa: RUF012 - sqlglot's own spelling
         QUOTES = ["'"]  # noqa: RUF012 - the same
         STRING_ESCAPES = ["'", "\\"]  # noqa: RUF012 - the same
@@ -65,15 +66,24 @@ _COMMENT_IN_WORD = re.compile(r"(?<=\w)/\*.*?\*/(?=\w)", re.DOTALL)
 
 def readings(text: str) -> Iterator[list[SqlToken]]:
     """One to three token lists: as written, with standard backslashes, with cut words joined (`DR/**/OP`)."""
-    if "/*" in text:
-        text = _EXECUTABLE_COMMENT.sub(r" \1 ", text)
+    text = as_executed(text)
     yield _tokens(text, _BACKSLASH)
     if "\\'" in text:
         yield _tokens(text, _STANDARD)
     if "/*" in text:
-        joined = _COMMENT_IN_WORD.sub("", text)
+        joined = without_cuts(text)
         if joined != text:
             yield _tokens(joined, _BACKSLASH)
+
+
+def as_executed(text: str) -> str:
+    """The text with MySQL's executable comments opened: `/*!50000 DROP*/` is DROP."""
+    return _EXECUTABLE_COMMENT.sub(r" \1 ", text) if "/*" in text else text
+
+
+def without_cuts(text: str) -> str:
+    """The text with words joined that comments cut: `DR/**/OP` is what a filter makes of it."""
+    return _COMMENT_IN_WORD.sub("", text)
 
 
 def _tokens(text: str, dialect: Dialect) -> list[SqlToken]:

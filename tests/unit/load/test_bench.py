@@ -16,7 +16,7 @@ from load.bench.fuzz import LONGEST, fuzzed
 from load.bench.kinds import by_kind, texts_of
 from load.bench.markdown import tables
 from load.bench.salt import salted
-from load.bench.wide import BYTES, wide
+from load.bench.wide import BYTES, Wide, wide
 
 
 def test_a_salted_action_is_of_its_kind_and_no_text_of_it_is_as_it_was() -> None:
@@ -55,9 +55,9 @@ def test_fuzzed_inputs_are_the_same_every_time_and_within_64_kb() -> None:
     assert len(set(texts)) > 250
 
 
-@pytest.mark.parametrize("one", wide(3), ids=lambda one: one.shape)
-def test_each_wide_shape_is_ascii_of_about_64_kb(one: object) -> None:
-    written = json.dumps(one.parameters)  # type: ignore[attr-defined]
+@pytest.mark.parametrize("one", list(wide(3)), ids=lambda one: one.shape)
+def test_each_wide_shape_is_ascii_of_about_64_kb(one: Wide) -> None:
+    written = json.dumps(one.parameters)
     assert written.isascii()
     assert 0.9 * BYTES < len(written) < 1.7 * BYTES
 
