@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from app.core.gate1.text_patterns import Language
 
 UNFOLDED_CHARS = 8192
-"""A longer text is not unfolded."""
+"""A longer text is not unfolded, nor more than so many characters of an action's disguises read."""
 CODE_CHARS = 32 * 1024
 """A longer program is not searched for commands and statements."""
 PARSED_CHARS_PER_ACTION = 8 * 1024
@@ -50,6 +50,7 @@ class Inspector:
         self._texts: dict[str, None] = {tool_name: None}
         self._tells = ANYTHING
         self._inconclusive: str | None = None
+        self._forms_left = UNFOLDED_CHARS
         self._chars_left = PARSED_CHARS_PER_ACTION
 
     def inspect(self, leaves: list[Leaf]) -> None:
@@ -71,6 +72,8 @@ class Inspector:
         self._text(leaf.text, language if leaf.whole else None, Place(leaf.path))
         if self._tells.disguise and len(leaf.text) <= UNFOLDED_CHARS:
             for form in forms(leaf.text):
+                if not self._may_unfold(form.text):
+                    return
                 self._tells = ANYTHING
                 self._text(form.text, language if leaf.whole else None, Place(leaf.path, form.how))
 
@@ -137,12 +140,7 @@ class Inspector:
 
     def _value(self, text: str, place: Place) -> None:
         self._targets(text, place)
-        past = past_bounds(text)
-        if past is not None:
-            if self._tells.breakout and may_break_out(text):
-                self._doubt(past)
-            return
-        if self._tells.breakout:
+        if self._tells.breakout and may_break_out(text) and self._may_parse(text):
             self._found(self._matchers.injection.matches(text), place)
         if begins_command(text, self._matchers.programs) and self._may_parse(text):
             self._commands(read_shell(text), place)
@@ -153,8 +151,14 @@ class Inspector:
         if self._tells.target:
             self._found(self._matchers.targets.matches(text), place)
         if self._tells.spelling and len(text) <= UNFOLDED_CHARS:
-            for spelled in spellings(text):
-                self._found(self._matchers.targets.matches(spelled), place)
+            spelled = JOINT.join(spellings(text))
+            self._found(self._matchers.targets.matches(spelled), place)
+
+    def _may_unfold(self, text: str) -> bool:
+        self._forms_left -= len(text)
+        if self._forms_left < 0:
+            self._doubt(f"more than {UNFOLDED_CHARS} characters of disguises")
+        return self._forms_left >= 0
 
     def _may_parse(self, text: str) -> bool:
         past = past_bounds(text)

@@ -79,7 +79,8 @@ _ALIKE = {
     ")": "❩",
     " ": "\u1680\u180e\u2028\u2029\u3000\u00a0",
 }
-_FOLDED = str.maketrans({other: plain for plain, others in _ALIKE.items() for other in others})
+_PLAIN = {other: plain for plain, others in _ALIKE.items() for other in others}
+_ANY_ALIKE = re.compile("[" + "".join(map(re.escape, _PLAIN)) + "]")
 _INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     "\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]"
@@ -92,5 +93,9 @@ def as_seen(text: str) -> str:
     if text.isascii():
         return text
     bare = _INVISIBLE.sub("", text)
-    folded = unicodedata.normalize("NFKC", bare.translate(_FOLDED)).translate(_FOLDED)
-    return _MARKS.sub("", folded)
+    folded = unicodedata.normalize("NFKC", _without_alike(bare))
+    return _MARKS.sub("", _without_alike(folded))
+
+
+def _without_alike(text: str) -> str:
+    return _ANY_ALIKE.sub(lambda found: _PLAIN[found.group()], text)

@@ -15,7 +15,11 @@ from sqlglot.errors import SqlglotError
 from app.core.gate1.sql_tokens import BackslashSql
 from app.core.gate1.vocabulary import vocabulary
 
-_FIRST_WORD = re.compile(r"[\s(;]*(?:/\*.*?\*/\s*)*([A-Za-z_\\'\"$./~-][^\s;|&<>()]*)", re.DOTALL)
+_FIRST_WORD = re.compile(
+    r"(?:[\s(;]++|/\*(?!M?!)(?:[^*]++|\*(?!/))*+\*/|/\*M?!\d{0,6}|--[^\n]*+\n)*+"
+    r"([A-Za-z_\\'\"$./~-](?:[^\s;|&<>()/]|/(?!\*))*)",
+    re.DOTALL,
+)
 _CHANGES = (
     exp.Drop,
     exp.Delete,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from ipaddress import IPv4Address
+from itertools import islice
 from posixpath import normpath
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +20,8 @@ from app.core.patterns import PatternSet, target_set
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+SPELLED = 32
+"""The most paths and the most URLs of one text that are spelled out."""
 _BETWEEN_PATHS = re.compile(r"[\s'\"`;,|<>()=]+")
 _CROOKED = re.compile(r"/\.{0,2}/|/\.{1,2}\Z")
 _URL = re.compile(r"([a-z][a-z0-9+.-]{1,15})://([^\s/'\"`<>?#]+)([^\s'\"`<>]*)", re.IGNORECASE)
@@ -60,11 +63,12 @@ def spellings(text: str) -> Iterator[str]:
     """The paths, hosts and URLs in a text, each in its plain spelling where it is written in another."""
     if _TELLS.search(text) is None:
         return
-    for found in _URL.finditer(text):
+    for found in islice(_URL.finditer(text), SPELLED):
         yield from _url(found[1], found[2], found[3])
-    for found in _FILE_URL.finditer(text):
+    for found in islice(_FILE_URL.finditer(text), SPELLED):
         yield normpath("/" + found[1].lstrip("/"))
-    for word in _BETWEEN_PATHS.split(text):
+    words = [word for word in _BETWEEN_PATHS.split(text) if "//" in word or "/." in word]
+    for word in words[:SPELLED]:
         if "://" not in word and _CROOKED.search(word):
             yield _plain_path(word)
     if _HOME.search(text):

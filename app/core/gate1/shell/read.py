@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import tree_sitter
 import tree_sitter_bash
 
+from app.core.gate1.shell.ascii_only import spelled
 from app.core.gate1.shell.bounds import shell_bounds
 from app.core.gate1.shell.escapes import without_leading_braces
 from app.core.gate1.shell.execution import execute
@@ -53,7 +54,7 @@ def _read(text: str, scope: Scope) -> str | None:
 
 
 def _parsed(text: str) -> tree_sitter.Node:
-    return _PARSER.parse(text.encode("utf-8", "replace")).root_node
+    return _PARSER.parse(spelled(text)).root_node
 
 
 def _roughly(text: str, scope: Scope) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from app.core.gate1.shell.ascii_only import read_back
 from app.core.gate1.shell.escapes import ansi_c, braces, unescaped, unescaped_in_quotes
 from app.core.gate1.shell.expansions import expanded
 
@@ -44,7 +45,7 @@ def text_of(node: Node, scope: Scope) -> str:
 def raw(node: Node) -> str:
     """A node's own characters."""
     text = node.text
-    return "" if text is None else text.decode("utf-8", "replace")
+    return "" if text is None else read_back(text)
 
 
 def _concatenated(node: Node, scope: Scope, *, names_program: bool) -> list[str]:

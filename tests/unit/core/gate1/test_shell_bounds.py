@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.core.gate1.shell import read_shell, shell_bounds
+from app.core.gate1.shell.ascii_only import read_back, spelled
 from app.core.gate1.shell.bounds import LIMITS
 from tests.unit.core.gate1.shell_library import LIBRARY
 
@@ -76,6 +77,29 @@ def test_any_text_can_be_read(text: str) -> None:
     assert all(isinstance(arg, str) for command in reading.commands for arg in command.args)
 
 
+@given(st.text(max_size=60))
+@settings(max_examples=200, deadline=None)
+def test_the_parser_only_sees_ascii_and_every_character_is_read_back(text: str) -> None:
+    marks_apart = text.replace("\x02", "\x1a").replace("\x03", "\x1a")
+    assert spelled(text).isascii()
+    assert read_back(spelled(text)) == marks_apart
+
+
+@pytest.mark.parametrize(
+    "character", ["\U0010fffd", "\U000e0000", "\U0001f600", "\u4f60", "\u00e9", "\u00a0"]
+)
+def test_characters_beyond_ascii_come_out_of_every_kind_of_word_as_they_went_in(character: str) -> None:
+    words = f"{{{character} a{character}b '{character}' \"{character}\" $'{character}' {character}"
+    assert read_shell(f"echo {words}").commands[0].args == (
+        f"{{{character}",
+        f"a{character}b",
+        character,
+        character,
+        character,
+        character,
+    )
+
+
 @given(st.text(max_size=200))
 @settings(max_examples=50, deadline=None)
 def test_reading_is_a_function_of_the_text(text: str) -> None:
@@ -103,7 +127,7 @@ def test_padding_does_not_hide_who_feeds_a_shell() -> None:
 
 
 def test_padding_does_not_hide_a_target() -> None:
-    text = "rm -rf " + " ".join(f"/tmp/{number}" for number in range(200)) + " /etc"
+    text = "rm -rf " + " ".join(f"$TMPDIR/{number}" for number in range(200)) + " /etc"
     assert "files.rm-recursive-force" in [one.id for one in LIBRARY.matches(read_shell(text))]
 
 
