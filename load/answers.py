@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from load.traffic import KIND_HEADER
-from topics.catalog import DEAD_LETTERS
+from topics.catalog import BUNDLES, DEAD_LETTERS, REGISTRY
 
 if TYPE_CHECKING:
     from app.adapters.kafka_read import StoredRecord
@@ -60,11 +60,15 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Every input by its place, every ledger record in chain order, and records that belong to no input."""
+    """Every input by its place, every ledger record in chain order, and how many belong to no input.
+
+    `refused`: the dead letters about control records.
+    """
 
     inputs: dict[Place, Answered]
     ledger: list[dict[str, Any]]
     foreign: int
+    refused: list[dict[str, Any]]
 
     def count(self, what: str) -> int:
         """How many inputs are `lost`, `doubled`, `contradicted`, `unread` or `faulted`."""
@@ -77,8 +81,11 @@ def account(evidence: Evidence) -> Account:
     inputs = {(r.topic[base:], r.partition, r.offset): Answered(r, r.topic[base:]) for r in evidence.inputs}
     bodies = [(record.topic[base:], json.loads(record.value or b"null")) for record in evidence.ledger]
     bodies.sort(key=lambda pair: (pair[1]["partition"], pair[1]["sequence"]))
-    foreign = sum(not _attach(inputs, topic, body) for topic, body in bodies)
-    return Account(inputs, [body for _, body in bodies], foreign)
+    refused = [
+        body for topic, body in bodies if topic == DEAD_LETTERS and body["topic"] in (REGISTRY, BUNDLES)
+    ]
+    foreign = sum(not _attach(inputs, topic, body) for topic, body in bodies) - len(refused)
+    return Account(inputs, [body for _, body in bodies], foreign, refused)
 
 
 def place_of(body: dict[str, Any]) -> Place | None:

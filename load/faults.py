@@ -32,6 +32,7 @@ from load.runs.kills import kill_one, kill_two
 from load.runs.malformed import malformed
 from load.runs.outages import outages
 from load.runs.poison import poison
+from load.runs.reload import reload
 from load.runs.scaling import scaling
 from load.runs.zombies import zombies
 from load.scale import FULL, SHORT, Scale
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNS: dict[str, Callable[[Bed, Scale], Awaitable[list[Figure]]]] = {
-    run.__name__: run for run in (kill_one, kill_two, zombies, outages, scaling, malformed, poison)
+    run.__name__: run for run in (kill_one, kill_two, zombies, outages, scaling, reload, malformed, poison)
 }
 FAILURES = (RunFailed, TimeoutError, KafkaError, KafkaUnreachable, BrokerError, OSError)
 

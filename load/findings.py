@@ -10,6 +10,7 @@ from app.verifier.verify import verify
 from load import figures
 from load.answers import account
 from load.recount import wrong_sessions
+from load.reruns import executed_again
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -22,8 +23,14 @@ if TYPE_CHECKING:
 SHOWN = 5
 
 
-def integrity(evidence: Evidence, found: Account, *, denied_unread: int = 0) -> list[Figure]:
-    """Goals of zero for everything that must not happen; `denied_unread` is how many are due."""
+def integrity(
+    evidence: Evidence, found: Account, *, denied_unread: int = 0, policy_refused: int = 0
+) -> list[Figure]:
+    """Goals of zero for everything that must not happen.
+
+    `denied_unread`: how many inputs must be; `policy_refused`: how many control records the ledger must say
+    to be refused.
+    """
     wrong = wrong_sessions(found, evidence.changelog)
     for session, problems in list(wrong.items())[:SHOWN]:
         print(f"  wrong session {session}: {problems[0]} ({len(problems)} in all)")
@@ -41,6 +48,7 @@ def integrity(evidence: Evidence, found: Account, *, denied_unread: int = 0) -> 
         figures.none("chain_errors", len(report.findings), "findings"),
         figures.none("internal_errors", found.count("faulted"), "inputs"),
         figures.exactly("denied_unread", found.count("unread"), denied_unread, "inputs"),
+        figures.exactly("refused_by_ledger", len(found.refused), policy_refused, "records"),
     ]
 
 
@@ -60,9 +68,11 @@ def bites(tally: Tally, evidence: Evidence, required: Collection[str]) -> list[F
     ] + [figures.none("slow_to_stop", tally.slow_to_stop, "workers")]
 
 
-def findings(
-    tally: Tally, evidence: Evidence, required: Collection[str], *, denied_unread: int = 0
-) -> list[Figure]:
-    """Both."""
+async def findings(tally: Tally, evidence: Evidence, required: Collection[str]) -> list[Figure]:
+    """Both, and every verdict executed again."""
     found = account(evidence)
-    return integrity(evidence, found, denied_unread=denied_unread) + bites(tally, evidence, required)
+    return [
+        *integrity(evidence, found),
+        *bites(tally, evidence, required),
+        *await executed_again(evidence),
+    ]

@@ -30,15 +30,21 @@ class RunFailed(Exception):
 class Tally:
     """`exits`: by status. `in_flight`: workers killed or suspended with undecided or uncommitted work.
 
-    `suspended`: by SIGSTOP. `moved`: times that a partition came to another process. `slow_to_stop`: killed
+    `suspended`: by SIGSTOP. `moves`: times that a partition came to another process, by its
+    number. `slow_to_stop`: killed
     because they did not stop when asked.
     """
 
     exits: Counter[int] = field(default_factory=Counter)
     in_flight: int = 0
     suspended: int = 0
-    moved: int = 0
+    moves: Counter[int] = field(default_factory=Counter)
     slow_to_stop: int = 0
+
+    @property
+    def moved(self) -> int:
+        """Moves of all partitions."""
+        return self.moves.total()
 
     @property
     def killed(self) -> int:
@@ -129,7 +135,7 @@ class Fleet:
             return
         for number in worker.partitions():
             owner = self._owners.get(number)
-            self.tally.moved += owner is not None and owner is not worker
+            self.tally.moves[number] += owner is not None and owner is not worker
             self._owners[number] = worker
 
     async def _ended(self, slot: int, worker: WorkerProcess, code: int) -> None:

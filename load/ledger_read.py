@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from aiokafka import AIOKafkaConsumer
 
 from app.adapters.kafka_read import StoredRecord, open_reader, partitions_of
-from topics.catalog import ACTIONS, OUTCOMES
+from topics.catalog import ACTIONS, DEAD_LETTERS, OUTCOMES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +42,11 @@ async def gather(site: Site) -> Evidence:
         changelog = await _read(site, [site.changelog])
         produced = await _count_uncommitted(site, [*site.ledger, site.changelog])
     return Evidence(site, inputs, ledger, changelog, produced - len(ledger) - len(changelog))
+
+
+async def policy_refusals(site: Site) -> int:
+    """How many dead letters there are in a run that publishes no unreadable input."""
+    return len(await _read(site, [site.real(DEAD_LETTERS)]))
 
 
 async def _read(site: Site, topics: Sequence[str]) -> list[StoredRecord]:

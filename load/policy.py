@@ -24,26 +24,27 @@ STAGES = ("controls", "fast_reject", "poison", "slow_probe", "consequence", "tie
 _T2 = {"reversible": "T2", "irreversible": "T2", "unknown": "T2"}
 
 
-def registry() -> dict[str, Any]:
-    """One tenant, one agent, two tools."""
-    return {
-        "entries": [
-            _entry("agent", AGENT, {"tenant_id": TENANT, "tier": "T2"}),
-            _entry("tool", READ_TOOL, _tool("T1", "DATABASE_READ", reversible=True)),
-            _entry("tool", PURGE_TOOL, _tool("T2", "DATABASE_WRITE", reversible=False)),
-        ]
+def entries(revision: int = 1, tenant: str = TENANT) -> list[dict[str, Any]]:
+    """One tenant's one agent, and two tools."""
+    specs = {
+        ("agent", AGENT): {"tenant_id": tenant, "tier": "T2"},
+        ("tool", READ_TOOL): _tool("T1", "DATABASE_READ", reversible=True),
+        ("tool", PURGE_TOOL): _tool("T2", "DATABASE_WRITE", reversible=False),
     }
+    return [
+        {"kind": kind, "id": name, "revision": revision, "spec": spec} for (kind, name), spec in specs.items()
+    ]
 
 
-def bundle() -> dict[str, Any]:
+def bundle(revision: int = 1, purge_limit: int = PURGE_LIMIT) -> dict[str, Any]:
     """No patterns, and a consequence score that is always zero."""
     action_type = {"risk": 0, "reversible": None, "rows_upper_bound": 100, "tier": _T2}
     return {
         "id": BUNDLE,
-        "revision": 1,
+        "revision": revision,
         "description": "Neutral policy of the fault runs and benchmarks.",
         "action_types": dict.fromkeys(get_args(ActionType), action_type),
-        "irreversible_row_threshold": PURGE_LIMIT,
+        "irreversible_row_threshold": purge_limit,
         "consequence": {
             "weights": {"reversibility": 0, "rows": 1000, "action_type": 0},
             "reversibility": {"reversible": 0, "irreversible": 0, "unknown": 0},
@@ -57,7 +58,8 @@ def bundle() -> dict[str, Any]:
 
 def records(trust: ThrowawayTrust) -> list[ControlRecord]:
     """The policy as it is published."""
-    return trust.policy(json.dumps(bundle()).encode(), json.dumps(registry()).encode())
+    registry = {"entries": entries()}
+    return trust.policy(json.dumps(bundle()).encode(), json.dumps(registry).encode())
 
 
 def environment(trust: ThrowawayTrust) -> dict[str, str]:
@@ -67,10 +69,6 @@ def environment(trust: ThrowawayTrust) -> dict[str, str]:
         "SLUICE_POLICY__ROOT_KEYS": json.dumps([trust.root_key]),
         "SLUICE_POLICY__DEFAULT_BUNDLE": BUNDLE,
     }
-
-
-def _entry(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
-    return {"kind": kind, "id": name, "revision": 1, "spec": spec}
 
 
 def _tool(tier: str, action_type: str, *, reversible: bool) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from app.core.registry_entries import EntryFile  # noqa: TC001 - pydantic reads the annotations
-from app.core.strict import StrictModel
-from topics.records.base import Count, Moment, Outcome, Tier  # noqa: TC001 - the same
+from app.core.strict import Instant, StrictModel
+from topics.records.base import Count, Outcome, Tier  # noqa: TC001 - the same
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 
@@ -43,4 +43,4 @@ class Case(StrictModel):
     expect: Expected
     registry: list[EntryFile] = Field(default_factory=list)
     session: SessionSoFar = SessionSoFar()
-    at: Moment = "2026-01-01T00:00:00.000Z"
+    at: Instant = "2026-01-01T00:00:00.000Z"

@@ -123,15 +123,16 @@ class Engine:
     async def assign(self, numbers: Iterable[int]) -> None:
         """Fence: from here on no other worker can commit to these numbers. Before any state is read.
 
-        The policy is read to its end as of now, so that nothing is decided under an older one.
+        The policy is read to its end after that: a former owner may decide under a newer one until it is
+        fenced, and nothing may be decided under an older one afterwards.
         """
         await self.drain()
-        await self._policy.catch_up(self.use)
         wanted = sorted(set(numbers))
         started = self._clock.monotonic_s()
         self._fenced = {number: self._new_transactor(number) for number in wanted}
         await asyncio.gather(*(transactor.start() for transactor in self._fenced.values()))
         log.info("fenced %d partitions in %.0f ms", len(wanted), 1e3 * (self._clock.monotonic_s() - started))
+        await self._policy.catch_up(self.use)
 
     async def open(self, generation: int, recovered: Recovered) -> None:
         """Take up the recovered partitions and mark them open, durably, before an input is read.

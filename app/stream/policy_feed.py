@@ -65,15 +65,15 @@ class PolicyFeed:
         self._fold = fold
         self._interval_s = interval_s
         self._records: list[Arrival] = []
+        self._folded = 0
         self._told: set[str] = set()
         self._turn = asyncio.Lock()
 
     async def catch_up(self, use: Use) -> None:
         """Read to the topics' end as of now and put in force what is new. Raises KafkaError."""
         async with self._turn:
-            new = await self._reader.to_end()
-            if new:
-                self._records += new
+            self._records += await self._reader.to_end()
+            if len(self._records) > self._folded:
                 await self._refold(use)
 
     async def follow(self, use: Use) -> None:
@@ -90,7 +90,10 @@ class PolicyFeed:
         await self._reader.close()
 
     async def _refold(self, use: Use) -> None:
-        found = await asyncio.to_thread(self._fold, tuple(self._records))
+        """Counted as folded only when it is done: `follow` may be cancelled in between."""
+        records = tuple(self._records)
+        found = await asyncio.to_thread(self._fold, records)
+        self._folded = len(records)
         refused = {str(one) for one in found.refused}
         for told in sorted(refused - self._told):
             log.warning("refused: %s", told)

@@ -13,6 +13,9 @@ from load.publisher import Pace
 from load.scene import open_scene
 
 if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable
+
     from load.bed import Bed
     from load.figures import Figure
     from load.scale import Scale
@@ -34,18 +37,26 @@ async def kill_two(bed: Bed, scale: Scale) -> list[Figure]:
 async def _run(bed: Bed, scale: Scale, name: str, workers: int) -> list[Figure]:
     site, rng = await bed.site(name), bed.rng(name)
     async with open_scene(site, bed.traffic(name, scale), Pace(scale.rate), workers) as scene:
-        faults = [_kill] * scale.kills + [_kill_mid_commit] * scale.mid_commit_kills
-        rng.shuffle(faults)
-        for fault in faults:
-            await scene.calm()
-            await asyncio.sleep(rng.uniform(0, WANDER_S))
-            await fault(scene, rng.randrange(workers))
-        await scene.calm()
+        kills = await kill_again_and_again(scene, rng, scale, lambda: rng.randrange(workers))
         await scene.finish(scale.events)
     tally = scene.fleet.tally
-    kills = figures.at_least("kills", tally.killed, len(faults), "workers")
     required = ("kills_in_flight", "rolled_back", "moved")
-    return [kills, *findings(tally, await gather(site), required)]
+    found = await findings(tally, await gather(site), required)
+    return [figures.at_least("kills", tally.killed, kills, "workers"), *found]
+
+
+async def kill_again_and_again(
+    scene: Scene, rng: random.Random, scale: Scale, victim: Callable[[], int]
+) -> int:
+    """All the kills of the scale in some order, of the slots that `victim` names; how many there were."""
+    faults = [_kill] * scale.kills + [_kill_mid_commit] * scale.mid_commit_kills
+    rng.shuffle(faults)
+    for fault in faults:
+        await scene.calm()
+        await asyncio.sleep(rng.uniform(0, WANDER_S))
+        await fault(scene, victim())
+    await scene.calm()
+    return len(faults)
 
 
 async def _kill(scene: Scene, slot: int) -> None:

@@ -22,6 +22,7 @@ from load.findings import bites, integrity
 from load.ledger_read import gather
 from load.malformed import kinds
 from load.publisher import Pace
+from load.reruns import executed_again
 from load.scene import open_scene
 from load.traffic import MALFORMED, Mix, Traffic
 from topics.catalog import ACTIONS, VERDICTS
@@ -58,6 +59,7 @@ async def malformed(bed: Bed, scale: Scale) -> list[Figure]:
         figures.none("stopped_workers", sum(tally.exits.values()) - tally.exits[0], "workers"),
         *integrity(evidence, found),
         *bites(tally, evidence, ()),
+        *await executed_again(evidence),
     ]
 
 

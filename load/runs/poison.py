@@ -9,6 +9,7 @@ from load.answers import account
 from load.findings import bites, integrity
 from load.ledger_read import gather
 from load.publisher import Pace
+from load.reruns import executed_again
 from load.scene import open_scene
 from load.traffic import POISON
 
@@ -41,6 +42,7 @@ async def poison(bed: Bed, scale: Scale) -> list[Figure]:
         figures.exactly("poison_denied_unread", _denied(found), 1, "inputs"),
         *integrity(evidence, found, denied_unread=1),
         *bites(scene.fleet.tally, evidence, ("kills_in_flight",)),
+        *await executed_again(evidence),
     ]
 
 

@@ -32,4 +32,4 @@ async def scaling(bed: Bed, scale: Scale) -> list[Figure]:
             await scene.fleet.remove(ADDED)
         await scene.calm()
         await scene.finish(scale.events)
-    return findings(scene.fleet.tally, await gather(site), ("moved",))
+    return await findings(scene.fleet.tally, await gather(site), ("moved",))

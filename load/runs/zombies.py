@@ -37,7 +37,7 @@ async def zombies(bed: Bed, scale: Scale) -> list[Figure]:
         await scene.finish(scale.events)
     required = ("kills_in_flight", "rolled_back", "fenced", "moved")
     stopped = figures.at_least("zombies", scene.fleet.tally.suspended, len(faults), "workers")
-    return [stopped, *findings(scene.fleet.tally, await gather(site), required)]
+    return [stopped, *await findings(scene.fleet.tally, await gather(site), required)]
 
 
 async def _stop(scene: Scene, slot: int) -> WorkerProcess:

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.kafka
 SEED = 20
 
 
-@pytest.mark.parametrize("run", ["kill_two", "zombies", "scaling", "malformed", "poison"])
+@pytest.mark.parametrize("run", ["kill_two", "zombies", "scaling", "reload", "malformed", "poison"])
 async def test_nothing_is_lost_doubled_or_wrong_after(run: str, kafka_broker: Broker, tmp_path: Path) -> None:
     await _holds(run, kafka_broker, tmp_path)
 

@@ -84,7 +84,7 @@ _PROC = re.compile(
     r"ADDROLEMEMBER|MAKEWEBTASK|ADDEXTENDEDPROC|PREPARE|HELPDB|HELP|WHO|WHO2|REPLWRITETOVARBIN|GRANTDBACCESS|"
     r"START_JOB|ADD_JOB|)|DBMS_[A-Z]+(?:\.[A-Z_]+)?|UTL_[A-Z]+(?:\.[A-Z_]+)?)$"
 )
-_WORDY_COMMENT = re.compile(r"^(?:--|#|/\*)[\s+-]*\S+\s+\S")
+_WORDY_COMMENT = re.compile(r"^(?:--|#|/\*)[\s+-]*+\S++\s++\S")
 _SEVERAL_WORDS = re.compile(r"[^\W\d]{2,}\W+[^\W\d]{2,}")
 
 _OPERAND = r"[nsvfq]"

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from app.core.gate1.shell import ShellReading
     from app.core.gate1.text_patterns import Language
 
-UNFOLDED_CHARS = 8192
+UNFOLDED_CHARS = 3072
 """A longer text is not unfolded, nor more than so many characters of an action's disguises read."""
 CODE_CHARS = 32 * 1024
 """A longer program is not searched for commands and statements."""
-PARSED_CHARS_PER_ACTION = 8 * 1024
+PARSED_CHARS_PER_ACTION = 4 * 1024
 """All that one action gives to parsers; what would come after is not parsed, and the result inconclusive."""
 LEAVES = 500
 """The most string leaves that are looked at one by one."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-PARSED_CHARS = 4096
+PARSED_CHARS = 3072
 """The longest text that a parser is given."""
 PARSED_NESTING = 24
 """The deepest nesting of brackets that a parser is given."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from app.core.gate1.scan import nesting
 from app.core.gate1.sql_handed_on import handed_on
 from app.core.gate1.sql_statement import statements
-from app.core.gate1.sql_tokens import readings
+from app.core.gate1.sql_tokens import MOST_TOKENS, readings
 from app.core.gate1.sql_where import always_true
 from app.core.gate1.vocabulary import vocabulary
 
@@ -64,8 +64,10 @@ def read_sql(text: str) -> SqlReading:
     """Read a text that is within the scan's bounds. Raises nothing: what is no SQL gives odd statements."""
     found: list[SqlStatement] = []
     nested: list[HandedOn] = []
-    clauses = _Clauses(text)
+    clauses = _Clauses()
     for tokens in readings(text):
+        if len(tokens) == MOST_TOKENS:
+            clauses.inconclusive = f"more than {MOST_TOKENS} SQL tokens to read"
         found += (_described(tokens, span, clauses) for span in statements(tokens))
         nested += handed_on(tokens)
     return SqlReading(tuple(found), tuple(dict.fromkeys(nested)), clauses.inconclusive)
@@ -74,8 +76,7 @@ def read_sql(text: str) -> SqlReading:
 class _Clauses:
     """Parses WHERE clauses, so many and so long as the bounds allow."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    def __init__(self) -> None:
         self._left = PARSED_CLAUSES
         self.inconclusive: str | None = None
 

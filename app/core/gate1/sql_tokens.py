@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, ClassVar
 
 from sqlglot.dialects.dialect import Dialect
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 """It warns of each statement that it takes for a command: an input's matter, no news about the worker."""
+
+
+MOST_TOKENS = 1200
+"""The most tokens of one text; statements beyond are not read, which the reading says. 3 us each."""
 
 
 class BackslashSql(Dialect):
@@ -88,9 +93,9 @@ def without_cuts(text: str) -> str:
 
 def _tokens(text: str, dialect: Dialect) -> list[SqlToken]:
     try:
-        return [_token(one, text) for one in dialect.tokenize(text)]
+        return [_token(one, text) for one in islice(dialect.tokenize(text), MOST_TOKENS)]
     except SqlglotError:
-        return list(sql_tokens(text))
+        return list(islice(sql_tokens(text), MOST_TOKENS))
 
 
 def _token(token: Token, text: str) -> SqlToken:

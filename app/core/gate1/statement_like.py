@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+import re2
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
@@ -17,7 +18,7 @@ from app.core.gate1.vocabulary import vocabulary
 
 _FIRST_WORD = re.compile(
     r"(?:[\s(;]++|/\*(?!M?!)(?:[^*]++|\*(?!/))*+\*/|/\*M?!\d{0,6}|--[^\n]*+\n)*+"
-    r"([A-Za-z_\\'\"$./~-](?:[^\s;|&<>()/]|/(?!\*))*)",
+    r"([A-Za-z_\\'\"$./~-](?:[^\s;|&<>()/]++|/(?!\*))*+)",
     re.DOTALL,
 )
 _CHANGES = (
@@ -41,7 +42,7 @@ _STATEMENT_WORDS = _SQL_VERBS | vocabulary(
     "UNCACHE MSCK FROM IF WHILE PRINT RETURN PREPARE DEALLOCATE LISTEN NOTIFY CLUSTER RESET FETCH OPEN",
     "CLOSE HANDLER PURGE",
 )
-_CERTAIN = re.compile(
+_CERTAIN = re2.compile(
     r"(?is)^\W*(?:revoke\s+\w+.*\son\s.*\sfrom\s|create\s+(?:user|login|role)\s+\S+\s+(?:identified|with|password)|"
     r"shutdown\s+with\s+nowait|exec(?:ute)?\s+(?:master\b|xp_|sp_)|declare\s+@|grant\s+[\w\s,]+\sto\s+\w+\W*$|"
     r"set\s+(?:global|password)\s|begin\s+(?:declare|execute|exec)\s|(?:select|with)\b.*;\s*(?:drop|delete|truncate)\s)"

@@ -12,14 +12,16 @@ from itertools import islice
 from posixpath import normpath
 from typing import TYPE_CHECKING, Annotated
 
+import re2
 from pydantic import Field
 
 from app.core.gate1.pattern import Described
-from app.core.patterns import PatternSet, target_set
+from app.core.patterns import PatternSet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_GLOB_STAR = r"[^\s'\"`;,()]*"
 SPELLED = 32
 """The most paths and the most URLs of one text that are spelled out."""
 _BETWEEN_PATHS = re.compile(r"[\s'\"`;,|<>()=]+")
@@ -36,7 +38,7 @@ _BYTE = 256
 
 
 class TargetPattern(Described):
-    """Globs of files, hosts or URLs that no agent should name, in whatever spelling; see `target_set`."""
+    """Globs of files, hosts or URLs that no agent should name, in whatever spelling."""
 
     targets: Annotated[list[Annotated[str, Field(pattern=r"[^*\s]", max_length=1024)]], Field(min_length=1)]
 
@@ -44,19 +46,21 @@ class TargetPattern(Described):
 class TargetPatterns:
     """Target patterns, compiled to one automaton."""
 
-    __slots__ = ("_by_target", "_set")
+    __slots__ = ("_set",)
 
     def __init__(self, patterns: list[TargetPattern]) -> None:
         """Raises nothing: a glob always compiles."""
-        self._by_target = {target.casefold(): one for one in patterns for target in one.targets}
-        self._set: PatternSet[str] = target_set(list(self._by_target))
+        self._set = PatternSet([(one, _expression(one.targets)) for one in patterns])
 
     def matches(self, text: str) -> list[TargetPattern]:
         """The patterns of which a target stands in the text, each once."""
-        found = {
-            self._by_target[name].id: self._by_target[name] for name in self._set.matches(text.casefold())
-        }
-        return list(found.values())
+        return self._set.matches(text)
+
+
+def _expression(targets: list[str]) -> str:
+    """Any of the globs, whole words: one expression for a pattern, since each costs its compilation."""
+    globs = (_GLOB_STAR.join(re2.escape(part) for part in re.split(r"\*+", one)) for one in targets)
+    return rf"(?:^|\W)(?:{'|'.join(globs)})(?:$|\W)"
 
 
 def spellings(text: str) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -18,7 +18,7 @@ class TextPattern(Described):
     """An RE2 expression, searched without regard to case in leaves of the languages named."""
 
     pattern: Expression
-    languages: Annotated[list[Language], Field(min_length=1)]
+    languages: list[Language] = Field(default=["shell", "code", "value"], min_length=1)
 
 
 class TextPatterns:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 LAYERS = 3
 """The most disguises that are taken off one text."""
-FORMS = 12
+FORMS = 8
 """The most forms of one text."""
 PLAIN = "plain"
 

@@ -10,7 +10,7 @@ import pytest
 
 from app.core.bundles import load_bundle
 from app.core.errors import BundleError
-from tests.unit.core.scene import BUNDLE_BYTES, bundle
+from tests.unit.core.scene import BUNDLE_BYTES, ROOT, bundle
 
 SHIPPED: dict[str, Any] = json.loads(BUNDLE_BYTES)
 
@@ -86,3 +86,9 @@ def test_each_action_type_has_a_row_bound_that_the_gates_let_pass() -> None:
 )
 def test_a_tools_name_is_read_word_by_word(name: str, action_type: str) -> None:
     assert bundle().classified(name) == action_type
+
+
+def test_the_shipped_bundle_includes_every_pattern_set_that_ships() -> None:
+    source = json.loads((ROOT / "config" / "bundles" / "default.json").read_bytes())
+    shipped = {f"../patterns/{path.name}" for path in (ROOT / "config" / "patterns").iterdir()}
+    assert set(source["include"]) == shipped

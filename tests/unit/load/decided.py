@@ -50,7 +50,7 @@ def decided(seed: int, events: int) -> Evidence:
 class _Run:
     def __init__(self) -> None:
         bundle = load_bundle(json.dumps(policy.bundle()).encode())
-        registry = load_registry(json.dumps(policy.registry()).encode())
+        registry = load_registry(json.dumps({"entries": policy.entries()}).encode())
         stages = default_stages(STAGES)
         rules = Policy({bundle.id: bundle}, registry, bundle.id)
         self._point = DecisionPoint(rules, stages, LIMITS, stopwatch=lambda: 0, environment="test")

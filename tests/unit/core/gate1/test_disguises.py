@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001 - look-alikes are what is tested
 """A statement that is caught stays caught, however it is dressed; a harmless one in the same dress passes."""
 
 from __future__ import annotations
@@ -22,7 +23,18 @@ SAFE_COMMANDS = ["ls -la /srv", "git status", "docker ps", "grep -rn remove src"
 VALUES = ["1' OR '1'='1", "1 UNION SELECT user, password FROM users", "1; DROP TABLE users"]
 SAFE_VALUES = ["O'Brien and sons", "union square hotels", "10 or 12 drops"]
 
-_ALIKE = {"a": "а", "e": "е", "o": "о", "c": "с", "p": "р", "x": "х", "m": "ｍ", "r": "ｒ", "f": "ｆ", "-": "－"}
+_ALIKE = {
+    "a": "а",
+    "e": "е",
+    "o": "о",
+    "c": "с",
+    "p": "р",
+    "x": "х",
+    "m": "ｍ",
+    "r": "ｒ",
+    "f": "ｆ",
+    "-": "－",
+}
 _SMALL = settings(max_examples=60, deadline=None)
 
 
@@ -48,7 +60,7 @@ COMMAND_DRESS: dict[str, Callable[[str], str]] = {
     "sudo": lambda line: f"sudo -u root {line}",
     "env": lambda line: f"env A=1 nohup {line}",
     "sh -c": lambda line: f"sh -c '{line}'",
-    "two shells": lambda line: f'bash -c "sh -c \'{line}\'"',
+    "two shells": lambda line: f"bash -c \"sh -c '{line}'\"",
     "xargs": lambda line: f"echo x | xargs -I{{}} {line}",
     "after another": lambda line: f"cd /tmp && {line}; true",
     "quoted program": lambda line: f"'{line[:1]}'{line[1:]}",
@@ -97,14 +109,20 @@ def test_a_command_stays_caught_in_each_dress(dress: str) -> None:
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_what_is_caught_stays_caught_when_it_is_encoded(encoding: str) -> None:
-    for key, bad, good in (("sql", SQL, SAFE_SQL), ("command", COMMANDS, SAFE_COMMANDS), ("id", VALUES, SAFE_VALUES)):
+    for key, bad, good in (
+        ("sql", SQL, SAFE_SQL),
+        ("command", COMMANDS, SAFE_COMMANDS),
+        ("id", VALUES, SAFE_VALUES),
+    ):
         for text in bad:
             assert blocked({key: ENCODINGS[encoding](text)}), text
         for text in good:
             assert not blocked({key: ENCODINGS[encoding](text)}), text
 
 
-@pytest.mark.parametrize("client", ["psql -c", "mysql -e", "sqlite3 app.db", "sudo -u postgres psql -d prod -c"])
+@pytest.mark.parametrize(
+    "client", ["psql -c", "mysql -e", "sqlite3 app.db", "sudo -u postgres psql -d prod -c"]
+)
 def test_sql_inside_a_shell_is_caught(client: str) -> None:
     for sql in SQL:
         assert blocked({"command": f'{client} "{sql}"'}), sql
@@ -120,7 +138,9 @@ def test_sql_piped_into_a_client_is_caught(client: str) -> None:
         assert blocked({"command": f"{client} <<END\n{sql};\nEND"}), sql
 
 
-@pytest.mark.parametrize("call", ["EXEC xp_cmdshell '{}'", "COPY t FROM PROGRAM '{}'", "SELECT sys_exec('{}')"])
+@pytest.mark.parametrize(
+    "call", ["EXEC xp_cmdshell '{}'", "COPY t FROM PROGRAM '{}'", "SELECT sys_exec('{}')"]
+)
 def test_a_shell_inside_sql_is_caught(call: str) -> None:
     for line in COMMANDS:
         assert blocked({"sql": call.format(line)})
@@ -173,7 +193,9 @@ def test_a_harmless_value_passes_at_any_depth(value: str, depth: int) -> None:
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.recursive(st.text(max_size=80) | st.integers() | st.none(), lambda inner: st.lists(inner, max_size=4)))
+@given(
+    st.recursive(st.text(max_size=80) | st.integers() | st.none(), lambda inner: st.lists(inner, max_size=4))
+)
 def test_nothing_that_json_can_hold_breaks_the_reading(value: Any) -> None:
     for key in ("command", "sql", "code", "id", "body"):
         inspected({key: value})

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from app.core.bundles import load_bundle
 from app.core.errors import BundleError
 from app.core.gate1.inspector import LEAVES, PARSED_CHARS_PER_ACTION
 from app.core.gate1.library import Library, PatternSets
@@ -79,7 +79,10 @@ def test_a_target_is_offered_in_each_spelling() -> None:
     [
         ({"command": "ls " + "a" * PARSED_CHARS}, "too long"),
         ({"sql": "SELECT " + "(" * 100}, "nested too deep"),
-        ({"command": [f"ls {'a' * 900} {place}" for place in range(20)]}, f"{PARSED_CHARS_PER_ACTION} characters"),
+        (
+            {"command": [f"ls {'a' * 900} {place}" for place in range(20)]},
+            f"{PARSED_CHARS_PER_ACTION} characters",
+        ),
         ({"names": ["a b"] * (LEAVES + 1)}, f"more than {LEAVES} texts"),
         ({"data": "it's " * PARSED_CHARS}, "too long"),
     ],
@@ -121,7 +124,9 @@ VALUE = {"id": "a", "reason": "r", "severity": "warn", "source": "s", "skeleton"
         ({"injection": [VALUE]}, "$.patterns.injection[0].skeleton"),
     ],
 )
-def test_an_expression_that_does_not_compile_is_refused_with_its_path(sets: dict[str, Any], path: str) -> None:
+def test_an_expression_that_does_not_compile_is_refused_with_its_path(
+    sets: dict[str, Any], path: str
+) -> None:
     with pytest.raises(BundleError) as refused:
         Library(PatternSets.model_validate(sets))
     assert str(refused.value).startswith(path)
@@ -134,15 +139,13 @@ def test_two_patterns_of_one_id_are_refused() -> None:
 
 def test_a_sql_pattern_that_asks_for_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="needs verbs, functions or a phrase"):
-        PatternSets.model_validate({"sql": [{key: SQL[key] for key in ("id", "reason", "severity", "source")}]})
+        PatternSets.model_validate(
+            {"sql": [{key: SQL[key] for key in ("id", "reason", "severity", "source")}]}
+        )
 
 
 def test_every_shipped_pattern_names_its_source() -> None:
-    sets = PatternSets.model_validate_json(BUNDLE_BYTES_OF_PATTERNS)
+    sets = PatternSets.model_validate(json.loads(BUNDLE_BYTES)["patterns"])
     everything = (*sets.text, *sets.commands, *sets.sql, *sets.injection, *sets.targets)
     assert len(everything) > 100
     assert all(one.source and one.reason for one in everything)
-
-
-BUNDLE_BYTES_OF_PATTERNS = __import__("json").dumps(__import__("json").loads(BUNDLE_BYTES)["patterns"])
-assert load_bundle

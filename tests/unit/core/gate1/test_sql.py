@@ -82,7 +82,8 @@ def test_a_harmless_statement_is_not(text: str) -> None:
     "clause",
     [
         "1=1", "1", "TRUE", "'a'='a'", "id = id", "NOT FALSE", "NOT (1=2)", "2 > 1", "1 IN (1, 2)",
-        "name LIKE '%'", "2 BETWEEN 1 AND 3", "id = 4 OR 1=1", "x IS NULL OR NOT x IS NULL", "EXISTS (SELECT 1)",
+        "name LIKE '%'", "2 BETWEEN 1 AND 3", "id = 4 OR 1=1", "x IS NULL OR NOT x IS NULL",
+        "EXISTS (SELECT 1)",
         "1+1=2", "-1 < 0", "((TRUE))",
     ],
 )  # fmt: skip
@@ -90,7 +91,9 @@ def test_a_clause_that_takes_every_row_is_always_true(clause: str) -> None:
     assert always_true(clause) is True
 
 
-@pytest.mark.parametrize("clause", ["id = 4", "1=1 AND id = 4", "1=2", "FALSE", "a = b", "name LIKE 'x%'", "'a' < 1"])
+@pytest.mark.parametrize(
+    "clause", ["id = 4", "1=1 AND id = 4", "1=2", "FALSE", "a = b", "name LIKE 'x%'", "'a' < 1"]
+)
 def test_a_clause_that_depends_on_the_row_is_not(clause: str) -> None:
     assert always_true(clause) is False
 

@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001 - look-alikes are what is tested
 """Disguises of a text are taken off: look-alikes, invisible characters, encodings, one within another."""
 
 from __future__ import annotations
@@ -74,7 +75,9 @@ def test_whatever_is_encoded_in_base64_comes_out(text: str) -> None:
     assert text in unfolded(base64.b64encode(text.encode()).decode())
 
 
-@pytest.mark.parametrize("text", ["hello world", "550e8400-e29b-41d4-a716-446655440000", "a" * 40, "/usr/local/bin"])
+@pytest.mark.parametrize(
+    "text", ["hello world", "550e8400-e29b-41d4-a716-446655440000", "a" * 40, "/usr/local/bin"]
+)
 def test_what_is_no_encoding_has_no_other_form(text: str) -> None:
     assert unfolded(text) == {}
 

@@ -1,0 +1,52 @@
+"""Every fault run ends so: its verdicts are executed again from what lies on the broker."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from app.adapters.kafka_evidence import KafkaEvidence
+from app.adapters.kafka_rerun import rerun_all, rerun_sample
+from app.core.actions.stages import default_stages
+from load import figures
+from load.worker import Poison, SlowProbe
+from topics.catalog import VERDICTS
+
+if TYPE_CHECKING:
+    from app.core.actions.stage import Stage
+    from app.core.ledger.rerun_result import Rerun
+    from load.figures import Figure
+    from load.ledger_read import Evidence
+
+MOST = 60_000
+"""Of more verdicts a sample of so many is executed: 40 s at the 1 500 a second that two busy cores gave."""
+SHOWN = 5
+
+
+async def executed_again(evidence: Evidence, seed: int = 0) -> list[Figure]:
+    """All verdicts, or a sample of `MOST`. Evidence that is gone counts as not identical."""
+    verdicts = sum(record.topic == evidence.site.real(VERDICTS) for record in evidence.ledger)
+    found: Counter[str] = Counter()
+    for one in await _reruns(evidence, verdicts, seed):
+        found[one.status] += 1
+        if one.status != "identical" and found.total() - found["identical"] <= SHOWN:
+            print(f"  rerun {one.verdict_id}: {one.status} {one.differences or one.missing}")
+    return [
+        figures.exactly("reruns", found.total(), min(verdicts, MOST), "verdicts"),
+        figures.some("reruns_identical", found["identical"], "verdicts"),
+        figures.none("reruns_not_identical", found.total() - found["identical"], "verdicts"),
+    ]
+
+
+async def _reruns(evidence: Evidence, verdicts: int, seed: int) -> list[Rerun]:
+    site = evidence.site
+    kafka = KafkaEvidence(site.bootstrap_servers, site.prefix)
+    if verdicts > MOST:
+        return await rerun_sample(kafka, stage_of, MOST, seed)
+    return [one async for one in rerun_all(kafka, stage_of)]
+
+
+def stage_of(name: str) -> Stage:
+    """The stages of a load worker, by name. Raises UnknownStageError."""
+    own: dict[str, Stage] = {SlowProbe.name: SlowProbe(), Poison.name: Poison()}
+    return own[name] if name in own else default_stages([name])[0]

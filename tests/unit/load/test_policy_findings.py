@@ -1,0 +1,164 @@
+"""The reload run: its traffic knows what must be refused, and each of its checks finds what it is for."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from functools import cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.core.arrival import Arrival
+from app.core.cases import run_cases
+from app.core.trust.compiled import Compiled
+from app.core.trust.fold import fold
+from app.core.trust.keys import Roots
+from app.demo.trust import ThrowawayTrust
+from load import policy
+from load.answers import Account, account
+from load.policy_findings import Policies, policy_figures
+from load.policy_publisher import Placed
+from load.policy_traffic import ELSEWHERE, PolicyTraffic
+from tests.unit.load.decided import BEGAN_MS, changed, decided
+
+if TYPE_CHECKING:
+    from app.core.trust.fold import Folded
+    from load.ledger_read import Evidence
+
+REFUSALS = 7
+
+
+class _Topics:
+    """Both control topics, with the first policy in them."""
+
+    def __init__(self, trust: ThrowawayTrust) -> None:
+        self._trust = trust
+        self.records: list[Arrival] = []
+        self.placed: list[Placed] = []
+        for record in policy.records(trust):
+            self._append(*record)
+
+    def publish(self, seed: int, steps: int) -> None:
+        traffic = PolicyTraffic(random.Random(seed), self._trust)  # noqa: S311 - seeded
+        for event in (event for step in islice(traffic, steps) for event in step):
+            at = self._append(event.topic, event.key, event.value)
+            self.placed.append(Placed(event, (at.topic, at.offset), at.timestamp_ms))
+
+    def folded(self) -> Folded:
+        return fold(self.records, Roots([self._trust.root_key]), Compiled(run_cases))
+
+    def _append(self, topic: str, key: bytes, value: bytes | None) -> Arrival:
+        offset = sum(one.topic == topic for one in self.records)
+        at = Arrival(topic, 0, offset, BEGAN_MS + len(self.records), key, value)
+        self.records.append(at)
+        return at
+
+
+@cache
+def _published(seed: int, steps: int = 120) -> _Topics:
+    topics = _Topics(ThrowawayTrust())
+    topics.publish(seed, steps)
+    return topics
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32), st.integers(3, 60))
+def test_the_fold_refuses_what_the_traffic_says_and_nothing_else(seed: int, steps: int) -> None:
+    topics = _Topics(ThrowawayTrust())
+    topics.publish(seed, steps)
+    folded = topics.folded()
+    refused = {(one.arrival.topic, one.arrival.offset): one.code for one in folded.refused if one.final}
+    assert refused == {one.spot: one.event.due for one in topics.placed if one.event.due is not None}
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32), st.integers(3, 60))
+def test_what_is_in_force_is_what_the_traffic_says_and_never_what_would_do_harm(
+    seed: int, steps: int
+) -> None:
+    topics = _Topics(ThrowawayTrust())
+    topics.publish(seed, steps)
+    folded, policies = topics.folded(), Policies.of(topics.placed)
+    accepted = {one.hash for one in folded.entries.values() if one.kind != "approver"}
+    assert accepted == {*policies.bundles, *policies.entries.values()}
+    assert folded.registry.agents[policy.AGENT].tenant != ELSEWHERE
+    assert folded.bundles[policy.BUNDLE].irreversible_row_threshold == policy.PURGE_LIMIT
+
+
+def test_a_long_run_publishes_every_kind_of_refusal() -> None:
+    assert len({one.event.due for one in _published(1, 400).placed} - {None}) == REFUSALS
+
+
+def test_a_run_under_one_policy_with_every_refusal_entered_has_nothing_to_find() -> None:
+    assert _failing(decided(1, 60), _letters()) == set()
+
+
+def test_a_verdict_under_a_refused_bundle_is_found() -> None:
+    evidence = _altered(decided(2, 60), 20, bundle_hash="sha256:" + 64 * "0")
+    assert _failing(evidence, _letters()) == {"under_refused_policy"}
+
+
+def test_a_verdict_under_half_of_a_change_is_found() -> None:
+    entries = Policies.of(_published(1).placed).entries
+    names = (f"agent/{policy.AGENT}@3", f"tool/{policy.READ_TOOL}@1")
+    evidence = _altered(decided(3, 60), 20, registry_hashes={name: entries[name] for name in names})
+    assert _failing(evidence, _letters()) == {"under_half_a_change"}
+
+
+def test_a_policy_that_goes_back_is_found_in_its_session_and_in_its_partition() -> None:
+    entries = Policies.of(_published(1).placed).entries
+    names = (f"agent/{policy.AGENT}@3", f"tool/{policy.READ_TOOL}@3")
+    evidence = _altered(decided(4, 60), 5, registry_hashes={name: entries[name] for name in names})
+    assert _failing(evidence, _letters()) == {"back_in_a_session", "back_in_a_partition"}
+
+
+def test_a_policy_that_comes_into_force_late_is_found() -> None:
+    evidence = decided(5, 60)
+    slow = {**_body(evidence, 20)["input"], "timestamp": BEGAN_MS + 60_000}
+    assert _failing(_altered(evidence, 20, input=slow), _letters()) == {"policy_lag"}
+
+
+def test_a_refusal_that_is_missing_doubled_or_elsewhere_is_found() -> None:
+    letters, evidence = _letters(), decided(6, 60)
+    assert _failing(evidence, letters[1:]) == {"policy_refusals_missing"}
+    assert _failing(evidence, [*letters, letters[0]]) == {"policy_refusals_undue"}
+    assert _failing(evidence, [{**letters[0], "partition": 1}, *letters[1:]]) == {"policy_refusals_elsewhere"}
+    wrong = {**letters[0], "code": "unsigned"}
+    assert _failing(evidence, [wrong, *letters[1:]]) == {"policy_refusals_missing", "policy_refusals_undue"}
+
+
+def _letters() -> list[dict[str, Any]]:
+    return [
+        {"partition": 0, "code": one.event.due, "input": {"topic": one.spot[0], "offset": one.spot[1]}}
+        for one in _published(1).placed
+        if one.event.due is not None
+    ]
+
+
+def _failing(evidence: Evidence, letters: list[dict[str, Any]]) -> set[str]:
+    found: Account = replace(account(evidence), refused=letters)
+    return {one.name for one in policy_figures(found, _published(1).placed) if not one.holds}
+
+
+def _altered(evidence: Evidence, index: int, **fields: Any) -> Evidence:
+    """The `index`-th first verdict on an action is altered."""
+    place = _places(evidence)[index]
+    ledger = list(evidence.ledger)
+    ledger[place] = changed(ledger[place], **fields)
+    return replace(evidence, ledger=ledger)
+
+
+def _body(evidence: Evidence, index: int) -> dict[str, Any]:
+    body: dict[str, Any] = json.loads(evidence.ledger[_places(evidence)[index]].value or b"")
+    return body
+
+
+def _places(evidence: Evidence) -> list[int]:
+    bodies = [json.loads(record.value or b"") for record in evidence.ledger]
+    return [
+        n for n, body in enumerate(bodies) if f"tool/{policy.READ_TOOL}@1" in body.get("registry_hashes", ())
+    ]

@@ -1,0 +1,86 @@
+"""How a worker takes up partitions: nobody else may commit any more before the policy is read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from app.core.trust.in_force import InForce
+from app.stream.answers import Ports
+from app.stream.clock import SystemClock
+from app.stream.engine import Engine, EngineSettings
+from app.stream.policy_feed import PolicyFeed
+from topics.catalog import ACTIONS
+
+if TYPE_CHECKING:
+    from app.core.arrival import Arrival
+    from app.core.decide import DecisionPoint
+    from app.stream.transaction import Transactor
+
+NUMBERS = {2, 5}
+
+
+class Broker:
+    """Writes down what is asked of it, in order."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def to_end(self) -> list[Arrival]:
+        self.asked.append("read the policy")
+        return []
+
+    async def close(self) -> None:
+        pass
+
+
+class Fence:
+    """The producer of one partition number."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    async def start(self) -> None:
+        self._broker.asked.append("fence")
+
+    async def stop(self) -> None:
+        pass
+
+
+async def test_the_policy_is_read_once_every_former_owner_is_fenced() -> None:
+    """One who is not may decide under a policy that is newer than what was read before."""
+    broker = Broker()
+    await _engine(broker).assign(NUMBERS)
+    assert broker.asked == ["fence", "fence", "read the policy"]
+
+
+def _engine(broker: Broker) -> Engine:
+    feed = PolicyFeed(cast("DecisionPoint", None), broker, lambda _: InForce(None, ()), 0.0)
+    return Engine(
+        feed,
+        Ports({}),
+        _settings(),
+        lambda _: cast("Transactor", Fence(broker)),
+        SystemClock(),
+        _never,
+    )
+
+
+def _never(error: BaseException) -> None:
+    raise error
+
+
+def _settings() -> EngineSettings:
+    return EngineSettings(
+        input_topics=(ACTIONS,),
+        real_names={},
+        source="/test",
+        partitions=8,
+        max_batch=1,
+        max_in_flight=1,
+        offsets_interval_s=1.0,
+        linger_low_s=0.0,
+        linger_high_s=0.0,
+        timer_interval_s=1.0,
+        close_timeout_s=1.0,
+        halt_on_offset_gap=True,
+    )

@@ -1,0 +1,87 @@
+"""The policy of a running worker: what was read is put in force, whatever happened to who read it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from app.core.arrival import Arrival
+from app.stream.policy_feed import PolicyFeed
+from topics.catalog import BUNDLES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from app.core.decide import DecisionPoint
+    from app.core.trust.refused import Refused
+
+WAIT_S = 10.0
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """The point is only handed on: the number of records stands for it."""
+
+    records: int
+
+    @property
+    def point(self) -> DecisionPoint:
+        return cast("DecisionPoint", self.records)
+
+    @property
+    def refused(self) -> tuple[Refused, ...]:
+        return ()
+
+
+class Topics:
+    """Control topics that hold one more record at each reading, up to `records`."""
+
+    def __init__(self, records: int) -> None:
+        self._left = [Arrival(BUNDLES, 0, offset, offset, None, b"") for offset in range(records)]
+
+    async def to_end(self) -> list[Arrival]:
+        return [self._left.pop(0)] if self._left else []
+
+    async def close(self) -> None:
+        pass
+
+
+class Used(list[Any]):
+    """Every point that was put in force."""
+
+    def __call__(self, point: DecisionPoint, refused: Sequence[Refused]) -> None:
+        assert not refused
+        self.append(point)
+
+
+def _feed(records: int, fold: Any = lambda records: Ruling(len(records))) -> PolicyFeed:
+    return PolicyFeed(cast("DecisionPoint", 0), Topics(records), fold, 0.0)
+
+
+async def test_each_change_is_folded_with_all_before_it_and_nothing_new_is_not_folded_again() -> None:
+    feed, used = _feed(2), Used()
+    for _ in range(4):
+        await feed.catch_up(used)
+    assert used == [1, 2]
+
+
+async def test_what_was_read_before_a_cancellation_is_in_force_after_the_next_reading() -> None:
+    """A rebalance cancels `follow` while a fold runs; the new assignment must not decide under the old."""
+    folding, go_on = threading.Event(), threading.Event()
+
+    def slow(records: Sequence[Arrival]) -> Ruling:
+        folding.set()
+        assert go_on.wait(WAIT_S)
+        return Ruling(len(records))
+
+    feed, used = _feed(1, slow), Used()
+    following = asyncio.create_task(feed.follow(used))
+    await asyncio.to_thread(folding.wait, WAIT_S)
+    following.cancel()
+    await asyncio.wait([following])
+    go_on.set()
+    assert used == []
+    await feed.catch_up(used)
+    assert used == [1]
