@@ -93,9 +93,9 @@ class Traffic:
             yield self._propose(session, action, "action")
 
     def poison(self) -> Event:
-        """An action that kills whoever evaluates it."""
+        """An action that kills whoever evaluates it; a purge might be blocked before its poison is met."""
         session = self._rng.choice(self._sessions)
-        action = self._new_action(session) | {"parameters": {"poison": self._salt}}
+        action = self._new_action(session) | {"toolName": READ_TOOL, "parameters": {"poison": self._salt}}
         return Event(ACTIONS, session.name.encode(), json.dumps(action).encode(), POISON)
 
     def _ordinary(self, session: _Session) -> Event:

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import re2
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 Named = TypeVar("Named")
 
+REMEMBERED_TARGET_SETS = 64
+"""A target takes 5 ms to compile, and a registry is built again at every change of any entry."""
 MATCHER_MEMORY_BYTES = 64 << 20
 """Bound of one set's automaton. RE2 drops its cache and goes on when it is reached."""
 _GLOB_STAR = r"[^\s\x00'\"`;,()]*"
@@ -17,7 +23,7 @@ _GLOB_STAR = r"[^\s\x00'\"`;,()]*"
 
 @dataclass(frozen=True, slots=True)
 class PatternError(Exception):
-    """An expression that RE2 does not take; `index` is its place in the list."""
+    """An expression that RE2 does not take, alone or beside those before it; `index` is its place in the list."""
 
     index: int
     message: str
@@ -41,12 +47,17 @@ class PatternSet(Generic[Named]):
         return [self._names[index] for index in sorted(found)] if found else []
 
 
-def target_set(targets: list[str]) -> PatternSet[str]:
+def target_set(targets: Iterable[str]) -> PatternSet[str]:
     """Target globs (`*` is any run without blanks, quotes and brackets) as whole tokens of a casefolded text.
 
     A token ends where a letter, digit or underscore does not go on: `customers` is found in
     `public.customers;` and not in `customers_old`.
     """
+    return _target_set(tuple(targets))
+
+
+@lru_cache(maxsize=REMEMBERED_TARGET_SETS)
+def _target_set(targets: tuple[str, ...]) -> PatternSet[str]:
     return PatternSet([(target, _token(target.casefold())) for target in targets])
 
 
@@ -67,5 +78,8 @@ def _compiled(patterns: list[str]) -> Any:
             matcher.Add(pattern)
         except re2.error as error:
             raise PatternError(index, str(error)) from error
-    matcher.Compile()
+    try:
+        matcher.Compile()
+    except re2.error as error:
+        raise PatternError(len(patterns) - 1, f"{error}: too large with all before it") from error
     return matcher

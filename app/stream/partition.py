@@ -120,17 +120,13 @@ class Partition:
         """Enter the refusals of control records into the ledger, each once (partition 0's business).
 
         The fold refuses a topic's records in an order that later records do not change, so a count is enough.
-        What waits for the rest of its change is not refused yet.
+        What waits for the rest of its change is not refused yet. A topic flooded with garbage is entered over
+        several batches, as a flood of unreadable inputs is.
         """
-        seen: Counter[str] = Counter()
-        for one in refused:
-            arrival = one.arrival
-            seen[arrival.topic] += one.final
-            if one.final and seen[arrival.topic] > self._controls[arrival.topic]:
-                self._controls[arrival.topic] += 1
-                letter = dead_letter(arrival, one.code, one.path, one.message)
-                self._outbox.add([letter], arrival.traceparent)
-                self._count_staged()
+        final = [one for one in refused if one.final]
+        entered = {topic: islice(of_topic(final, topic), self._controls[topic], None) for topic in CONTROLS}
+        self._unnoted = chain.from_iterable(entered.values())
+        self._note_some()
 
     def take(self, *, open_: bool) -> tuple[list[tuple[bytes, bytes | None]], list[Output]]:
         """The staged batch: changelog entries (the partition's own record last) and outputs."""

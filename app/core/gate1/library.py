@@ -44,7 +44,7 @@ class PatternSets(StrictModel):
         seen: set[str] = set()
         for one in (*self.text, *self.commands, *self.sql, *self.injection, *self.targets):
             if one.id in seen:
-                raise ValueError(f"two patterns have the id {one.id}")
+                raise ValueError(f"two patterns have the same id: {one.id}")
             seen.add(one.id)
         return self
 

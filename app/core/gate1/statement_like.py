@@ -21,6 +21,8 @@ _FIRST_WORD = re.compile(
     r"([A-Za-z_\\'\"$./~-](?:[^\s;|&<>()/]++|/(?!\*))*+)",
     re.DOTALL,
 )
+HEAD_CHARS = 512
+"""Where the first word must be, comments and blanks before it included."""
 _CHANGES = (
     exp.Drop,
     exp.Delete,
@@ -52,7 +54,7 @@ _CERTAIN = re2.compile(
 
 def first_word(text: str) -> str:
     """The text's first word, "" where it begins with none."""
-    found = _FIRST_WORD.match(text)
+    found = _FIRST_WORD.match(text[:HEAD_CHARS])
     return found[1] if found else ""
 
 

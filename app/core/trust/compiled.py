@@ -5,10 +5,12 @@ Everything is kept by the digest of the bytes that it follows from, so a kept an
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from app.core.bundles import Bundle, load_bundle
 from app.core.errors import BundleError, RegistryError
+from app.core.guarded import guarded
 from app.core.ledger.canonical import canonical
 from app.core.registry import build_registry
 from app.core.registry_entries import EntryFile
@@ -23,9 +25,11 @@ if TYPE_CHECKING:
     from app.core.registry import Registry
     from app.core.trust.dsse import Envelope
     from app.core.trust.keys import PublicKey
+    from app.core.trust.refused import Code
     from app.core.trust.signed_entries import Statement
 
 _ONE_ENTRY = "$.entries[0]"
+Checked = TypeVar("Checked")
 
 
 class Compiled:
@@ -68,13 +72,13 @@ class Compiled:
     def bundle(self, said: Statement) -> Bundle | Reason:
         """The compiled bundle, if it validates and passes its own cases."""
         if said.hash not in self._bundles:
-            self._bundles[said.hash] = self._checked_bundle(said)
+            self._bundles[said.hash] = _total("invalid_bundle", partial(self._checked_bundle, said))
         return self._bundles[said.hash]
 
     def entry(self, said: Statement) -> Registry | Reason:
         """A registry of this one entry, if it validates."""
         if said.hash not in self._entries:
-            self._entries[said.hash] = _checked_entry(said)
+            self._entries[said.hash] = _total("invalid_entry", partial(_checked_entry, said))
         return self._entries[said.hash]
 
     def registry(self, accepted: Mapping[str, dict[str, Any]]) -> Registry:
@@ -96,6 +100,12 @@ class Compiled:
             told = f"{len(failures)} of its {len(bundle.cases)} cases fail, first: {failures[0]}"
             return Reason("cases_failed", "$.cases", told)
         return bundle
+
+
+def _total(code: Code, check: Callable[[], Checked | Reason]) -> Checked | Reason:
+    """The check's answer; a check that raises refuses what it checks. A signature says who wrote a record, not
+    that it is harmless, and one that stopped the fold would stop every worker at every start."""
+    return guarded(check, lambda fault: Reason(code, "$", f"checking it failed: {fault}"))
 
 
 def _checked_entry(said: Statement) -> Registry | Reason:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from load.answers import Account, account
 from load.recount import wrong_sessions
-from tests.unit.load.decided import changed, decided
+from tests.unit.load.decided import PREFIX, changed, decided
+from topics.catalog import BUNDLES, DEAD_LETTERS
 
 if TYPE_CHECKING:
     from app.adapters.kafka_read import StoredRecord
@@ -50,6 +51,17 @@ def test_an_answer_to_other_bytes_than_the_input_has_is_foreign() -> None:
     first = evidence.inputs[0]
     inputs = [replace(first, value=b"{}"), *evidence.inputs[1:]]
     assert account(replace(evidence, inputs=inputs)).foreign >= 1
+
+
+def test_a_dead_letter_about_the_policy_is_an_answer_to_no_input_and_not_foreign() -> None:
+    evidence = decided(7, 50)
+    where = {"topic": BUNDLES, "partition": 0, "offset": 3, "timestamp": 0, "digest": "sha256:"}
+    letter = replace(
+        changed(evidence.ledger[-1], sequence=10_000, topic=BUNDLES, input=where, code="tombstone"),
+        topic=f"{PREFIX}{DEAD_LETTERS}",
+    )
+    found = account(replace(evidence, ledger=[*evidence.ledger, letter]))
+    assert (found.foreign, [one["code"] for one in found.refused]) == (0, ["tombstone"])
 
 
 def test_a_total_that_counts_a_repeat_is_wrong() -> None:

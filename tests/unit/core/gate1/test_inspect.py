@@ -132,8 +132,8 @@ def test_an_expression_that_does_not_compile_is_refused_with_its_path(
     assert str(refused.value).startswith(path)
 
 
-def test_two_patterns_of_one_id_are_refused() -> None:
-    with pytest.raises(ValueError, match="two patterns have the id a"):
+def test_two_patterns_with_the_same_id_are_refused() -> None:
+    with pytest.raises(ValueError, match="two patterns have the same id: a"):
         PatternSets.model_validate({"sql": [SQL], "injection": [VALUE]})
 
 

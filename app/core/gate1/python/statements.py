@@ -1,0 +1,178 @@
+"""Statements: what they bind, and the blocks within them."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from app.core.gate1.python.loops import each, of_elements
+from app.core.gate1.python.surroundings import endless, narrows
+from app.core.gate1.python.targets import bind
+from app.core.gate1.python.values import UNKNOWN, known
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from app.core.gate1.python.walker import Walker
+
+_LEAVING = (ast.Continue, ast.Return, ast.Break, ast.Raise)
+
+
+def guards(statement: ast.stmt) -> bool:
+    """Whether what comes after the statement runs for some only: `if name != "x": continue`."""
+    return isinstance(statement, ast.If) and isinstance(statement.body[-1], _LEAVING) and narrows(statement.test)
+
+
+def _import(walker: Walker, node: ast.Import) -> None:
+    for alias in node.names:
+        walker.scope.imported(alias.name, None, alias.asname)
+
+
+def _import_from(walker: Walker, node: ast.ImportFrom) -> None:
+    for alias in node.names:
+        walker.scope.imported(node.module or "", alias.name, alias.asname)
+
+
+def _assign(walker: Walker, node: ast.Assign) -> None:
+    value = walker.value(node.value)
+    for target in node.targets:
+        bind(walker, target, value)
+
+
+def _annotated(walker: Walker, node: ast.AnnAssign) -> None:
+    if node.value is not None:
+        bind(walker, node.target, walker.value(node.value))
+
+
+def _augmented(walker: Walker, node: ast.AugAssign) -> None:
+    before, added = walker.value(node.target), walker.value(node.value)
+    if before.items is not None and added.items is not None:
+        bind(walker, node.target, before._replace(items=before.items + added.items))
+        return
+    both = before.text is not None and added.text is not None and isinstance(node.op, ast.Add)
+    text = f"{before.text}{added.text}" if both else None
+    bind(walker, node.target, known(text, before, added, name=before.name))
+
+
+def _expression(walker: Walker, node: ast.Expr) -> None:
+    walker.value(node.value)
+
+
+def _if(walker: Walker, node: ast.If) -> None:
+    branch: ast.If | None = node
+    rest: list[ast.stmt] = []
+    while branch is not None:
+        if not (isinstance(branch.test, ast.Constant) and not branch.test.value):
+            with_tests(walker, branch.test, branch.body)
+        rest = branch.orelse
+        only = rest[0] if len(rest) == 1 else None
+        branch = only if isinstance(only, ast.If) else None
+    walker.body(rest)
+
+
+def with_tests(walker: Walker, test: ast.expr, body: list[ast.stmt]) -> None:
+    """A block that runs where the test holds."""
+    around = walker.around
+    walker.value(test)
+    before, narrowed = len(around.tests), around.narrowed
+    around.tests += _words(walker, test)
+    around.narrowed += narrows(test)
+    walker.body(body)
+    del around.tests[before:]
+    around.narrowed = narrowed
+
+
+def _words(walker: Walker, test: ast.expr) -> list[str]:
+    found: list[str] = []
+    for node in list(ast.walk(test))[:40]:
+        value = UNKNOWN
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.append(node.value)
+        elif isinstance(node, ast.Name):
+            value = walker.scope.find(node.id) or UNKNOWN
+        found += [one.text for one in (value, *(value.items or ())) if one.text and not one.every]
+    return found
+
+
+def _while(walker: Walker, node: ast.While) -> None:
+    walker.value(node.test)
+    without_end = endless(node)
+    walker.around.endless += without_end
+    walker.body(node.body)
+    walker.around.endless -= without_end
+    walker.body(node.orelse)
+
+
+def _for(walker: Walker, node: ast.For | ast.AsyncFor) -> None:
+    elements = of_elements(walker.value(node.iter))
+    for element in each(walker, elements):
+        bind(walker, node.target, element)
+        walker.body(node.body)
+    walker.body(node.orelse)
+
+
+def _with(walker: Walker, node: ast.With | ast.AsyncWith) -> None:
+    for item in node.items:
+        value = walker.value(item.context_expr)
+        if item.optional_vars is not None:
+            bind(walker, item.optional_vars, value)
+    walker.body(node.body)
+
+
+def _try(walker: Walker, node: ast.Try) -> None:
+    walker.body(node.body)
+    for handler in node.handlers:
+        walker.body(handler.body)
+    walker.body(node.orelse)
+    walker.body(node.finalbody)
+
+
+def _match(walker: Walker, node: ast.Match) -> None:
+    walker.value(node.subject)
+    for case in node.cases:
+        walker.body(case.body)
+
+
+def _function(walker: Walker, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+    walker.functions.defined(node)
+
+
+def _class(walker: Walker, node: ast.ClassDef) -> None:
+    walker.functions.class_defined(node)
+
+
+def _return(walker: Walker, node: ast.Return) -> None:
+    walker.functions.returned(walker.value(node.value))
+
+
+def _asserted(walker: Walker, node: ast.Assert) -> None:
+    walker.value(node.test)
+
+
+def _raised(walker: Walker, node: ast.Raise) -> None:
+    walker.value(node.exc)
+
+
+STATEMENTS: dict[type[ast.stmt], Callable[..., None]] = {
+    ast.Import: _import,
+    ast.ImportFrom: _import_from,
+    ast.Assign: _assign,
+    ast.AnnAssign: _annotated,
+    ast.AugAssign: _augmented,
+    ast.Expr: _expression,
+    ast.If: _if,
+    ast.While: _while,
+    ast.For: _for,
+    ast.AsyncFor: _for,
+    ast.With: _with,
+    ast.AsyncWith: _with,
+    ast.Try: _try,
+    ast.TryStar: _try,
+    ast.Match: _match,
+    ast.FunctionDef: _function,
+    ast.AsyncFunctionDef: _function,
+    ast.ClassDef: _class,
+    ast.Return: _return,
+    ast.Assert: _asserted,
+    ast.Raise: _raised,
+}

@@ -1,0 +1,19 @@
+"""The traffic of the fault runs: what it draws does what its run needs."""
+
+from __future__ import annotations
+
+import json
+import random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from load.policy import READ_TOOL
+from load.traffic import Mix, Traffic
+
+
+@settings(max_examples=50)
+@given(st.integers(0, 2**32))
+def test_no_gate_before_the_poisonous_one_stops_a_poisonous_action(seed: int) -> None:
+    poison = Traffic(random.Random(seed), "t", Mix(sessions=2, slow=0.0)).poison()  # noqa: S311 - seeded
+    assert json.loads(poison.value)["toolName"] == READ_TOOL
