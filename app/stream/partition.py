@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -65,6 +65,7 @@ class Partition:
         self._table = table
         self.chain = Chain(number, record.sequence, record.head)
         self._controls = Counter(record.controls)
+        self._unnoted: deque[Refused] = deque()
         self.intakes = {
             topic: Intake(
                 topic, *record.positions.get(topic, (0, ())), halt_on_gap=settings.halt_on_offset_gap
@@ -123,9 +124,12 @@ class Partition:
         What waits for the rest of its change is not refused yet. A topic flooded with garbage is entered over
         several batches, as a flood of unreadable inputs is.
         """
-        final = [one for one in refused if one.final]
-        entered = {topic: islice(of_topic(final, topic), self._controls[topic], None) for topic in CONTROLS}
-        self._unnoted = chain.from_iterable(entered.values())
+        seen: Counter[str] = Counter()
+        self._unnoted.clear()
+        for one in refused:
+            seen[one.arrival.topic] += one.final
+            if one.final and seen[one.arrival.topic] > self._controls[one.arrival.topic]:
+                self._unnoted.append(one)
         self._note_some()
 
     def take(self, *, open_: bool) -> tuple[list[tuple[bytes, bytes | None]], list[Output]]:
@@ -144,7 +148,18 @@ class Partition:
         self.staged = 0
         self.work.clear()
         self.full.clear()
+        if open_:
+            self._note_some()
         return entries, outputs
+
+    def _note_some(self) -> None:
+        while self._unnoted and self.staged < self._around.settings.max_batch:
+            one = self._unnoted.popleft()
+            arrival = one.arrival
+            self._controls[arrival.topic] += 1
+            letter = dead_letter(arrival, one.code, one.path, one.message)
+            self._outbox.add([letter], arrival.traceparent)
+            self._count_staged()
 
     def _enter(self, chunk: list[Inbound]) -> None:
         self._undecided += len(chunk)
