@@ -23,6 +23,8 @@ PerMille = Annotated[int, Field(ge=0, le=PER_MILLE)]
 Rows = Annotated[int, Field(ge=0, le=2**53 - 1)]
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 REMEMBERED_TOOL_NAMES = 4096
+MAX_CASES = 256
+"""Every worker runs them before a bundle is in force, and nothing else takes effect meanwhile: about 1 s."""
 
 
 class ByReversibility(StrictModel):
@@ -121,7 +123,7 @@ class BundleFile(StrictModel):
     consequence: Consequence
     topology: Topology = Topology()
     escalation_ttl_ms: Annotated[int, Field(ge=1, le=2**53 - 1)]
-    cases: list[Case] = Field(default_factory=list)
+    cases: Annotated[list[Case], Field(max_length=MAX_CASES)] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _complete(self) -> Self:

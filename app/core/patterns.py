@@ -23,7 +23,7 @@ _GLOB_STAR = r"[^\s\x00'\"`;,()]*"
 
 @dataclass(frozen=True, slots=True)
 class PatternError(Exception):
-    """An expression that RE2 does not take, alone or beside those before it; `index` is its place in the list."""
+    """An expression that RE2 does not take, alone or beside those before; `index`: its place in the list."""
 
     index: int
     message: str

@@ -6,8 +6,6 @@ of facts all do, each for its time; the same revision twice is refused.
 
 from __future__ import annotations
 
-import base64
-import binascii
 from typing import TYPE_CHECKING, Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -35,10 +33,13 @@ from app.core.registry_entries import (
     ToolSpec,
 )
 from app.core.strict import first_error, json_object
+from app.core.trust.keys import PublicKey, UnusableKeyError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+FACT = "fact"
+"""The kind of which every revision counts, each for its time."""
 Base = tuple[str, str, str]
 """Id, key and hash of an entry."""
 
@@ -87,6 +88,20 @@ def build_registry(entries: Iterable[EntryFile]) -> Registry:
     return registry
 
 
+def merged(parts: Iterable[Registry]) -> Registry:
+    """One registry of several without an entry in common, each with what was compiled for it."""
+    whole = Registry()
+    for part in parts:
+        for name in ("agents", "tools", "orgs", "enforcement_points", "approvers"):
+            getattr(whole, name).update(getattr(part, name))
+        for subject, freezes in part.freezes.items():
+            together = [*whole.freezes.get(subject, ()), *freezes]
+            whole.freezes[subject] = sorted(together, key=lambda one: one.key)
+        for fact, revisions in part.facts.items():
+            whole.facts.setdefault(fact, []).extend(revisions)
+    return whole
+
+
 def _in_force(entries: list[EntryFile]) -> list[tuple[int, EntryFile]]:
     """With their places: of facts every revision, of the others the newest."""
     newest: dict[tuple[str, ...], tuple[int, EntryFile]] = {}
@@ -96,7 +111,7 @@ def _in_force(entries: list[EntryFile]) -> list[tuple[int, EntryFile]]:
         if revision in seen:
             raise RegistryError(f"$.entries[{place}]: {revision} is there twice")
         seen.add(revision)
-        name = (revision,) if entry.kind == "fact" else (entry.kind, entry.id)
+        name = (revision,) if entry.kind == FACT else (entry.kind, entry.id)
         if name not in newest or entry.revision > newest[name][1].revision:
             newest[name] = (place, entry)
     return list(newest.values())
@@ -112,8 +127,8 @@ def _add(registry: Registry, path: str, entry: EntryFile) -> None:
         raise RegistryError(f"{path}: {error}") from None
     except PatternError as error:
         raise RegistryError(f"{path}.forbidden_targets[{error.index}]: {error.message}") from None
-    except (binascii.Error, ValueError) as error:
-        raise RegistryError(f"{path}.public_key: not a base64 Ed25519 key: {error}") from None
+    except UnusableKeyError as error:
+        raise RegistryError(f"{path}.public_key: {error}") from None
 
 
 def _agent(registry: Registry, base: Base, spec: dict[str, Any]) -> None:
@@ -172,7 +187,7 @@ def _fact(registry: Registry, base: Base, spec: dict[str, Any]) -> None:
 
 
 def _key(public_key: str) -> Ed25519PublicKey:
-    return Ed25519PublicKey.from_public_bytes(base64.b64decode(public_key, validate=True))
+    return Ed25519PublicKey.from_public_bytes(PublicKey.from_text(public_key).raw)
 
 
 _READERS = {
@@ -181,6 +196,6 @@ _READERS = {
     "org": _org,
     "freeze": _freeze,
     "enforcement_point": _enforcement_point,
-    "fact": _fact,
+    FACT: _fact,
     "approver": _approver,
 }

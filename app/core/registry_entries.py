@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -21,6 +22,7 @@ SignedKind = Literal["bundle", "agent", "tool", "org", "freeze", "enforcement_po
 Subject = Literal["tenant", "agent", "session"]
 
 
+MAX_STARS = 2
 MAX_TARGETS = 512
 """Forbidden targets of one tenant: about as many as one automaton takes, and 3 s to compile."""
 Kind = Literal["agent", "tool", "org", "freeze", "enforcement_point", "fact", "approver"]
@@ -53,7 +55,8 @@ class _OfTenant(StrictModel):
 
 
 class AgentSpec(_OfTenant):
-    """`tools` null grants every registered tool; `policy_bundle_id` null means the installation's default.
+    """`tools` null grants every registered tool. `policy_bundle_id` binds the agent to a bundle; null means
+    the installation's default, and a caller may name another.
 
     `delegates_to` are the agents that it may hand work to, `callers` those that may hand work to it: both
     lists must agree (seed 001, Gate 2B).
@@ -75,13 +78,24 @@ class ToolSpec(StrictModel):
 
 
 class OrgSpec(StrictModel):
-    """A tenant's settings; the entry's id is the tenant's. A null threshold takes the bundle's."""
+    """A tenant's settings; the entry's id is the tenant's. A null threshold takes the bundle's.
+
+    A target may have two stars: each multiplies the automaton's states, and four of them took seconds.
+    """
 
     enforcement: Enforcement = "enforce"
     forbidden_targets: list[Annotated[str, Field(pattern=r"[^*\s]", max_length=1024)]] = Field(
         default_factory=list, max_length=MAX_TARGETS
     )
     irreversible_row_threshold: Annotated[int, Field(ge=0, le=2**53 - 1)] | None = None
+
+    @field_validator("forbidden_targets")
+    @classmethod
+    def _few_stars(cls, value: list[str]) -> list[str]:
+        for target in value:
+            if len(re.findall(r"\*+", target)) > MAX_STARS:
+                raise ValueError(f"more than {MAX_STARS} stars in {target!r}")
+        return value
 
 
 class FreezeSpec(StrictModel):

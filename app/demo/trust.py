@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from app.adapters.kafka_control import publish_control
 from app.adapters.kafka_publish import Outgoing
+from app.core.ledger.canonical import digest
 from app.core.registry_entries import SignedKind
 from app.core.strict import json_object
 from app.core.trust.dsse import sign
@@ -55,7 +56,7 @@ class ThrowawayTrust:
         """Registry entries, signed by the owner; with a change's id they take effect together."""
         if change is None:
             return [self._entry(entry, self.owner) for entry in entries]
-        whole = {"id": change, "entries": [_name(entry) for entry in entries]}
+        whole = {"id": change, "entries": {_name(entry): digest(entry) for entry in entries}}
         return [self._entry({**entry, "change": whole}, self.owner) for entry in entries]
 
     def bundle(self, document: bytes) -> ControlRecord:

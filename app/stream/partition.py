@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
+from collections import deque
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -64,7 +64,7 @@ class Partition:
         self._around = around
         self._table = table
         self.chain = Chain(number, record.sequence, record.head)
-        self._controls = Counter(record.controls)
+        self._controls = dict(record.controls)
         self._unnoted: deque[Refused] = deque()
         self.intakes = {
             topic: Intake(
@@ -120,16 +120,13 @@ class Partition:
     def note(self, refused: Iterable[Refused]) -> None:
         """Enter the refusals of control records into the ledger, each once (partition 0's business).
 
-        The fold refuses a topic's records in an order that later records do not change, so a count is enough.
-        What waits for the rest of its change is not refused yet. A topic flooded with garbage is entered over
-        several batches, as a flood of unreadable inputs is.
+        Refusals of a topic come in the order of the offsets at which the fold gave them, so the first offset
+        that is not entered yet is enough to remember. What waits for the rest of its change is not refused
+        yet. A topic flooded with garbage is entered over several batches, as a flood of inputs is.
         """
-        seen: Counter[str] = Counter()
-        self._unnoted.clear()
-        for one in refused:
-            seen[one.arrival.topic] += one.final
-            if one.final and seen[one.arrival.topic] > self._controls[one.arrival.topic]:
-                self._unnoted.append(one)
+        self._unnoted = deque(
+            one for one in refused if one.final and one.at_offset >= self._controls.get(one.arrival.topic, 0)
+        )
         self._note_some()
 
     def take(self, *, open_: bool) -> tuple[list[tuple[bytes, bytes | None]], list[Output]]:
@@ -153,10 +150,16 @@ class Partition:
         return entries, outputs
 
     def _note_some(self) -> None:
-        while self._unnoted and self.staged < self._around.settings.max_batch:
-            one = self._unnoted.popleft()
-            arrival = one.arrival
-            self._controls[arrival.topic] += 1
+        """Refusals of one offset, those of a broken change's members, go into one batch."""
+        last: tuple[str, int] | None = None
+        while self._unnoted:
+            one = self._unnoted[0]
+            arrival, at = one.arrival, (one.arrival.topic, one.at_offset)
+            if self.staged >= self._around.settings.max_batch and at != last:
+                return
+            last = at
+            self._unnoted.popleft()
+            self._controls[arrival.topic] = one.at_offset + 1
             letter = dead_letter(arrival, one.code, one.path, one.message)
             self._outbox.add([letter], arrival.traceparent)
             self._count_staged()

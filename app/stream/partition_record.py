@@ -21,7 +21,7 @@ class PartitionRecord:
     """Ledger head, positions and crash marker; written in every transaction of the partition.
 
     `positions`: per topic (base name) the next offset and the offsets below it that are not decided.
-    `controls`: per control topic how many of its records' refusals the ledger holds.
+    `controls`: per control topic the offset below which the ledger holds every refusal of a record.
     """
 
     sequence: int = 0

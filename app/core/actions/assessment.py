@@ -36,6 +36,7 @@ def assess(
         registry.freezes_of(known.tenant, action.agent_id, action.session_id),
         known.bundle,
         known.bundle_asked_for,
+        known.granted,
         known.action_type,
         known.reversible,
         known.rows_upper_bound if rows is None else rows,

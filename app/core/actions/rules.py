@@ -28,16 +28,20 @@ class Rules:
             return PASSED
         cited = Cited(context.registry.facts, context.tenant, context.now_ms)
         results = bundle_rules.evaluate(variables_of(context, bundle_rules.variables), cited)
-        failed = [one for one in results if one.passed is False]
-        open_ones = [one for one in results if one.passed is None]
+        listed = tuple([one.entry for one in results])
+        telling = [one for one in results if one.passed is not True or one.facts]
+        if not telling:
+            return StageResult("pass", detail=_detail(results, [], []), rules=listed)
+        failed = [one for one in telling if one.passed is False]
+        open_ones = [one for one in telling if one.passed is None]
         outcome, reason = _outcome(failed, open_ones)
-        facts = [fact for one in results for fact in one.facts.values()]
+        facts = [fact for one in telling for fact in one.facts.values()]
         return StageResult(
             outcome,
             reason,
             _detail(results, failed, open_ones),
             tuple(dict.fromkeys(fact.id for fact in facts)),
-            rules=tuple(one.entry() for one in results),
+            rules=listed,
             entries={fact.key: fact.hash for fact in facts},
         )
 

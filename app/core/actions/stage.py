@@ -40,10 +40,10 @@ class StageResult(NamedTuple):
 class ActionContext:
     """All that a stage may look at.
 
-    `bundle` is the one `bundle_asked_for`, or the default where nobody knows it. `now_ms` is the input's
-    broker time. `rows` is what this action counts for, `rows_before` the session's total without it,
-    `reversible` None for unknown, `escalated` the reason of an earlier stage that escalated. `tool` is None
-    when unregistered.
+    `bundle` is the one `bundle_asked_for`, or the default where nobody knows it; `bundle_granted` says
+    whether it is the agent's own. `now_ms` is the input's broker time. `rows` is what this action counts for,
+    `rows_before` the session's total without it, `reversible` None for unknown, `escalated` the reason of an
+    earlier stage that escalated. `tool` is None when unregistered.
     """
 
     action: ProposedAction
@@ -55,6 +55,7 @@ class ActionContext:
     freezes: tuple[Freeze, ...]
     bundle: Bundle
     bundle_asked_for: str
+    bundle_granted: bool
     action_type: str
     reversible: bool | None
     rows: int

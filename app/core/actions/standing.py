@@ -24,11 +24,13 @@ REMEMBERED = 8192
 @dataclass(frozen=True, slots=True)
 class Standing:
     """`bundle_asked_for`: the id that the action names, else its agent's registered one, else the default;
-    `bundle` is that one, or the default where nobody knows it. `reversible` None is unknown; `entries` is
+    `bundle` is that one, or the default where nobody knows it; `granted` whether it is the agent's own.
+    `reversible` None is unknown; `entries` is
     "kind/id@revision" to hash of what it rests on."""
 
     bundle_asked_for: str
     bundle: Bundle
+    granted: bool
     agent: Agent | None
     tool: Tool | None
     tenant: str
@@ -63,7 +65,8 @@ def standings(policy: Policy) -> Standings:
         agent_id: str, tool_name: str, claimed_type: str | None, claimed: bool | None, bundle_id: str | None
     ) -> Standing:
         agent, tool = registry.agents.get(agent_id), registry.tools.get(tool_name)
-        asked_for = bundle_id or (agent and agent.policy_bundle_id) or policy.default_bundle
+        own = (agent and agent.policy_bundle_id) or policy.default_bundle
+        asked_for = bundle_id or own
         bundle = policy.bundles.get(asked_for, policy.default)
         tenant = UNREGISTERED if agent is None else agent.tenant
         org = registry.orgs.get(tenant, NO_ORG)
@@ -72,6 +75,7 @@ def standings(policy: Policy) -> Standings:
         return Standing(
             asked_for,
             bundle,
+            asked_for == own,
             agent,
             tool,
             tenant,

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from app.core.cel.allowance import MAX_WORK
 from app.core.cel.language import Failure
-from app.core.cel.values import NOTHING, Size, Values
+from app.core.cel.values import Values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from app.core.cel.language import Expression, Language
-    from app.core.cel.work import Work
+    from app.core.cel.allowance import Allowance
+    from app.core.cel.language import Expression, Language, Listing
 
-MAX_WORK = 5_000_000_000
-"""Picoseconds of work for one action's expressions together. With the copies of the largest values that are
-let in, the whole stays within 8 ms."""
 _MAX_NAMED_PATH = 120
 
 
@@ -25,15 +23,22 @@ class Evaluation:
     def __init__(
         self,
         language: Language,
-        together: Work,
+        together: Allowance,
         variables: Mapping[str, Any],
         bounded: Mapping[str, Any] | None = None,
     ) -> None:
-        """`together`: the coarse work of all expressions that may be asked for; `bounded` as in Values."""
+        """`together`: of all expressions that may be asked for; `bounded` as in Values."""
         self._values = Values(variables, bounded)
         self._activation = language.activation(self._values.variables)
-        self._counting = together.bound(self._values.whole) > MAX_WORK
+        work = together.bound(self._values)
+        self.roomy = work <= together.enough and not self._values.left_out
+        """Whether there is enough room, and every value is there to be seen."""
+        self._counting = work > MAX_WORK
         self._left = MAX_WORK
+
+    def values_of(self, listing: Listing) -> list[Any] | None:
+        """The plain values of a listing; None when one of them has none. Only asked for where it is roomy."""
+        return listing.evaluate(self._activation)
 
     def value_of(self, expression: Expression) -> Any:
         """A plain value, or a Failure where there is none or it could not be looked for within the bounds."""
@@ -45,16 +50,10 @@ class Evaluation:
         return expression.evaluate(self._activation)
 
     def _affords(self, expression: Expression) -> bool:
-        work = expression.work.bound(NOTHING if expression.work.steady else self._shown(expression))
+        work = expression.steady
+        if work is None:
+            work = expression.work.bound(self._values.shown(expression.reads))
         if work > self._left:
             return False
         self._left -= work
         return True
-
-    def _shown(self, expression: Expression) -> Size:
-        sizes = [self._values.size(path) for path in expression.reads]
-        return Size(
-            max((one.items for one in sizes), default=0),
-            sum(one.nodes for one in sizes),
-            sum(one.text for one in sizes),
-        )

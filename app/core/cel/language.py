@@ -1,8 +1,8 @@
 """The condition language: CEL (cel.dev), by cel-expr-python, type-checked when loaded and bounded.
 
 An evaluation never raises: an error value of the evaluator and an exception of its binding are the same
-thing here, a Failure. A `Language` is what the variables are; `expression_bounds.py` says what is refused,
-`expression_work.py` how much work is left then.
+thing here, a Failure. A `Language` is what the variables are; `bounds.py` says what is refused, `work.py`
+how much work is left then.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from cel_expr_python import cel
 from app.core.cel.bounds import MAX_SOURCE, refusals
 from app.core.cel.reads import Path, reads
 from app.core.cel.tree import checked_tree, parsed_tree
+from app.core.cel.values import NOTHING
 from app.core.cel.work import Work, work_of
 
 if TYPE_CHECKING:
@@ -46,12 +47,14 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A compiled expression. `result`: its static type's name; `reads`: the paths it can look at."""
+    """A compiled expression. `result`: its static type's name; `reads`: the paths it can look at;
+    `steady`: its work in picoseconds where that is the same for all values."""
 
     source: str
     result: str
     reads: tuple[Path, ...]
     work: Work
+    steady: int | None
     program: cel.Expression
 
     def evaluate(self, activation: cel.Activation) -> Any:
@@ -64,6 +67,22 @@ class Expression:
             return Failure(str(plain)[:MAX_FAILURE]) if value.type().name() in _ERROR_TYPES else plain
         except _RAISED as error:
             return Failure(str(error)[:MAX_FAILURE])
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Several expressions as one that yields the list of their values."""
+
+    program: cel.Expression
+
+    def evaluate(self, activation: cel.Activation) -> list[Any] | None:
+        """The plain values in order. None when one has none, and when they need more rounds of macros
+        together (10 000) than the evaluator makes at once: then each must be asked alone."""
+        try:
+            found = self.program.eval(activation).plain_value()
+        except _RAISED:
+            return None
+        return found if type(found) is list else None
 
 
 class Language:
@@ -89,14 +108,28 @@ class Language:
         if results is not None and result not in results:
             raise ExpressionError(f"yields {result}, not {' or '.join(results)}")
         mentions = tuple(reads(tree))
-        expression = Expression(source, result, mentions, work_of(tree, len(mentions)), program)
+        work = work_of(tree, len(mentions))
+        steady = work.bound(NOTHING) if work.steady else None
+        expression = Expression(source, result, mentions, work, steady, program)
         expression.evaluate(
             self.activation({})
         )  # the evaluator plans at the first call: not in an action's time
         return expression
 
+    def listing(self, sources: Iterable[str]) -> Listing | None:
+        """Expressions that compile alone, as one: a call of the evaluator costs as much as a short one.
+
+        None where the compiler has no room for them together (32 levels, 100 000 characters).
+        """
+        try:
+            listing = Listing(self._environment.compile("[" + ", ".join(sources) + "]"))
+        except _RAISED:
+            return None
+        listing.evaluate(self.activation({}))  # planned now, as above
+        return listing
+
     def activation(self, variables: Mapping[str, Any]) -> cel.Activation:
-        """What expressions are evaluated on: the values as `expression_values.Values` took them."""
+        """What expressions are evaluated on: the values as `values.Values` took them."""
         return self._environment.Activation(variables)
 
     def _asked_of_variables(self, parsed: Node) -> Iterable[str]:

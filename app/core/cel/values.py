@@ -11,7 +11,7 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from app.core.cel.reads import Path
 
@@ -49,20 +49,28 @@ class Values:
         self._bounded = bounded or {}
         self.left_out: set[Path] = set()
         self._above_left_out: dict[Path, Path] = {}
-        self.longest = 0
-        self._items_left, self._text_left = MAX_ALL_ITEMS, MAX_ALL_TEXT
         self._sizes: dict[Path, Size] = {}
-        own = {name: self._taken((name,), value) for name, value in variables.items()}
+        size = _size_within_bounds(variables)
+        if size is None:
+            taking = _Taking(self._leave_out)
+            own: Mapping[str, Any] = {name: taking.taken((name,), one) for name, one in variables.items()}
+            size = taking.size
+        else:
+            own = variables
+        self._own_size = size
         self.variables: dict[str, Any] = {**own, **self._bounded}
 
     @property
     def whole(self) -> Size:
         """The size of all variables."""
+        items, nodes, text = self._own_size
+        if not self._bounded:
+            return Size(items, nodes + len(self.variables), text)
         further = [self.size((name,)) for name in self._bounded]
         return Size(
-            max(self.longest, *(one.items for one in further), 0),
-            len(self.variables) + MAX_ALL_ITEMS - self._items_left + sum(one.nodes for one in further),
-            MAX_ALL_TEXT - self._text_left + sum(one.text for one in further),
+            max(items, *(one.items for one in further)),
+            nodes + len(self.variables) + sum(one.nodes for one in further),
+            text + sum(one.text for one in further),
         )
 
     def hides(self, reads: Iterable[Path]) -> Path | None:
@@ -75,6 +83,14 @@ class Values:
         above = (read[:length] for length in range(1, len(read)))
         return next((path for path in above if path in self.left_out), self._above_left_out.get(read))
 
+    def shown(self, reads: Iterable[Path]) -> Size:
+        """The size of what these show together, as often as each is there."""
+        items = nodes = text = 0
+        for path in reads:
+            one = self._sizes.get(path) or self.size(path)
+            items, nodes, text = max(items, one.items), nodes + one.nodes, text + one.text
+        return Size(items, nodes, text)
+
     def _leave_out(self, path: Path) -> None:
         self.left_out.add(path)
         for length in range(1, len(path) + 1):
@@ -86,7 +102,22 @@ class Values:
             self._sizes[path] = _size_of(_at(self.variables, path))
         return self._sizes[path]
 
-    def _taken(self, path: Path, value: Any) -> Any:
+
+class _Taking:
+    """Copies values, and takes them from what the bounds have left."""
+
+    def __init__(self, leave_out: Callable[[Path], None]) -> None:
+        self._leave_out = leave_out
+        self._longest = 0
+        self._items_left, self._text_left = MAX_ALL_ITEMS, MAX_ALL_TEXT
+
+    @property
+    def size(self) -> Size:
+        """What was taken, the values of the variables themselves not counted."""
+        return Size(self._longest, MAX_ALL_ITEMS - self._items_left, MAX_ALL_TEXT - self._text_left)
+
+    def taken(self, path: Path, value: Any) -> Any:
+        """The value as far as it fits; None where it does not fit at all."""
         kind = type(value)
         if kind is str:
             return self._text(path, value)
@@ -109,19 +140,19 @@ class Values:
             self._leave_out(path)
             return None
         self._text_left -= keys
-        return {key: self._taken((*path, key), item) for key, item in value.items()}
+        return {key: self.taken((*path, key), item) for key, item in value.items()}
 
     def _list(self, path: Path, value: list[Any]) -> list[Any] | None:
         if self._too_many(value):
             self._leave_out(path)
             return None
-        return [self._taken(path, item) for item in value]
+        return [self.taken(path, item) for item in value]
 
     def _too_many(self, value: dict[str, Any] | list[Any]) -> bool:
         if len(value) > MAX_ITEMS or len(value) > self._items_left:
             return True
         self._items_left -= len(value)
-        self.longest = max(self.longest, len(value))
+        self._longest = max(self._longest, len(value))
         return False
 
 
@@ -134,6 +165,35 @@ def _int64_or_double(value: int) -> int | float:
         return math.copysign(math.inf, value)
 
 
+def _size_within_bounds(variables: Mapping[str, Any]) -> Size | None:
+    """What taking them would come to; None where something has to be left out or changed.
+
+    Nearly always nothing has, and then they need no copy: nobody below writes into them.
+    """
+    items = nodes = text = 0
+    pending = list(variables.values())
+    for one in pending:
+        kind = type(one)
+        if kind is str:
+            text += len(one)
+            if len(one) > MAX_TEXT:
+                return None
+        elif kind is dict or kind is list:
+            entries = len(one)
+            nodes += entries
+            if entries > MAX_ITEMS or nodes > MAX_ALL_ITEMS:
+                return None
+            items = max(items, entries)
+            if kind is dict:
+                text += len("".join(one))
+                pending += one.values()
+            else:
+                pending += one
+        elif kind is int and not -INT64 <= one < INT64:
+            return None
+    return Size(items, nodes, text) if text <= MAX_ALL_TEXT else None
+
+
 def _at(variables: dict[str, Any], path: Path) -> Any:
     value: Any = variables
     for step in path:
@@ -144,16 +204,17 @@ def _at(variables: dict[str, Any], path: Path) -> Any:
 
 
 def _size_of(value: Any) -> Size:
-    items = nodes = text = 0
-    pending = [value]
-    while pending:
-        one = pending.pop()
-        nodes += 1
+    items = text = 0
+    found = [value]
+    for one in found:
         kind = type(one)
         if kind is str:
             text += len(one)
-        elif kind is list or kind is dict:
+        elif kind is dict:
             items = max(items, len(one))
-            pending += one if kind is list else one.values()
-            text += sum(map(len, one)) if kind is dict else 0
-    return Size(items, nodes, text)
+            text += len("".join(one))
+            found += one.values()
+        elif kind is list:
+            items = max(items, len(one))
+            found += one
+    return Size(items, len(found), text)

@@ -72,6 +72,11 @@ class Work(NamedTuple):
         return terms + sum(pattern.bound(items, text) for pattern in self.patterns)
 
 
+def summed(works: Iterable[Work]) -> Work:
+    """A bound for all of these together, where all look at the same."""
+    return coarse(work._replace(mentions=1) for work in works)
+
+
 def coarse(works: Iterable[Work]) -> Work:
     """A bound for all of these together: as if every mention were of all the values there are."""
     terms: Counter[Term] = Counter()

@@ -9,6 +9,7 @@ import base64
 import binascii
 import html
 import re
+from itertools import islice
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_plus
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ENCODED_RUNS = 16
-"""The most base64 or hexadecimal runs of one text that are decoded."""
+"""The most base64 or hexadecimal runs of one text that are decoded; what cannot be ASCII does not count."""
 SHORTEST_RUN = 11
 """Characters of base64 or hexadecimal that can hold a command worth the name."""
 _PRINTABLE_SHARE = 0.9
@@ -24,12 +25,27 @@ _URL = re.compile(r"%[0-9A-Fa-f]{2}|%u[0-9A-Fa-f]{4}")
 _URL_UTF16 = re.compile(r"%u([0-9A-Fa-f]{4})")
 _HTML = re.compile(r"&(?:#[xX]?[0-9A-Fa-f]{2,6}|[a-z]{2,6});?")
 _ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|u\{?([0-9A-Fa-f]{4,6})\}?|([0-3][0-7]{2}))")
-ENCODING_TELLS = rf"%[0-9a-f]{{2}}|%u[0-9a-f]|&(?:#|[a-z])|\\[xu0-3]|[a-z0-9+/_-]{{{SHORTEST_RUN}}}"
-"""Without one of these, in any case, a text is in none of the encodings."""
 LONGEST_RUN = 4096
-"""Characters of a run that are decoded; a longer one is data."""
-_BASE64 = re.compile(rf"[A-Za-z0-9+/_-]{{{SHORTEST_RUN},{LONGEST_RUN}}}={{0,2}}")
-_HEX = re.compile(rf"(?:0x|\\x|x')?((?:[0-9A-Fa-f]{{2}}){{{SHORTEST_RUN // 2},}})'?")
+"""Characters of a run that are decoded; the rest of a longer one is data."""
+_ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+_FIRST, _SECOND, _THIRD = (
+    "".join(sign for value, sign in enumerate(_ALPHABET) if not value & top_bit) for top_bit in (32, 8, 2)
+)
+"""What may stand at each place of four base64 characters that decode to ASCII: a byte's top bit is in each of
+the first three. English words and random bytes fail here early, before anything is decoded."""
+_IN_RUN = "A-Za-z0-9+/_-"
+_BEGINS = (
+    rf"(?:(?:[{_FIRST}][{_SECOND}][{_THIRD}][{_IN_RUN}]){{2}}[{_FIRST}][{_SECOND}][{_IN_RUN}]"
+    rf"|(?:0x)?(?:[0-7][0-9A-Fa-f]){{{SHORTEST_RUN // 2}}})"
+)
+"""How a run begins that holds ASCII, in base64 or hexadecimal."""
+ENCODING_TELLS = (
+    r"%[0-9a-f]{2}|%u[0-9a-f]{4}|&(?:#x?[0-9a-f]{2}|[a-z]{2})|\\(?:x[0-9a-f]{2}|u\{?[0-9a-f]{4}|[0-3][0-7]{2})"
+    rf"|(?-i:(?:^|[^{_IN_RUN}]){_BEGINS})"
+)
+"""Without one of these, in any case, a text is in none of the encodings."""
+_RUN = re.compile(rf"(?<![{_IN_RUN}])(?=[{_IN_RUN}]{{{SHORTEST_RUN}}}){_BEGINS}[{_IN_RUN}]{{0,{LONGEST_RUN}}}={{0,2}}")
+_HEX = re.compile(rf"(?:0x)?((?:[0-9A-Fa-f]{{2}}){{{SHORTEST_RUN // 2},}})")
 _LARGEST, _FIRST_HALF, _LAST_HALF = 0x10FFFF, 0xD800, 0xDFFF
 
 
@@ -64,10 +80,8 @@ def _is_half(code: int) -> bool:
 
 
 def _runs(text: str) -> Iterator[tuple[str, str]]:
-    for count, found in enumerate(_BASE64.finditer(text)):
-        if count == ENCODED_RUNS:
-            return
-        run = found.group()
+    for found in islice(_RUN.finditer(text), ENCODED_RUNS):
+        run = found.group()[:LONGEST_RUN]
         hexed = _HEX.fullmatch(run)
         decoded = _readable(bytes.fromhex(hexed[1])) if hexed else _from_base64(run)
         if decoded is not None:
@@ -86,10 +100,15 @@ def _from_base64(run: str) -> str | None:
 
 def _readable(raw: bytes) -> str | None:
     """The text in these bytes: UTF-8, or UTF-16 as PowerShell encodes commands; None if it is none."""
-    zeros = raw.count(0)
+    if not raw.isascii():
+        return None
     try:
-        text = raw.decode("utf-16-le") if zeros * 3 > len(raw) else raw.decode()
+        text = raw.decode("utf-16-le" if raw.count(0) * 3 > len(raw) else "ascii")
     except UnicodeDecodeError:
         return None
-    printable = sum(map(str.isprintable, text)) + sum(map(text.count, "\n\r\t"))
+    printable = len(text) if text.isprintable() else sum(map(_is_readable, text))
     return text if text and printable >= _PRINTABLE_SHARE * len(text) and text.isascii() else None
+
+
+def _is_readable(sign: str) -> bool:
+    return sign.isprintable() or sign in "\n\r\t"

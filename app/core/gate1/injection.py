@@ -14,19 +14,19 @@ INFO, CATALOG, PROC, ERRF, FILE and CODES stand for families of names.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from app.core.gate1.sql_lexer import sql_tokens
+from app.core.gate1.sql_lexer import TOKENS
 from app.core.gate1.sql_tokens import as_executed, without_cuts
 from app.core.gate1.vocabulary import vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from app.core.gate1.sql_lexer import SqlToken
-
 SKELETON_TOKENS = 400
 """Tokens beyond these are not looked at: an injection shows at its beginning."""
+REMEMBERED_NAMES = 8192
 FOLDS = 12
 """The most rounds of folding; each takes one level of parentheses."""
 
@@ -39,7 +39,8 @@ _KEYWORDS = vocabulary(
     "INTERSECT EXCEPT MINUS JOIN ON USING HANDLER",
 )
 _COMPARISONS = frozenset(["=", "<", ">", "<=", ">=", "<>", "!=", "<=>", "!<", "!>", "=="])
-_LOGIC = {"&&": "AND", "||": "||", "!": "NOT"}
+_SIGNS = {"&&": "AND", "||": "||", "!": "NOT", **dict.fromkeys(_COMPARISONS, "=")}
+_SHORT = {"string": "s", "name": "w", "number": "n", "variable": "v"}
 _FAMILIES = {
     "TIMER": vocabulary(
         "SLEEP BENCHMARK PG_SLEEP PG_SLEEP_FOR DBMS_LOCK.SLEEP DBMS_SESSION.SLEEP",
@@ -102,6 +103,8 @@ _FOLDING = [
     (re.compile(rf"(?<= )({_OPERAND}|w) (?:COLLATE w|ESCAPE s) "), r"\1 "),
     (re.compile(r"(?<= )(NULL|TRUE|FALSE) "), "n "),
 ]
+_FOLDABLE = re.compile(r" (?:\(|o|DIV|MOD|NOT|BINARY|COLLATE|ESCAPE|CASE|NULL|TRUE|FALSE) ")
+"""Each folding needs one of these."""
 
 
 def skeletons(text: str) -> Iterator[str]:
@@ -132,40 +135,56 @@ def _both(skeleton: str) -> Iterator[str]:
 
 def _skeleton(text: str) -> str:
     words: list[str] = []
-    tokens = iter(sql_tokens(text))
-    token = next(tokens, None)
-    while token is not None and len(words) < SKELETON_TOKENS:
-        after = next(tokens, None)
-        words.append(_word(token, called=after is not None and after.text == "("))
-        token = after
-    return " " + " ".join(words) + " "
+    name = ""  # of the word just read, which an opening parenthesis makes a function
+    for found in TOKENS.finditer(text):
+        kind = found.lastgroup
+        if kind == "space":
+            continue
+        if len(words) == SKELETON_TOKENS:
+            break
+        raw = found.group()
+        if kind == "word":
+            name = raw.upper()
+            words.append(_named(name))
+            continue
+        if raw == "(" and name:
+            words[-1] = _called(name)
+        name = ""
+        words.append(_SHORT.get(kind) or _SIGNS.get(raw) or _other(kind, raw))  # type: ignore[arg-type]
+    return f" {' '.join(words)} "
 
 
-def _word(token: SqlToken, *, called: bool) -> str:
-    if token.kind == "word":
-        return _named(token.upper, called=called)
-    if token.kind == "operator":
-        return "=" if token.text in _COMPARISONS else _LOGIC.get(token.text, "o")
-    if token.kind == "comment":
-        return "Ct" if _WORDY_COMMENT.match(token.text) else "C"
-    return {"string": "s", "name": "w", "number": "n", "variable": "v"}.get(token.kind, token.text)
+def _other(kind: str | None, raw: str) -> str:
+    if kind == "comment":
+        return "Ct" if _WORDY_COMMENT.match(raw) else "C"
+    return "o" if kind == "operator" else raw
 
 
-def _named(name: str, *, called: bool) -> str:
+@lru_cache(maxsize=REMEMBERED_NAMES)
+def _named(name: str) -> str:
     if _PROC.match(name):
         return "PROC"
     if _CATALOG.match(name):
         return "CATALOG"
-    if called:
-        family = _FAMILY.get(name)
-        if family is not None:
-            return family
-    if name in _KEYWORDS and not (called and name in _ALSO_FUNCTIONS):
+    if name in _KEYWORDS:
         return name
-    return "f" if called or name in _UNCALLED else "w"
+    return "f" if name in _UNCALLED else "w"
+
+
+@lru_cache(maxsize=REMEMBERED_NAMES)
+def _called(name: str) -> str:
+    bare = _named(name)
+    if bare in ("PROC", "CATALOG"):
+        return bare
+    family = _FAMILY.get(name)
+    if family is not None:
+        return family
+    return name if name in _KEYWORDS and name not in _ALSO_FUNCTIONS else "f"
 
 
 def _folded(skeleton: str) -> str:
+    if _FOLDABLE.search(skeleton) is None:
+        return skeleton
     for _ in range(FOLDS):
         before = skeleton
         for expression, replacement in _FOLDING:

@@ -13,55 +13,108 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = "$.parameters"
-_PROGRAM_WORDS = frozenset(["cmd", "command", "program", "executable", "binary", "tool", "exe", "file"])
-_ARGUMENT_WORDS = frozenset(["args", "argv", "arguments", "params", "flags", "options", "opts"])
-_VECTOR_WORDS = _PROGRAM_WORDS | _ARGUMENT_WORDS
-
-
+LEAVES = 500
+"""The most string leaves that are looked at one by one; an action with more is not read but scanned."""
 PROGRAM_AND_ARGUMENTS, MOST_FIELDS = 2, 16
 """An object with so many fields may describe a call: a program, its arguments, and some settings."""
+_PROGRAM_WORDS = frozenset(["cmd", "command", "program", "executable", "binary", "tool", "exe", "file"])
+_ARGUMENT_WORDS = frozenset(["args", "argv", "arguments", "params", "flags", "options", "opts"])
+_STRINGS = {str}
+
+Trail = tuple[Any, str | int] | None
+"""The way from the root to a value: the trail of what holds it, and its key or index there. None: the root."""
 
 
 class Leaf(NamedTuple):
-    """`key`: the nearest above it; `path`: JSON path; `whole` False for one word of an argument vector."""
+    """`key`: the nearest above it; `whole` False for one word of an argument vector."""
 
     key: str
-    path: str
+    trail: Trail
     text: str
     whole: bool = True
 
-
-def leaves(parameters: dict[str, Any], root: str = ROOT) -> Iterator[Leaf]:
-    """Every string, and every list of strings once more as one command line. Order of the document."""
-    pending: list[tuple[str, str, Any, bool]] = [("", root, parameters, True)]
-    while pending:
-        key, path, value, whole = pending.pop()
-        if isinstance(value, str):
-            yield Leaf(key, path, value, whole)
-        elif isinstance(value, dict):
-            yield from _command_line(value, path)
-            pending.extend((name, f"{path}.{name}", inner, True) for name, inner in reversed(value.items()))
-        elif isinstance(value, list):
-            vector = _is_vector(key, value)
-            if vector:
-                yield Leaf(key, path, shlex.join(value))
-            pending.extend((key, f"{path}[{place}]", value[place], not vector) for place in _backwards(value))
+    @property
+    def path(self) -> str:
+        """The leaf's JSON path."""
+        return path_of(self.trail)
 
 
-def keys(parameters: dict[str, Any]) -> Iterator[str]:
-    """Every key, at any depth."""
-    pending: list[Any] = [parameters]
-    while pending:
-        value = pending.pop()
+def path_of(trail: Trail) -> str:
+    """A trail as a JSON path; only hits have theirs written out."""
+    steps: list[str] = []
+    while trail is not None:
+        trail, step = trail
+        steps.append(f"[{step}]" if isinstance(step, int) else f".{step}")
+    return ROOT + "".join(reversed(steps))
+
+
+class Walk:
+    """One walk over all of the parameters, which a record holds no deeper than its reader allows.
+
+    `leaves` are those that may be looked at, every list of strings once more as one command line, in the
+    order of the document; `more` are the texts past that bound, `keys` all keys at any depth.
+    """
+
+    __slots__ = ("keys", "leaves", "more")
+
+    def __init__(self, parameters: dict[str, Any]) -> None:
+        self.leaves: list[Leaf] = []
+        self.more: list[str] = []
+        self.keys: list[str] = []
+        self._object(parameters, None)
+
+    def texts(self) -> list[str]:
+        """All texts."""
+        return [leaf.text for leaf in self.leaves] + self.more
+
+    def _object(self, value: dict[str, Any], trail: Trail) -> None:
+        while len(value) == 1:  # chains of objects need no call for each
+            ((name, inner),) = value.items()
+            if not isinstance(inner, dict):
+                break
+            self.keys.append(name)
+            value, trail = inner, (trail, name)
+        self.keys.extend(value)
+        if len(value) > LEAVES and _STRINGS == set(map(type, value.values())):
+            self.more.extend(value.values())
+            return
+        if PROGRAM_AND_ARGUMENTS <= len(value) <= MOST_FIELDS:
+            self.leaves += _command_line(value, trail)
+        for name, inner in value.items():
+            if isinstance(inner, str):
+                self._text(name, (trail, name), inner)
+            elif isinstance(inner, (dict, list)):
+                self._holding(name, inner, (trail, name))
+
+    def _holding(self, key: str, value: dict[str, Any] | list[Any], trail: Trail) -> None:
         if isinstance(value, dict):
-            yield from value
-            pending.extend(value.values())
-        elif isinstance(value, list):
-            pending.extend(value)
+            self._object(value, trail)
+        elif value:
+            self._list(key, value, trail)
+
+    def _list(self, key: str, value: list[Any], trail: Trail) -> None:
+        if len(value) > LEAVES and _STRINGS == set(map(type, value)):
+            self.more.extend(value)
+            return
+        vector = _is_vector(key, value)
+        if vector:
+            self.leaves.append(Leaf(key, trail, shlex.join(value)))
+        for place, inner in enumerate(value):
+            if isinstance(inner, str):
+                self._text(key, (trail, place), inner, whole=not vector)
+            elif isinstance(inner, (dict, list)):
+                self._holding(key, inner, (trail, place))
+
+    def _text(self, key: str, trail: Trail, text: str, *, whole: bool = True) -> None:
+        if len(self.leaves) < LEAVES:
+            self.leaves.append(Leaf(key, trail, text, whole))
+        else:
+            self.more.append(text)
 
 
-def _backwards(value: list[Any]) -> range:
-    return range(len(value) - 1, -1, -1)
+def leaves(parameters: dict[str, Any]) -> list[Leaf]:
+    """The string leaves within the bound, in the order of the document."""
+    return Walk(parameters).leaves
 
 
 def _is_vector(key: str, value: list[Any]) -> bool:
@@ -70,30 +123,32 @@ def _is_vector(key: str, value: list[Any]) -> bool:
         len(value) > 1
         and isinstance(value[0], str)
         and bool(value[0])
+        and (_is_program(key) or _is_argument(key))
         and not any(letter.isspace() for letter in value[0])
         and all(isinstance(one, str) for one in value)
-        and _is_about(key, _VECTOR_WORDS)
     )
 
 
-def _command_line(value: dict[str, Any], path: str) -> Iterator[Leaf]:
+def _command_line(value: dict[str, Any], trail: Trail) -> Iterator[Leaf]:
     """`{"command": "rm", "args": ["-rf", "/"]}` as the line that it is."""
-    if not PROGRAM_AND_ARGUMENTS <= len(value) <= MOST_FIELDS:
+    texts = [(key, one) for key, one in value.items() if isinstance(one, (str, list)) and one]
+    if len(texts) < PROGRAM_AND_ARGUMENTS:
         return
-    program = _under(value, _PROGRAM_WORDS)
-    arguments = _under(value, _ARGUMENT_WORDS)
-    if not isinstance(program, str) or not program or arguments is None:
+    program = next((one for key, one in texts if isinstance(one, str) and _is_program(key)), None)
+    if program is None:
         return
+    arguments = next((one for key, one in texts if _is_argument(key)), None)
     if isinstance(arguments, str):
-        yield Leaf("command", path, f"{program} {arguments}")
-    elif isinstance(arguments, list) and all(isinstance(one, str) for one in arguments):
-        yield Leaf("command", path, f"{program} {shlex.join(arguments)}")
-
-
-def _under(value: dict[str, Any], words: frozenset[str]) -> Any:
-    return next((one for key, one in value.items() if _is_about(key, words)), None)
+        yield Leaf("command", trail, f"{program} {arguments}")
+    elif arguments is not None and all(isinstance(one, str) for one in arguments):
+        yield Leaf("command", trail, f"{program} {shlex.join(arguments)}")
 
 
 @lru_cache(maxsize=REMEMBERED_KEYS)
-def _is_about(key: str, words: frozenset[str]) -> bool:
-    return not words.isdisjoint(words_of(key))
+def _is_program(key: str) -> bool:
+    return not _PROGRAM_WORDS.isdisjoint(words_of(key))
+
+
+@lru_cache(maxsize=REMEMBERED_KEYS)
+def _is_argument(key: str) -> bool:
+    return not _ARGUMENT_WORDS.isdisjoint(words_of(key))

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from app.core.gate1.command_patterns import CommandPattern, CommandPatterns
 from app.core.gate1.injection_patterns import InjectionPattern, InjectionPatterns
 from app.core.gate1.inspector import Inspector
-from app.core.gate1.leaves import keys, leaves
+from app.core.gate1.leaves import Walk
 from app.core.gate1.matchers import Matchers
 from app.core.gate1.sql_patterns import SqlPattern, SqlPatterns
 from app.core.gate1.targets import TargetPattern, TargetPatterns
@@ -66,6 +66,4 @@ class Library:
 
     def inspect(self, tool_name: str, action_type: str, parameters: dict[str, Any]) -> Inspection:
         """Everything found in an action's parameters; the same parameters always give the same."""
-        inspector = Inspector(self._matchers, tool_name, action_type)
-        inspector.inspect(list(leaves(parameters)))
-        return inspector.result(keys(parameters))
+        return Inspector(self._matchers, tool_name, action_type).inspect(Walk(parameters))

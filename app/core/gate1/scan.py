@@ -21,7 +21,8 @@ def past_bounds(text: str) -> str | None:
     """Which bound the text passes, None where a parser may read it."""
     if len(text) > PARSED_CHARS:
         return f"a text of {len(text)} characters is too long to parse"
-    if nesting(text) > PARSED_NESTING:
+    opened = text.count("(") + text.count("[") + text.count("{")
+    if opened > PARSED_NESTING and nesting(text) > PARSED_NESTING:
         return "brackets are nested too deep to parse"
     return None
 

@@ -24,25 +24,26 @@ class SqlToken(NamedTuple):
     end: int
 
 
-_TOKENS = re.compile(
+TOKENS = re.compile(
     r"""
-      (?P<space>[\s\x00]+|/\*.*?\*/|(?:--|\#)[^\n]*\n(?=.))
+      (?P<word>[^\W\d][\w$]*(?:(?:\.{1,2}|\s*/\*\*/\s*\.\s*)[^\W\d][\w$]*)*)
+    | (?P<space>[\s\x00]+|/\*.*?\*/|(?:--|\#)[^\n]*\n(?=.))
     | (?P<comment>--.*|\#(?=\s|\Z).*|/\*.*)
     | (?P<string>'(?:[^'\\]|''|\\.)*(?:'|\\?\Z)|"(?:[^"\\]|""|\\.)*(?:"|\\?\Z))
     | (?P<name>`[^`]*(?:`|\Z))
     | (?P<number>0x[0-9a-f]+\b|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?)
     | (?P<variable>@@?[\w$]+)
-    | (?P<word>[^\W\d][\w$]*(?:(?:\.{1,2}|\s*/\*\*/\s*\.\s*)[^\W\d][\w$]*)*)
     | (?P<operator>\|\||&&|[<>!:]=|<=>|<>|:=|[=<>+*/%^&|~!-])
     | (?P<mark>.)
     """,
     re.VERBOSE | re.DOTALL | re.IGNORECASE,
 )
+"""Every character of any text is in one token; white space and comments that end before the text are `space`."""
 
 
 def sql_tokens(text: str) -> Iterator[SqlToken]:
     """All tokens of any text but white space and comments that end before the text does. Linear."""
-    for found in _TOKENS.finditer(text):
+    for found in TOKENS.finditer(text):
         kind = found.lastgroup
         if kind == "space" or kind is None:
             continue

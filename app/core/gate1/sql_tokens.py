@@ -87,23 +87,37 @@ def as_executed(text: str) -> str:
 
 
 def without_cuts(text: str) -> str:
-    """The text with words joined that comments cut: `DR/**/OP` is what a filter makes of it."""
-    return _COMMENT_IN_WORD.sub("", text)
+    """The text with words joined that comments cut: `DR/**/OP` is what a filter makes of it. Linear."""
+    kept: list[str] = []
+    done = looked = 0
+    while (begin := text.find("/*", looked)) >= 0 and (end := text.find("*/", begin + 2) + 2) >= 2:  # noqa: PLR2004
+        looked = end
+        if _is_in_word(text, begin - 1) and _is_in_word(text, end):
+            kept.append(text[done:begin])
+            done = end
+    return "".join((*kept, text[done:])) if kept else text
 
 
-def _tokens(text: str, dialect: Dialect) -> list[SqlToken]:
+def _is_in_word(text: str, place: int) -> bool:
+    return 0 <= place < len(text) and (text[place].isalnum() or text[place] == "_")
+
+
+def _tokens(text: str, tokenizer: Tokenizer) -> list[SqlToken]:
     try:
-        return [_token(one, text) for one in islice(dialect.tokenize(text), MOST_TOKENS)]
+        return [_token(one, text) for one in islice(tokenizer.tokenize(text), MOST_TOKENS)]
     except SqlglotError:
         return list(islice(sql_tokens(text), MOST_TOKENS))
 
 
 def _token(token: Token, text: str) -> SqlToken:
     words, start, end = token.text, token.start, token.end + 1
+    first = text[start]
+    if end - start == len(words) and (first.isalpha() or first in "_$"):
+        upper = words.upper()
+        return SqlToken("word", words, " ".join(upper.split()) if " " in words else upper, start, end)
+    if end - start == 1 and not first.isdigit():
+        return SqlToken("mark", words, words, start, end)
     kind = _KINDS.get(token.token_type)
     if kind is None:
         kind = "word" if words[:1].isalpha() or words[:1] in "_$" else "mark"
-    if kind in ("string", "name"):
-        return SqlToken(kind, words, "", start, end)
-    upper = words.upper()
-    return SqlToken(kind, words, " ".join(upper.split()) if " " in text[start:end] else upper, start, end)
+    return SqlToken(kind, words, "" if kind in ("string", "name") else words.upper(), start, end)

@@ -69,21 +69,20 @@ _ALSO_ENGLISH = vocabulary(
 _COMMAND_MARK = re.compile(r"(?:^|\s)(?:-{1,2}[A-Za-z]|[~.]?/|\*)|[|;&<>`$]|\b[a-z]+=/")
 
 
-def begins_command(text: str, programs: frozenset[str]) -> bool:
-    """Whether the text begins with a program; one that is a word of English too needs a sign more."""
-    word = first_word(text)
+def begins_command(word: str, text: str, programs: frozenset[str]) -> bool:
+    """Whether a text of that first word begins with a program; a word of English too needs a sign more."""
     known = word in programs or word.partition(".")[0] in programs
     return known and (word not in _ALSO_ENGLISH or _COMMAND_MARK.search(text) is not None)
 
 
-def begins_statement(text: str) -> bool:
+def begins_statement(word: str) -> bool:
     """Whether the first word is one that a SQL statement begins with."""
-    return first_word(text).upper() in _STATEMENT_WORDS
+    return word.upper() in _STATEMENT_WORDS
 
 
-def begins_change(text: str) -> bool:
+def begins_change(word: str) -> bool:
     """Whether the first word may begin a SQL statement that changes something."""
-    return first_word(text).upper() in _SQL_VERBS
+    return word.upper() in _SQL_VERBS
 
 
 def is_sql(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""One linear look at all texts of an action together, which says what each of them need not be asked.
+"""One linear look at the texts of an action together, which says what each of them need not be asked.
 
 Most actions carry names, numbers and plain words. Their texts, joined, go through a handful of automata once;
 only what answers is then looked for leaf by leaf.
@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 _TELLS = PatternSet(
     [("breakout", BREAKOUT_TELLS), ("encoding", ENCODING_TELLS), ("spelling", SPELLING_TELLS)]
 )
+_BREAKOUT = PatternSet([("breakout", BREAKOUT_TELLS)])
 JOINT = "\n"
 """Between two texts; expressions take it for the end of a line, so none misses what a text alone shows."""
 
 
 class Tells(NamedTuple):
-    """False where no text of the action can have it."""
+    """False where no text of those looked at can have it."""
 
     text: bool
     target: bool
@@ -51,4 +52,4 @@ def tells(joined: str, matchers: Matchers) -> Tells:
 
 def may_break_out(text: str) -> bool:
     """Whether an inserted value has anything to break out with."""
-    return "breakout" in _TELLS.matches(text)
+    return bool(_BREAKOUT.matches(text))

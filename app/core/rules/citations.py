@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from app.core.cel.allowance import Allowance
 from app.core.cel.evaluation import Evaluation
 from app.core.cel.language import ExpressionError, Failure
-from app.core.cel.work import coarse
 from app.core.rules.variables import milliseconds
 
 if TYPE_CHECKING:
@@ -28,6 +28,9 @@ class Resolved(NamedTuple):
     missing: Mapping[str, str]
 
 
+NO_FACTS = Resolved({}, {})
+
+
 class Citation(NamedTuple):
     """A compiled reference; `id_from` is None where the id is written down, `valid_at` where now is meant."""
 
@@ -41,42 +44,45 @@ class Citation(NamedTuple):
         return tuple(one for one in (self.id_from, self.valid_at) if one is not None)
 
 
+def citation(language: Language, alias: str, reference: FactReference) -> Citation:
+    """Raises ExpressionError when one of the reference's expressions is refused; it names the field."""
+    moment = None if reference.valid_at_from is None else f"timestamp({reference.valid_at_from}\n)"
+    return Citation(
+        reference.id,
+        _compiled(language, f"facts.{alias}.id_from", reference.id_from, ("STRING", "DYN")),
+        _compiled(language, f"facts.{alias}.valid_at_from", moment, ("TIMESTAMP",)),
+    )
+
+
+def _compiled(
+    language: Language, field: str, source: str | None, types: tuple[str, ...]
+) -> Expression | None:
+    if source is None:
+        return None
+    try:
+        return language.compile(source, types)
+    except ExpressionError as error:
+        raise ExpressionError(f"{field}: {error.message}") from None
+
+
 class Citations:
     """All facts that the rules of a bundle may cite, by alias."""
 
-    def __init__(self, language: Language) -> None:
+    def __init__(self, language: Language, citations: Mapping[str, Citation]) -> None:
+        """Compiled in this language."""
         self._language = language
-        self._citations: dict[str, Citation] = {}
-
-    def add(self, alias: str, reference: FactReference) -> None:
-        """Raises ExpressionError when one of its expressions is refused; the message names the field."""
-        moment = None if reference.valid_at_from is None else f"timestamp({reference.valid_at_from}\n)"
-        self._citations[alias] = Citation(
-            reference.id,
-            self._compiled(f"facts.{alias}.id_from", reference.id_from, ("STRING", "DYN")),
-            self._compiled(f"facts.{alias}.valid_at_from", moment, ("TIMESTAMP",)),
-        )
-
-    @property
-    def expressions(self) -> list[Expression]:
+        self._citations = citations
+        self.expressions = [one for citation in citations.values() for one in citation.expressions]
         """All expressions in the references."""
-        return [one for citation in self._citations.values() for one in citation.expressions]
-
-    def _compiled(self, field: str, source: str | None, results: tuple[str, ...]) -> Expression | None:
-        if source is None:
-            return None
-        try:
-            return self._language.compile(source, results)
-        except ExpressionError as error:
-            raise ExpressionError(f"{field}: {error.message}") from None
+        self._together = Allowance(self.expressions)
 
     def resolve(self, variables: Mapping[str, Any], cited: Cited) -> Resolved:
         """The revisions valid at each reference's time, as the registry knows them."""
+        if not self._citations:
+            return NO_FACTS
         facts: dict[str, Fact] = {}
         missing: dict[str, str] = {}
-        expressions = self.expressions
-        works = coarse([one.work for one in expressions])
-        asked = Evaluation(self._language, works, variables) if expressions else None
+        asked = Evaluation(self._language, self._together, variables) if self.expressions else None
         for alias, citation in self._citations.items():
             found = _resolve(citation, asked, cited)
             if isinstance(found, Failure):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.core.cel.language import ExpressionError, Failure
@@ -34,13 +35,31 @@ class CompiledRule:
         self.rule = rule
         self._when = None if rule.when is None else _condition(language, "when", rule.when)
         self._condition = _condition(language, "condition", rule.condition)
-        self._passed = RuleResult(rule, passed=True)
+        self._passed = passed = RuleResult(rule, passed=True)
+        self.outcomes = (replace(passed, applies=False), passed, replace(passed, passed=False))
+        """What the codes mean of a rule that reads no facts."""
         _check_aliases(rule, [alias for one in self._conditions() for alias in one.aliases])
 
     @property
     def expressions(self) -> list[Expression]:
         """The rule's one or two expressions."""
         return [one.expression for one in self._conditions()]
+
+    @property
+    def cites(self) -> bool:
+        """Whether it reads facts."""
+        return bool(self.rule.facts)
+
+    @property
+    def coded(self) -> str:
+        """An expression that yields the code of its outcome; it has no value where the rule is inconclusive.
+
+        A line's end closes what may be a comment.
+        """
+        rule = self.rule
+        codes = "2 : 1" if rule.type == "forbidden" else "1 : 2"
+        holds = f"(({rule.condition}\n) ? {codes})"
+        return holds if rule.when is None else f"(({rule.when}\n) ? {holds} : 0)"
 
     def evaluate(self, asked: Evaluation, resolved: Resolved) -> RuleResult:
         """The rule's result on one action."""
@@ -49,20 +68,20 @@ class CompiledRule:
             applies = _answer(self._when, asked, resolved)
             result = self._citing(resolved, self._when.aliases)
             if applies is not True:
-                return result._replace(applies=False) if applies is False else _unknown(result, applies)
+                return replace(result, applies=False) if applies is False else _unknown(result, applies)
         holds = _answer(self._condition, asked, resolved)
         if self._condition.aliases:
             result = self._citing(resolved, [alias for one in self._conditions() for alias in one.aliases])
         if isinstance(holds, Failure):
             return _unknown(result, holds)
-        return result if holds is not (self.rule.type == "forbidden") else result._replace(passed=False)
+        return result if holds is not (self.rule.type == "forbidden") else replace(result, passed=False)
 
     def _conditions(self) -> tuple[Condition, ...]:
         return (self._condition,) if self._when is None else (self._when, self._condition)
 
     def _citing(self, resolved: Resolved, aliases: Iterable[str]) -> RuleResult:
         used = {alias: resolved.facts[alias] for alias in aliases if alias in resolved.facts}
-        return self._passed._replace(facts=used) if used else self._passed
+        return replace(self._passed, facts=used) if used else self._passed
 
 
 def _answer(condition: Condition, asked: Evaluation, resolved: Resolved) -> bool | Failure:
@@ -74,7 +93,7 @@ def _answer(condition: Condition, asked: Evaluation, resolved: Resolved) -> bool
 
 
 def _unknown(result: RuleResult, failure: Failure) -> RuleResult:
-    return result._replace(passed=None, why=failure.message)
+    return replace(result, passed=None, why=failure.message)
 
 
 def _condition(language: Language, field: str, source: str) -> Condition:

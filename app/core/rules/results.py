@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -10,10 +12,9 @@ if TYPE_CHECKING:
     from app.core.facts import Fact
     from app.core.rules.rule_set import Rule
 
-_NO_FACTS: Mapping[str, Fact] = {}
 
-
-class RuleResult(NamedTuple):
+@dataclass(frozen=True)
+class RuleResult:
     """`passed` None is inconclusive, `why` then says what was missing; `applies` False: its `when` was false.
 
     `facts`: those that it used, by alias.
@@ -23,10 +24,14 @@ class RuleResult(NamedTuple):
     passed: bool | None
     why: str | None = None
     applies: bool = True
-    facts: Mapping[str, Fact] = _NO_FACTS
+    facts: Mapping[str, Fact] = field(default_factory=dict)
 
+    @cached_property
     def entry(self) -> dict[str, Any]:
-        """The entry of rule_results. Only a failed assertion may be overridden by a person (product.md)."""
+        """The entry of rule_results. Only a failed assertion may be overridden by a person (product.md).
+
+        Built once and shared by every verdict that says the same of a rule: it is written out, never into.
+        """
         rule = self.rule
         said: dict[str, Any] = {"rule": rule.id, "type": rule.type, "passed": self.passed}
         if not self.applies:

@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 from cel_expr_python import cel
 from pydantic import Field, model_validator
 
+from app.core.cel.allowance import MAX_WORK, Allowance
 from app.core.cel.bounds import MAX_SOURCE
-from app.core.cel.evaluation import MAX_WORK, Evaluation
+from app.core.cel.evaluation import Evaluation
 from app.core.cel.language import ExpressionError, Language
 from app.core.cel.values import NOTHING
 from app.core.cel.work import coarse
 from app.core.errors import BundleError
-from app.core.rules.citations import Citations
+from app.core.rules.citations import Citation, Citations, citation
 from app.core.rules.compiled import FACTS, CompiledRule
-from app.core.rules.variables import VARIABLES
+from app.core.rules.groups import Group
+from app.core.rules.variables import VARIABLES, known_as
 from app.core.strict import StrictModel
 from topics.records.base import Severity  # noqa: TC001 - pydantic reads the annotations
 
@@ -74,20 +76,19 @@ class RuleSet:
         """Raises BundleError, with the path, for the first rule refused: alone or beside the others."""
         _check_together(rules)
         types = {name: known.type for name, known in VARIABLES.items()}
-        self._citations = Citations(Language(types))
-        for index, rule in enumerate(rules):
-            _placed(index, partial(_add_facts, self._citations, rule))
+        self._citations = _citations(Language(types), rules)
         aliases = {f"{FACTS}{alias}": cel.Type.DYN for rule in rules for alias in rule.facts}
         self._language = Language(types | aliases)
         self._rules = [
             _placed(index, partial(CompiledRule, self._language, rule)) for index, rule in enumerate(rules)
         ]
         expressions = [one for rule in self._rules for one in rule.expressions]
-        self._work = coarse([one.work for one in expressions])
-        if self._work.bound(NOTHING) > MAX_WORK:
+        if coarse(one.work for one in expressions).bound(NOTHING) > MAX_WORK:
             raise BundleError("$.rules: too many to be decided together in time")
+        self._group = Group(self._language, [rule for rule in self._rules if not rule.cites])
+        self._together = Allowance(expressions, self._group.enough)
         read = {path[0] for one in (*expressions, *self._citations.expressions) for path in one.reads}
-        self.variables: frozenset[str] = frozenset(read & VARIABLES.keys())
+        self.variables = known_as(read)
         """The variables that some rule reads: all that `evaluate` needs."""
 
     def __len__(self) -> int:
@@ -97,13 +98,22 @@ class RuleSet:
         """Every rule's result, in the bundle's order."""
         resolved = self._citations.resolve(variables, cited)
         facts = {f"{FACTS}{alias}": fact.value for alias, fact in resolved.facts.items()}
-        asked = Evaluation(self._language, self._work, variables, facts)
-        return [rule.evaluate(asked, resolved) for rule in self._rules]
+        asked = Evaluation(self._language, self._together, variables, facts)
+        if not asked.roomy:
+            return [rule.evaluate(asked, resolved) for rule in self._rules]
+        found = self._group.evaluate(asked)
+        if len(found) == len(self._rules):
+            return found
+        free = iter(found)
+        return [rule.evaluate(asked, resolved) if rule.cites else next(free) for rule in self._rules]
 
 
-def _add_facts(citations: Citations, rule: Rule) -> None:
-    for alias, reference in rule.facts.items():
-        citations.add(alias, reference)
+def _citations(language: Language, rules: list[Rule]) -> Citations:
+    known: dict[str, Citation] = {}
+    for index, rule in enumerate(rules):
+        for alias, reference in rule.facts.items():
+            known[alias] = _placed(index, partial(citation, language, alias, reference))
+    return Citations(language, known)
 
 
 def _placed(index: int, step: Callable[[], Made]) -> Made:

@@ -70,9 +70,14 @@ VARIABLES: dict[str, Variable] = {
 """In the order in which they take their share of the bounds: what a caller can fill at will comes last."""
 
 
-def variables_of(context: ActionContext, names: Collection[str]) -> dict[str, Any]:
+def known_as(names: Collection[str]) -> dict[str, Variable]:
+    """These variables, in the order of the bounds."""
+    return {name: known for name, known in VARIABLES.items() if name in names}
+
+
+def variables_of(context: ActionContext, variables: Mapping[str, Variable]) -> dict[str, Any]:
     """The values of these variables."""
-    return {name: known.value(context) for name, known in VARIABLES.items() if name in names}
+    return {name: known.value(context) for name, known in variables.items()}
 
 
 def moment(at_ms: int) -> datetime:

@@ -2,7 +2,7 @@
 
 A change is known by its id from its first member on: the same id with other entries, and any member after the
 change was refused, are refused. So an id cannot be used twice, and a change is completed by its own records
-alone: the same revision published by itself, perhaps with other content, completes nothing.
+alone, of the content that its first member pinned: the same revision published by itself completes nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from app.core.trust.refused import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from app.core.trust.revisions import Accepted
     from app.core.trust.signed_entries import Change, Statement
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Begun:
-    entries: frozenset[str]
+    entries: Mapping[str, str]
     members: dict[str, Accepted] = field(default_factory=dict)
     refused: bool = False
 
@@ -42,24 +42,20 @@ class Changes:
         first = None if begun is None or begun.refused else begun.members.get(said.key)
         return first is not None and first.hash == said.hash
 
-    def refusal(self, change: Change, said: Statement) -> Reason | None:
-        """Why an entry may not become a member."""
+    def refusal(self, change: Change) -> Reason | None:
+        """Why an entry may not become a member of this change."""
         begun = self._begun.get(change.id)
         if begun is None:
             return None
-        if begun.entries != frozenset(change.entries):
+        if begun.entries != change.entries:
             return Reason("change_conflict", "$.change", f"{change.id} is the id of another change")
         if begun.refused:
             return Reason("change_refused", "$.change", f"{change.id} was refused")
-        first = begun.members.get(said.key)
-        if first is not None and first.hash != said.hash:
-            told = f"the change has this revision with other content ({first.hash})"
-            return Reason("revision_conflict", "$.revision", told)
         return None
 
     def join(self, change: Change, member: Accepted) -> tuple[Accepted, ...]:
         """All members if this was the one that was missing, else none. Call only if nothing refuses it."""
-        begun = self._begun.setdefault(change.id, _Begun(frozenset(change.entries)))
+        begun = self._begun.setdefault(change.id, _Begun(change.entries))
         begun.members[member.key] = member
         return () if begun.missing else tuple(begun.members.values())
 

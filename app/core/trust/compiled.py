@@ -12,14 +12,14 @@ from app.core.bundles import Bundle, load_bundle
 from app.core.errors import BundleError, RegistryError
 from app.core.guarded import guarded
 from app.core.ledger.canonical import canonical
-from app.core.registry import build_registry
+from app.core.registry import FACT, build_registry, merged
 from app.core.registry_entries import EntryFile
 from app.core.trust.dsse import verified
 from app.core.trust.refused import Reason
 from app.core.trust.signed_entries import opened, statement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from app.core.arrival import Arrival
     from app.core.registry import Registry
@@ -85,8 +85,8 @@ class Compiled:
         """The registry of accepted entries by hash; the same object for the same entries as last time."""
         hashes = tuple(accepted)
         if self._registry is None or self._registry[0] != hashes:
-            entries = [EntryFile.model_validate(document) for document in accepted.values()]
-            self._registry = (hashes, build_registry(entries))
+            parts = [self._entries[one] for one in _in_force(accepted)]
+            self._registry = (hashes, merged(one for one in parts if not isinstance(one, Reason)))
         return self._registry[1]
 
     def _checked_bundle(self, said: Statement) -> Bundle | Reason:
@@ -102,9 +102,22 @@ class Compiled:
         return bundle
 
 
+def _in_force(accepted: Mapping[str, dict[str, Any]]) -> Iterable[str]:
+    """Hashes of the entries that count: of facts every revision, of the others the newest."""
+    newest: dict[tuple[Any, ...], tuple[int, str]] = {}
+    for entry_hash, entry in accepted.items():
+        name = (entry["kind"], entry["id"], entry["revision"] if entry["kind"] == FACT else None)
+        if name not in newest or entry["revision"] > newest[name][0]:
+            newest[name] = (entry["revision"], entry_hash)
+    return (entry_hash for _, entry_hash in newest.values())
+
+
 def _total(code: Code, check: Callable[[], Checked | Reason]) -> Checked | Reason:
-    """The check's answer; a check that raises refuses what it checks. A signature says who wrote a record, not
-    that it is harmless, and one that stopped the fold would stop every worker at every start."""
+    """The check's answer; a check that raises refuses what it checks.
+
+    A signature says who wrote a record, not that it is harmless; one that stopped the fold would stop every
+    worker at every start.
+    """
     return guarded(check, lambda fault: Reason(code, "$", f"checking it failed: {fault}"))
 
 

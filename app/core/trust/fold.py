@@ -91,11 +91,13 @@ class _Folding:
         self._authority = Authority(roots)
         self._revisions = Revisions()
         self._changes = Changes()
+        self._reached = 0
         self._refused: list[Refused] = []
         self._repeats: list[Arrival] = []
         self._known: list[Arrival] = []
 
     def take(self, arrival: Arrival, at_ms: int) -> None:
+        self._reached = arrival.offset
         signed = self._signed(arrival, at_ms)
         if isinstance(signed, Reason):
             self._refuse(arrival, signed)
@@ -105,7 +107,9 @@ class _Folding:
             self._consider(signed)
 
     def result(self) -> Folded:
-        waiting = [Refused(one.arrival, reason) for one, reason in self._changes.incomplete()]
+        waiting = [
+            Refused(one.arrival, reason, one.arrival.offset) for one, reason in self._changes.incomplete()
+        ]
         newest = self._revisions.newest
         bundles = {one.said.id: one.bundle for one in newest.values() if one.bundle is not None}
         entries = self._revisions.by_hash
@@ -144,7 +148,7 @@ class _Folding:
     def _consider(self, member: Accepted) -> None:
         """Rules 4 to 6."""
         change = member.said.change
-        refusal = None if change is None else self._changes.refusal(change, member.said)
+        refusal = None if change is None else self._changes.refusal(change)
         checked = refusal or self._content(member)
         if isinstance(checked, Reason):
             self._refuse(member.arrival, checked)
@@ -203,4 +207,4 @@ class _Folding:
             self._authority.admit(accepted.approver)
 
     def _refuse(self, arrival: Arrival, reason: Reason) -> None:
-        self._refused.append(Refused(arrival, reason))
+        self._refused.append(Refused(arrival, reason, self._reached))

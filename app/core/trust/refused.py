@@ -40,10 +40,15 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A record that does not count. What was in force before it still is."""
+    """A record that does not count. What was in force before it still is.
+
+    `at_offset`: of its topic, where the fold was when it was refused: its own, or that of the record that
+    broke its change. Refusals of a topic come in this order, whatever is published after.
+    """
 
     arrival: Arrival
     reason: Reason
+    at_offset: int
 
     @property
     def code(self) -> Code:

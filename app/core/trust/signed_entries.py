@@ -19,6 +19,7 @@ from app.core.strict import StrictModel, first_error, json_object
 from app.core.trust.dsse import Envelope, read_envelope
 from app.core.trust.refused import Code, Reason
 from topics.catalog import BUNDLES, BY_NAME, REGISTRY
+from topics.records.base import Digest  # noqa: TC001 - pydantic reads the annotations
 from topics.unreadable import Unreadable
 
 if TYPE_CHECKING:
@@ -30,17 +31,18 @@ PAYLOAD_TYPES = {
     BUNDLES: "application/vnd.sluice.bundle+json",
     REGISTRY: "application/vnd.sluice.registry-entry+json",
 }
-MAX_TOGETHER = 512
+MAX_TOGETHER = 256
 """Entries of one change; each of them lists all, so its bytes grow with the square: 512 take 10 MB."""
 Key = Annotated[str, Field(min_length=1, max_length=512)]
 _INVALID: dict[str, Code] = {BUNDLES: "invalid_bundle", REGISTRY: "invalid_entry"}
 
 
 class Change(StrictModel):
-    """Entries that take effect together or not at all, as "kind/id@revision"; of each entry one revision."""
+    """Entries that take effect together or not at all: each one's "kind/id@revision" with its hash, of each
+    one revision. The hashes are signed with every member: nobody completes a change with his own content."""
 
     id: Name
-    entries: Annotated[list[Key], Field(min_length=2, max_length=MAX_TOGETHER)]
+    entries: Annotated[dict[Key, Digest], Field(min_length=2, max_length=MAX_TOGETHER)]
 
     @model_validator(mode="after")
     def _one_revision_each(self) -> Self:
@@ -137,4 +139,7 @@ def _bundle(document: dict[str, Any]) -> Statement:
 def _entry(document: dict[str, Any]) -> Statement:
     entry = SignedEntry.model_validate(document)
     body = entry.model_dump(exclude={"change"})
-    return Statement(entry.kind, entry.id, entry.revision, digest(body), body, entry.change)
+    said = Statement(entry.kind, entry.id, entry.revision, digest(body), body, entry.change)
+    if said.change is not None and said.change.entries[said.key] != said.hash:
+        raise ValueError("the change has other content for this entry")
+    return said

@@ -59,9 +59,9 @@ def signed_entries(
 def _together(bodies: list[dict[str, Any]]) -> list[dict[str, Any]]:
     if len(bodies) <= 1:
         return bodies
-    keys = [f"{one['kind']}/{one['id']}@{one['revision']}" for one in bodies]
+    hashes = {f"{one['kind']}/{one['id']}@{one['revision']}": digest(one) for one in bodies}
     try:
-        change = Change(id=digest(bodies), entries=keys).model_dump()
+        change = Change(id=digest(bodies), entries=hashes).model_dump()
     except ValidationError as error:
         raise RegistryError(f"these entries are no single change: {first_error(error)}") from None
     return [{**body, "change": change} for body in bodies]

@@ -8,6 +8,7 @@ import pytest
 
 from app.core.actions.stages import default_stages
 from app.core.cases import CaseFailure, run_cases
+from app.core.errors import BundleError
 from tests.unit.core.reruns import SMALL
 from tests.unit.core.scene import bundle, entry
 
@@ -113,6 +114,12 @@ def test_facts_hold_at_the_case_s_time() -> None:
         "at": "2026-02-01T00:00:00.000Z",
     }
     assert run_cases(bundle(**SMALL, rules=[rule], cases=[early, late]), default_stages(["rules"])) == ()
+
+
+def test_a_case_on_a_day_that_does_not_exist_is_refused_with_its_place() -> None:
+    case = {"name": "it", "action": {}, "expect": {"outcome": "ALLOW"}, "at": "2026-02-30T00:00:00.000Z"}
+    with pytest.raises(BundleError, match=r"\$\.cases\[0\]\.at"):
+        bundle(**SMALL, cases=[case])
 
 
 def test_only_the_given_gates_run() -> None:

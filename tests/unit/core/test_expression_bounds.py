@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from cel_expr_python import cel
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.cel.evaluation import MAX_WORK
+from app.core.cel.allowance import MAX_WORK, Allowance
 from app.core.cel.language import ExpressionError, Language
 from app.core.cel.patterns import pattern_work
-from app.core.cel.values import MAX_ALL_ITEMS, MAX_ALL_TEXT, MAX_ITEMS, Size
+from app.core.cel.values import MAX_ALL_ITEMS, MAX_ALL_TEXT, MAX_ITEMS, Size, Values
 from app.core.cel.work import coarse
 
 OBJECT = cel.Type.Map(cel.Type.STRING, cel.Type.DYN)
@@ -28,6 +30,17 @@ CONDITIONS = (
     "p.l.exists(x, x.matches('[ab]*a[ab]{12}'))",
     "(p.s + p.t + p.s).size() > 3",
     "p.s in ['a', 'b']",
+)
+COMPILED = {source: LANGUAGE.compile(source, ("BOOL",)) for source in CONDITIONS}
+SHOWN = st.fixed_dictionaries(
+    {},
+    optional={
+        "n": st.integers(),
+        "s": st.text(max_size=40) | st.just("x" * 30_000),
+        "t": st.text(max_size=40) | st.just("y" * 9_000),
+        "l": st.lists(st.integers() | st.text(max_size=5), max_size=MAX_ITEMS),
+        "m": st.lists(st.dictionaries(st.text(max_size=3), st.integers(), max_size=3), max_size=9),
+    },
 )
 SIZES = st.builds(
     Size, st.integers(0, MAX_ITEMS), st.integers(0, MAX_ALL_ITEMS), st.integers(0, MAX_ALL_TEXT)
@@ -107,6 +120,21 @@ def test_the_coarse_bound_is_above_the_sum_of_the_exact_ones(sources: list[str],
         for one in expressions
     ]
     assert coarse(one.work for one in expressions).bound(size) >= sum(shown)
+
+
+@given(
+    st.lists(st.sampled_from(CONDITIONS), min_size=1, max_size=6),
+    st.sampled_from([0, 10**8, 10**9, MAX_WORK]),
+    SHOWN,
+)
+def test_no_expression_makes_work_beyond_what_was_allowed_for_all(
+    sources: list[str], enough: int, shown: dict[str, Any]
+) -> None:
+    expressions = [COMPILED[source] for source in sources]
+    values = Values({"p": shown})
+    exact = sum(one.work.bound(values.shown(one.reads)) for one in expressions)
+    bound = Allowance(expressions, enough).bound(values)
+    assert exact <= bound <= max(enough, coarse(one.work for one in expressions).bound(values.whole))
 
 
 @pytest.mark.parametrize(

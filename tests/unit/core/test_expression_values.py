@@ -96,3 +96,12 @@ def test_sizes_count_entries_values_and_characters() -> None:
     assert values.size(("a",)) == Size(2, 6, 7)
     assert values.size(("a", "key")) == Size(2, 4, 3)
     assert values.size(("a", "absent")) == Size(0, 1, 0)
+
+
+@settings(max_examples=60)
+@given(st.dictionaries(st.sampled_from(["a", "b", "c"]), JSON))
+def test_values_that_need_no_copy_are_seen_as_copies_would_be(variables: dict[str, Any]) -> None:
+    seen, copied = Values(variables), Values({**variables, "z": "x" * (MAX_TEXT + 1)})
+    assert copied.left_out == seen.left_out | {("z",)}
+    assert copied.variables == {**seen.variables, "z": None}
+    assert copied.whole == seen.whole._replace(nodes=seen.whole.nodes + 1)

@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.unit.core.scene import Session, kinds, verdict_of
+from app.core.actions.stages import default_stages
+from app.core.decide import DecisionPoint
+from app.core.policy import Policy
+from tests.unit.core.scene import ALL_STAGES, LIMITS, Session, bundle, entry, kinds, registry, verdict_of
 
+NEVER = {"id": "never", "type": "invariant", "reason": "not at all", "condition": "false"}
 CHECKPOINTS_NOT_RUN = {"front": "observed", "integrity": "observed", "back": "observed"}
 
 
@@ -72,6 +76,19 @@ def test_what_nobody_registered_is_named(
     assert (found["verdict"], found["blockReason"]) == (verdict, reason)
     assert [gate["gate"] for gate in found["gateResults"]] == ["registration"]
     assert kinds(decision) == ["Verdict"]
+
+
+@pytest.mark.parametrize(("mode", "verdict"), [("high_stakes", "denied"), ("standard", "needs_human")])
+def test_an_agent_registered_with_a_bundle_gets_round_it_by_naming_no_other(mode: str, verdict: str) -> None:
+    bound = entry("agent", "operator", 2, tenant_id="acme", tier="T3", policy_bundle_id="strict")
+    strict, lax = bundle(id="strict", rules=[NEVER]), bundle()
+    policy = Policy({one.id: one for one in (strict, lax)}, registry(bound), lax.id)
+    point = DecisionPoint(policy, default_stages(ALL_STAGES), LIMITS, stopwatch=lambda: 0, environment="test")
+    found = Session(point).verdict(mode=mode, policy_bundle_id=lax.id)
+    assert (found["verdict"], found["blockReason"]) == (verdict, f"bundle_not_granted: {lax.id}")
+    for named in (None, "strict"):
+        reason = Session(point).verdict(mode=mode, policy_bundle_id=named)["blockReason"]
+        assert reason.startswith("rule_failed: never")
 
 
 def test_an_unknown_agent_in_standard_mode_is_counted_apart() -> None:

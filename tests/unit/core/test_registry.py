@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from app.core.errors import RegistryError
 from app.core.registry import load_registry
+from app.core.registry_entries import MAX_TARGETS
 from tests.unit.core.scene import ROOT, entry, registry
 
 
@@ -17,6 +19,9 @@ def loaded(*entries: dict[str, Any]) -> Any:
 
 
 AGENT: dict[str, Any] = {"tenant_id": "acme", "tier": "T1"}
+ANYBODYS = base64.b64encode(bytes([1, *[0] * 31])).decode()
+TOO_MUCH = [f"customer_table_{number}_prod*" for number in range(MAX_TARGETS)]
+"""More than one automaton takes."""
 
 
 def test_the_shipped_example_loads() -> None:
@@ -47,8 +52,14 @@ def test_the_same_revision_twice_is_refused() -> None:
         (entry("tool", "a", colour="red"), r"\.spec\.colour"),
         (entry("tool", "a", colour=2**60), r"\$\.entries\[0\]\.spec"),
         (entry("org", "a", forbidden_targets=["**"]), r"\.spec\.forbidden_targets\[0\]"),
+        (entry("org", "a", forbidden_targets=["t"] * (MAX_TARGETS + 1)), r"\.spec\.forbidden_targets: .*512"),
+        (entry("org", "a", forbidden_targets=TOO_MUCH), r"\.spec\.forbidden_targets\[511\]: .*too large"),
         (entry("enforcement_point", "a", tenant_id="acme", public_key="AAAA"), r"\.spec\.public_key"),
         (entry("enforcement_point", "a", tenant_id="acme", public_key="?"), r"\.spec\.public_key"),
+        (
+            entry("enforcement_point", "a", tenant_id="acme", public_key=ANYBODYS),
+            r"\.spec\.public_key: .*anybody",
+        ),
         (entry("freeze", "a", subject="planet", subject_id="x", reason="y"), r"\.spec\.subject"),
     ],
 )
@@ -71,3 +82,9 @@ def test_an_entrys_hash_changes_with_its_content_only() -> None:
 
 def test_an_agent_without_a_tool_list_has_every_registered_tool() -> None:
     assert registry().agents["operator"].tools is None
+
+
+def test_a_target_with_many_stars_is_refused_since_matching_it_takes_seconds() -> None:
+    assert loaded(entry("org", "acme", forbidden_targets=["prod_*_pay*"])).orgs
+    with pytest.raises(RegistryError, match=r"forbidden_targets: .* more than 2 stars"):
+        loaded(entry("org", "acme", forbidden_targets=["a*b*c*d"]))

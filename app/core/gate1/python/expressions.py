@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import ast
-import posixpath
 from typing import TYPE_CHECKING
 
 from app.core.gate1.python import strings
 from app.core.gate1.python.calls import call
 from app.core.gate1.python.loops import each, of_elements
-from app.core.gate1.python.names import dotted
-from app.core.gate1.python.surroundings import narrows
+from app.core.gate1.python.members import subscript
+from app.core.gate1.python.operations import binary
 from app.core.gate1.python.targets import bind
-from app.core.gate1.python.values import HOLE, PATH, UNKNOWN, Value, entry, known, listing, merged, word
-from app.core.gate1.shell import Command
+from app.core.gate1.python.values import UNKNOWN, Value, known, listing, merged, word
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,11 +19,6 @@ if TYPE_CHECKING:
     from app.core.gate1.python.walker import Walker
 
     Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
-
-MOST_REPEATED = 1000
-ENCRYPTED = Command("encrypt")
-"""Stands among the sources of what was encrypted."""
-_SYS = {"sys.executable": "python3", "os.sep": "/", "os.linesep": "\n", "os.curdir": ".", "os.devnull": "/dev/null"}
 
 
 def _constant(_: Walker, node: ast.Constant) -> Value:
@@ -39,99 +32,13 @@ def _constant(_: Walker, node: ast.Constant) -> Value:
     return Value(None, "bool" if value is True else "")
 
 
-def _name(walker: Walker, node: ast.Name) -> Value:
-    return walker.scope.get(node.id)
-
-
 def _attribute(walker: Walker, node: ast.Attribute) -> Value:
-    if isinstance(node.value, ast.Name):
-        own = walker.scope.find(f"{node.value.id}.{node.attr}")
-        if own is not None:
-            return own
-    return attribute(walker.value(node.value), node.attr)
-
-
-def attribute(base: Value, name: str) -> Value:
-    """What is known of an attribute."""
-    if base.name == PATH:
-        return _path_attribute(base, name)
-    whole = dotted(base.name, name)
-    if whole in _SYS:
-        return Value(_SYS[whole])
-    if whole == "os.environ":
-        return Value(None, whole, feeds=(Command("env"),))
-    return Value(None, whole, feeds=base.feeds, every=base.every)
-
-
-def _path_attribute(base: Value, name: str) -> Value:
-    if name == "parent":
-        text = posixpath.dirname(word(base)) or "."
-        return base._replace(text=text)
-    if name in {"name", "stem", "path"}:
-        return known(posixpath.basename(word(base)) if name != "path" else word(base), base)
-    return Value(None, f"{PATH}.{name}", feeds=base.feeds, every=base.every)
+    return walker.attribute(node, walker.value(node.value))
 
 
 def _joined(walker: Walker, node: ast.JoinedStr) -> Value:
     parts = [walker.value(one.value if isinstance(one, ast.FormattedValue) else one) for one in node.values]
     return known("".join(word(part) for part in parts), *parts)
-
-
-def _binary(walker: Walker, node: ast.BinOp) -> Value:
-    if isinstance(node.op, ast.Add):
-        return _sum(walker, node)
-    left, right = walker.value(node.left), walker.value(node.right)
-    if isinstance(node.op, ast.Div) and PATH in {left.name, right.name}:
-        return known(posixpath.join(word(left), word(right)), left, right, name=PATH)
-    if isinstance(node.op, ast.Mod) and left.text is not None and left.name != "int":
-        return _formatted(left, right)
-    if isinstance(node.op, ast.Mult):
-        return _repeated(left, right)
-    if isinstance(node.op, ast.BitOr) and "int" in {left.name, right.name} != {"int"}:
-        return _either_bits(left, right)
-    sources = merged((left, right))
-    if isinstance(node.op, ast.BitXor):
-        sources = (*sources, ENCRYPTED)
-    names = f"{left.name}|{right.name}" if isinstance(node.op, ast.BitOr) and left.name and right.name else ""
-    return Value(None, names, feeds=sources, every=left.every or right.every)
-
-
-def _either_bits(left: Value, right: Value) -> Value:
-    if left.text is not None and right.text is not None:
-        return Value(str(int(left.text) | int(right.text)), "int")
-    return UNKNOWN
-
-
-def _sum(walker: Walker, node: ast.BinOp) -> Value:
-    parts: list[Value] = []
-    rest: ast.expr = node
-    while isinstance(rest, ast.BinOp) and isinstance(rest.op, ast.Add):
-        parts.append(walker.value(rest.right))
-        rest = rest.left
-    parts.append(walker.value(rest))
-    parts.reverse()
-    if all(part.items is not None and not part.keys for part in parts):
-        return Value(items=tuple(one for part in parts for one in part.items or ()), feeds=merged(parts))
-    if all(part.name == "int" for part in parts) or all(part.text is None for part in parts):
-        return Value(feeds=merged(parts), every=any(part.every for part in parts))
-    return known("".join(word(part) for part in parts), *parts)
-
-
-def _formatted(left: Value, right: Value) -> Value:
-    args = right.items if right.items is not None else (right,)
-    pieces = (left.text or "").replace("%%", "%").replace("%d", "%s").replace("%r", "%s").split("%s")
-    text = pieces[0]
-    for place, piece in enumerate(pieces[1:]):
-        text += (word(args[place]) if place < len(args) else HOLE) + piece
-    return known(text, left, *args)
-
-
-def _repeated(left: Value, right: Value) -> Value:
-    text, times = (left, right) if right.name == "int" else (right, left)
-    if text.text is None or text.name == "int" or times.name != "int" or times.text is None:
-        return Value(feeds=merged((left, right)))
-    count = int(times.text)
-    return known(text.text * count if 0 <= count <= MOST_REPEATED else None, left, right)
 
 
 def _boolean(walker: Walker, node: ast.BoolOp) -> Value:
@@ -162,46 +69,6 @@ def _dict(walker: Walker, node: ast.Dict) -> Value:
     return Value(items=tuple(items), keys=tuple(keys), feeds=merged(items))
 
 
-def _subscript(walker: Walker, node: ast.Subscript) -> Value:
-    base, index = walker.value(node.value), walker.value(node.slice)
-    if base.name in {"os.environ", "os.environb"}:
-        return Value(f"${{{index.text or 'unknown'}}}")
-    if base.name == "sys.modules" or (base.name.endswith(".__dict__") and index.text is not None):
-        return attribute(Value(None, base.name[:-9]), index.text or "") if base.name != "sys.modules" else _module(index)
-    if base.name == "globals()" and index.text is not None:
-        return walker.scope.get(index.text)
-    if base.keys and index.text in base.keys:
-        return entry(base, index.text or "")
-    if isinstance(node.slice, ast.Slice):
-        return _sliced(base, node.slice)
-    if base.items and index.name == "int" and index.text is not None and int(index.text) < len(base.items):
-        return base.items[int(index.text)]
-    if base.text is not None and index.name == "int" and index.text is not None and int(index.text) < len(base.text):
-        return Value(base.text[int(index.text)])
-    return Value(None, f"{base.name}[]" if base.name else "", feeds=base.feeds, every=base.every)
-
-
-def _module(index: Value) -> Value:
-    return Value(None, index.text or "")
-
-
-def _sliced(base: Value, node: ast.Slice) -> Value:
-    bounds = [_whole(one) for one in (node.lower, node.upper, node.step)]
-    if base.text is not None and ... not in bounds and HOLE not in base.text:
-        return base._replace(text=base.text[slice(*bounds)])  # type: ignore[misc]
-    return base if base.text is None else Value(feeds=base.feeds, every=base.every)
-
-
-def _whole(node: ast.expr | None) -> object:
-    if node is None:
-        return None
-    sign = -1 if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else 1
-    inner = node.operand if isinstance(node, ast.UnaryOp) else node
-    if isinstance(inner, ast.Constant) and isinstance(inner.value, int) and inner.value:
-        return sign * inner.value
-    return 0 if isinstance(inner, ast.Constant) and inner.value == 0 else ...
-
-
 def _unary(walker: Walker, node: ast.UnaryOp) -> Value:
     value = walker.value(node.operand)
     if isinstance(node.op, ast.USub) and value.name == "int" and value.text is not None:
@@ -224,7 +91,7 @@ def _generated(walker: Walker, node: Comprehension, place: int) -> Value:
     for element in each(walker, of_elements(walker.value(generator.iter))):
         bind(walker, generator.target, element)
         walker.values(generator.ifs)
-        walker.around.narrowed += any(narrows(test) for test in generator.ifs)
+        walker.around.tests = [*walker.around.tests, *generator.ifs]
         results.append(_generated(walker, node, place + 1))
     return listing(*results)
 
@@ -257,18 +124,17 @@ def _slice(walker: Walker, node: ast.Slice) -> Value:
 
 EXPRESSIONS: dict[type[ast.expr], Callable[..., Value]] = {
     ast.Constant: _constant,
-    ast.Name: _name,
     ast.Attribute: _attribute,
     ast.Call: call,
     ast.JoinedStr: _joined,
-    ast.BinOp: _binary,
+    ast.BinOp: binary,
     ast.BoolOp: _boolean,
     ast.IfExp: _conditional,
     ast.List: _sequence,
     ast.Tuple: _sequence,
     ast.Set: _sequence,
     ast.Dict: _dict,
-    ast.Subscript: _subscript,
+    ast.Subscript: subscript,
     ast.UnaryOp: _unary,
     ast.ListComp: _comprehension,
     ast.SetComp: _comprehension,

@@ -11,7 +11,7 @@ from app.core.gate1.shell import Nested, read_shell, shell_bounds
 if TYPE_CHECKING:
     from app.core.gate1.shell.reading import Command
 
-MOST_COMMANDS = 200
+MOST_COMMANDS = 120
 MOST_SHELL_TEXTS = 12
 """Shell texts of one program that are read; reading one takes a tenth of a millisecond and more."""
 MOST_SHELL_CHARACTERS = 3072
@@ -28,17 +28,23 @@ class Found:
 
     def __init__(self) -> None:
         self.commands: dict[Command, None] = {}
+        self.full = False
         self.nested: dict[Nested, None] = {}
         self.inconclusive: str | None = None
         self._texts_left = MOST_SHELL_TEXTS
         self._characters_left = MOST_SHELL_CHARACTERS
         self._read: dict[str, tuple[Command, ...]] = {}
 
+    @property
+    def started(self) -> int:
+        """How many shell texts were handed over."""
+        return len(self._read)
+
     def command(self, command: Command) -> None:
         """A command that the program runs or stands for."""
-        if len(self.commands) < MOST_COMMANDS:
-            self.commands[command] = None
-        else:
+        self.commands[command] = None
+        if len(self.commands) >= MOST_COMMANDS:
+            self.full = True
             self.doubt("more commands than are looked at")
 
     def shell(self, text: str) -> tuple[Command, ...]:

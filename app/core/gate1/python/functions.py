@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from app.core.gate1.python.scope import Scope
 from app.core.gate1.python.targets import bind
 from app.core.gate1.python.values import UNKNOWN, Value
 
@@ -27,14 +26,16 @@ class Functions:
         self._walker = walker
         self._functions: dict[str, Function] = {}
         self._classes: dict[str, ast.ClassDef] = {}
-        self._called: set[str] = set()
+        self._unread: dict[Function, None] = {}
+        self._read: set[Function] = set()
         self._running: list[str] = []
         self._returned: list[Value] = []
 
     def defined(self, node: Function) -> None:
         """A function or method; its name means it from now on."""
         self._functions[node.name] = node
-        self._called.discard(node.name)
+        if node not in self._read:
+            self._unread[node] = None
         self._walker.scope.set(node.name, Value(None, _OWN + node.name))
         for decorator in node.decorator_list:
             self._walker.value(decorator)
@@ -74,12 +75,8 @@ class Functions:
 
     def uncalled(self) -> None:
         """Read the functions that nothing called: callbacks, threads, methods, what others will call."""
-        while True:
-            rest = [name for name in self._functions if name not in self._called]
-            if not rest:
-                return
-            for name in rest:
-                self._run(self._functions[name], [], {})
+        while self._unread:
+            self._run(next(iter(self._unread)), [], {})
 
     def _made(self, name: str, args: list[Value], keywords: dict[str, Value]) -> None:
         for node in self._classes[name].body:
@@ -88,8 +85,9 @@ class Functions:
 
     def _run(self, node: Function, args: list[Value], keywords: dict[str, Value]) -> Value:
         walker, outer = self._walker, self._walker.scope
-        self._called.add(node.name)
-        walker.scope = Scope(outer)
+        self._unread.pop(node, None)
+        self._read.add(node)
+        walker.scope = outer.within()
         self._parameters(node.args, args, keywords)
         self._running.append(node.name)
         self._returned.append(UNKNOWN)
@@ -104,7 +102,9 @@ class Functions:
         if names[:1] in (["self"], ["cls"]):
             names = names[1:]
         defaults = dict(zip(reversed(names), reversed(given.defaults), strict=False))
-        defaults |= {one.arg: value for one, value in zip(given.kwonlyargs, given.kw_defaults, strict=True) if value}
+        defaults |= {
+            one.arg: value for one, value in zip(given.kwonlyargs, given.kw_defaults, strict=True) if value
+        }
         for name, node in defaults.items():
             bind(walker, ast.Name(name), walker.value(node))
         for name in names:

@@ -30,11 +30,11 @@ def each(walker: Walker, elements: tuple[Value, ...]) -> Iterator[Value]:
     for place, element in enumerate(elements[:MOST_ELEMENTS]):
         if place and not walker.may_repeat:
             return
-        narrowed, walking, tests = around.narrowed, around.walking, around.tests
+        walking, tests = around.walking, around.tests
         if _of_many(element):
-            around.narrowed, around.walking, around.tests = 0, walking + 1, []
+            around.walking, around.tests = walking + 1, []
         yield element
-        around.narrowed, around.walking, around.tests = narrowed, walking, tests
+        around.walking, around.tests = walking, tests
 
 
 def _of_many(element: Value) -> bool:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
-import warnings
-
 from app.core.gate1.python.bounds import python_bounds
+from app.core.gate1.python.parse import parsed
 from app.core.gate1.python.reading import PythonReading
 from app.core.gate1.python.source import of_python_two, source
 from app.core.gate1.python.walker import Walker
@@ -33,15 +31,3 @@ def read_python(text: str) -> PythonReading:
     return PythonReading(
         tuple(found.commands), tuple(found.nested), past or found.inconclusive, parsed=tree is not None
     )
-
-
-def parsed(program: str) -> ast.Module | None:
-    """The program's tree; None of what is not Python, or too deep for the parser."""
-    try:
-        if "\\" not in program:
-            return ast.parse(program)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(program)
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
-        return None

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 class PythonReading(NamedTuple):
     """The commands that the program's calls stand for, in the order in which they are met.
 
-    A library call without a counterpart among commands is a command whose program is its dotted name in lower
-    case. `nested`: texts in other languages. `parsed`: the text is Python; what is not gives an empty reading.
+    A library call without a counterpart is a command whose program is its dotted name in lower case.
+    `nested`: texts in other languages. `parsed`: the text is Python; what is not gives an empty reading.
     `inconclusive` says why the reading may be incomplete.
     """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.core.gate1.python.names import BUILTINS, CANONICAL, MODULES
-from app.core.gate1.python.values import PATH, UNKNOWN, Value
+from app.core.gate1.python.values import UNKNOWN, Value
 
 _ASSUMED = {
     **{name: Value(None, CANONICAL.get(name, name)) for name in MODULES | BUILTINS},
@@ -16,68 +16,53 @@ _ASSUMED = {
     "urlopen": Value(None, "urllib.request.urlopen"),
 }
 """What a name means that the program did not set: a builtin, or what an earlier cell imported."""
-_STAR = ("os", "subprocess", "shutil", "socket", "pathlib", "ctypes", "glob", "base64", "pickle", "requests")
+_STAR = frozenset(
+    {"os", "subprocess", "shutil", "socket", "pathlib", "ctypes", "glob", "base64", "pickle", "requests"}
+)
+"""Modules from which `import *` is followed."""
 
 
 class Scope:
-    """Names of a module, or of a function within it; attributes of `self` are kept as names with a dot."""
+    """Names of a module, or of a function within it; attributes are kept as names with a dot."""
 
-    def __init__(self, outer: Scope | None = None) -> None:
-        self._names: dict[str, Value] = {}
-        self._outer = outer
-        self._stars: tuple[str, ...] = ()
+    def __init__(self, *outer: dict[str, Value], stars: tuple[str, ...] = ()) -> None:
+        self._names: tuple[dict[str, Value], ...] = ({}, *outer)
+        self._stars = stars
+
+    def within(self) -> Scope:
+        """The scope of a function that is read here."""
+        return Scope(*self._names, stars=self._stars)
 
     def get(self, name: str) -> Value:
         """What is known of a name."""
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope._names:
-                return scope._names[name]
-            if scope._outer is None:
-                return scope._unset(name)
-            scope = scope._outer
-        return UNKNOWN
+        found = self.find(name)
+        if found is not None:
+            return found
+        if name in _ASSUMED:
+            return _ASSUMED[name]
+        return Value(None, _canonical(f"{self._stars[-1]}.{name}")) if self._stars else UNKNOWN
 
     def find(self, name: str) -> Value | None:
         """What the program itself made of a name, None if nothing."""
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope._names:
-                return scope._names[name]
-            scope = scope._outer
+        for names in self._names:
+            if name in names:
+                return names[name]
         return None
 
     def set(self, name: str, value: Value) -> None:
         """Bind a name here; an attribute is bound for the whole program."""
-        scope = self
-        while "." in name and scope._outer is not None:
-            scope = scope._outer
-        scope._names[name] = value
+        self._names[-1 if "." in name else 0][name] = value
 
     def imported(self, module: str, name: str | None, alias: str | None) -> None:
         """`import module as alias`, or `from module import name as alias`."""
         if name == "*":
             self._stars += (module,) if module in _STAR else ()
             return
-        whole = f"{module}.{name}" if name else module if alias else module.split(".")[0]
+        whole = f"{module}.{name}" if name else module if alias else module.partition(".")[0]
         self.set(alias or name or whole, Value(None, _canonical(whole)))
-
-    def _unset(self, name: str) -> Value:
-        if name in _ASSUMED:
-            return _ASSUMED[name]
-        return Value(None, _canonical(f"{self._stars[0]}.{name}")) if len(self._stars) == 1 else self._of_stars(name)
-
-    def _of_stars(self, name: str) -> Value:
-        from_any = [f"{module}.{name}" for module in self._stars]
-        return Value(None, from_any[-1]) if from_any else UNKNOWN
 
 
 def _canonical(name: str) -> str:
     first, _, rest = name.partition(".")
     whole = f"{CANONICAL.get(first, first)}.{rest}" if rest else name
     return CANONICAL.get(whole, whole)
-
-
-def is_path(value: Value) -> bool:
-    """Whether the value is one of pathlib's paths."""
-    return value.name == PATH

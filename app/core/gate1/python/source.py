@@ -6,14 +6,18 @@ import re
 import textwrap
 from typing import NamedTuple
 
-_FENCE = re.compile(r"\A\s*```[ \t]*(?:python3?|py|ipython)?[ \t]*\n(.*?)(?:```\s*)?\Z", re.DOTALL | re.IGNORECASE)
+_FENCE = re.compile(
+    r"\A\s*```[ \t]*(?:python3?|py|ipython)?[ \t]*\n(.*?)(?:```\s*)?\Z", re.DOTALL | re.IGNORECASE
+)
 _PROMPT = re.compile(r"^(?:>>> ?|\.\.\. ?|In \[\d+\]: ?)", re.MULTILINE)
 _CELL_SHELL = re.compile(r"\A\s*%%(?:bash|sh|script[ \t]+(?:ba|z)?sh|!)[^\n]*\n(.*)\Z", re.DOTALL)
 _CELL = re.compile(r"\A\s*%%\w+[^\n]*\n")
 _LINE = re.compile(
-    r"^([ \t]*)(?:(\w+)[ \t]*=[ \t]*)?(?:!{1,2}|%(?:sx|system|sc)[ \t])([^=\n][^\n]*)$|^([ \t]*)%[a-zA-Z][^\n]*$",
+    r"^([ \t]*)(?:(\w+)[ \t]*=[ \t]*)?(?:!{1,2}|%(?:sx|system|sc)[ \t])([^=\n][^\n]*)$"
+    r"|^([ \t]*)%[a-zA-Z][^\n]*$",
     re.MULTILINE,
 )
+_MAGIC = re.compile(r"(?:\A|\n)[ \t]*(?:\w+[ \t]*=[ \t]*)?[!%]")
 _PRINT = re.compile(r"^([ \t]*)print[ \t]+([^\n(=][^\n]*)$", re.MULTILINE)
 _EXCEPT = re.compile(r"^([ \t]*except[ \t]+[\w.() ,]+?),[ \t]*(\w+)[ \t]*:", re.MULTILINE)
 
@@ -33,7 +37,7 @@ def source(text: str) -> Source:
         text = textwrap.dedent(text)
     if ">>>" in text or text.startswith("In ["):
         text = _PROMPT.sub("", text)
-    if "%" not in text and "!" not in text:
+    if not _MAGIC.search(text):
         return Source(text)
     cell = _CELL_SHELL.match(text)
     if cell:
@@ -50,6 +54,6 @@ def source(text: str) -> Source:
 
 
 def of_python_two(text: str) -> str | None:
-    """The text with Python 2's print statements and except clauses as Python 3 writes them, None without any."""
+    """The text with Python 2's print statements and except clauses as Python 3 has them; None without any."""
     changed = _EXCEPT.sub(r"\1 as \2:", _PRINT.sub(r"\1print(\2)", text))
     return None if changed == text else changed

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from app.core.gate1.python.loops import each, of_elements
-from app.core.gate1.python.surroundings import endless, narrows
+from app.core.gate1.python.surroundings import endless
 from app.core.gate1.python.targets import bind
 from app.core.gate1.python.values import UNKNOWN, known
 
@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 _LEAVING = (ast.Continue, ast.Return, ast.Break, ast.Raise)
 
 
-def guards(statement: ast.stmt) -> bool:
-    """Whether what comes after the statement runs for some only: `if name != "x": continue`."""
-    return isinstance(statement, ast.If) and isinstance(statement.body[-1], _LEAVING) and narrows(statement.test)
+def guard(statement: ast.stmt) -> ast.expr | None:
+    """The test after which what comes next runs for some only: `if name != "x": continue`."""
+    return (
+        statement.test if isinstance(statement, ast.If) and isinstance(statement.body[-1], _LEAVING) else None
+    )
 
 
 def _import(walker: Walker, node: ast.Import) -> None:
@@ -71,27 +73,28 @@ def _if(walker: Walker, node: ast.If) -> None:
 
 
 def with_tests(walker: Walker, test: ast.expr, body: list[ast.stmt]) -> None:
-    """A block that runs where the test holds."""
+    """A block that runs where the test holds: what is tested to be a text is that text there."""
     around = walker.around
     walker.value(test)
-    before, narrowed = len(around.tests), around.narrowed
-    around.tests += _words(walker, test)
-    around.narrowed += narrows(test)
+    name, before = _told(walker, test), UNKNOWN
+    if name:
+        before = walker.scope.get(name)
+        bind(walker, ast.Name(name), walker.value(test.comparators[0]))  # type: ignore[attr-defined]
+    tests = around.tests
+    around.tests = [*tests, test] if around.walking else tests
     walker.body(body)
-    del around.tests[before:]
-    around.narrowed = narrowed
+    around.tests = tests
+    if name:
+        bind(walker, ast.Name(name), before)
 
 
-def _words(walker: Walker, test: ast.expr) -> list[str]:
-    found: list[str] = []
-    for node in list(ast.walk(test))[:40]:
-        value = UNKNOWN
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            found.append(node.value)
-        elif isinstance(node, ast.Name):
-            value = walker.scope.find(node.id) or UNKNOWN
-        found += [one.text for one in (value, *(value.items or ())) if one.text and not one.every]
-    return found
+def _told(walker: Walker, test: ast.expr) -> str:
+    if not (
+        isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and isinstance(test.ops[0], ast.Eq)
+    ):
+        return ""
+    is_text = isinstance(test.comparators[0], ast.Constant) and isinstance(test.comparators[0].value, str)
+    return test.left.id if is_text and walker.scope.get(test.left.id).every else ""
 
 
 def _while(walker: Walker, node: ast.While) -> None:

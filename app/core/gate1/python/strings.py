@@ -78,11 +78,13 @@ _PATHS: dict[str, Callable[[str], str]] = {
     "urllib.parse.unquote": urllib.parse.unquote,
     "urllib.parse.quote": str,
 }
+OF_PATHS = tuple(_PATHS)
+"""Functions over one path or quoted text."""
 
 
 def decoded(function: str, text: str, codec: str = "") -> str | None:
     """What a decoder makes of a text, as text; None where it is none of its kind."""
-    function = _BINARY_CODECS.get(codec.split("_")[0].lower(), function)
+    function = _BINARY_CODECS.get(codec.partition("_")[0].lower(), function)
     try:
         if function in _BINARY:
             return as_text(_BINARY[function](text))

@@ -8,8 +8,8 @@ from app.core.gate1.vocabulary import vocabulary
 
 ENDLESS = "endless loop"
 _PAUSES = vocabulary(
-    "sleep wait accept recv recv_into recvfrom input select poll get readline read join fetch communicate get_message",
-    "next epoll listen dispatch prompt wait_for",
+    "sleep wait accept recv recv_into recvfrom input select poll get readline read join fetch communicate",
+    "get_message next epoll listen dispatch prompt wait_for",
 )
 """Calls for which a loop waits: what it does comes from outside, one at a time."""
 _STRUCTURAL = vocabulary("isfile isdir exists islink is_file is_dir is_symlink access lexists")
@@ -18,21 +18,25 @@ _MOST_NODES = 400
 
 
 class Surroundings:
-    """`narrowed`: how many tests decide whether this runs; `tests`: words that they compare with."""
+    """`tests`: what decides whether this runs, of the innermost loop over many files or processes."""
 
     def __init__(self) -> None:
         self.endless = 0
-        self.narrowed = 0
         self.walking = 0
-        self.tests: list[str] = []
+        self.tests: list[ast.expr] = []
         self.encrypts = False
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether a test chooses among the many."""
+        return any(narrows(test) for test in self.tests)
 
 
 def endless(loop: ast.While) -> bool:
     """Whether the loop goes on for ever without a pause: no test, no way out, nothing waited for."""
     if not (isinstance(loop.test, ast.Constant) and loop.test.value):
         return False
-    for node in _nodes(loop):
+    for node in nodes(loop):
         if isinstance(node, (ast.Break, ast.Return, ast.Raise, ast.Await, ast.Yield, ast.YieldFrom)):
             return False
         if isinstance(node, ast.Call) and _called(node) in _PAUSES:
@@ -42,7 +46,7 @@ def endless(loop: ast.While) -> bool:
 
 def narrows(test: ast.expr) -> bool:
     """Whether a test chooses among files: by name, age or content, not by there being one."""
-    for node in _nodes(test):
+    for node in nodes(test):
         if isinstance(node, ast.Compare):
             return True
         if isinstance(node, ast.Call) and _called(node) not in _STRUCTURAL | {"join", "Path"}:
@@ -54,7 +58,8 @@ def _called(node: ast.Call) -> str:
     return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
 
 
-def _nodes(node: ast.AST) -> list[ast.AST]:
+def nodes(node: ast.AST) -> list[ast.AST]:
+    """A part of the tree, node by node, the first of them."""
     found = []
     for count, one in enumerate(ast.walk(node)):
         if count >= _MOST_NODES:

@@ -21,10 +21,10 @@ PATH = "pathlib.Path()"
 class Value(NamedTuple):
     """A value of the program.
 
-    `text`: a string, path or number, with HOLE for unknown parts. `name`: the dotted name of a module, function
-    or class, or with `()` at its end of what it returned. `items`: the members of a list, tuple or, by `keys`,
-    of a dictionary. `feeds`: the commands whose output it holds. `every`: it stands for each of many files.
-    `mode`: how a file was opened.
+    `text`: a string, path or number, with HOLE for unknown parts. `name`: the dotted name of a module,
+    function or class, or with `()` at its end of what it returned. `items`: the members of a list, tuple or,
+    by `keys`, of a dictionary. `feeds`: the commands whose output it holds. `every`: it stands for each of
+    many files. `mode`: how a file was opened.
     """
 
     text: str | None = None

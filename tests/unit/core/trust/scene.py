@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from app.core.arrival import Arrival
+from app.core.ledger.canonical import digest
 from app.core.trust.compiled import Compiled
 from app.core.trust.dsse import sign
 from app.core.trust.fold import Folded, fold
@@ -68,8 +69,8 @@ def approver(name: str, of: SigningKey, revision: int = 1, **spec: Any) -> dict[
 
 def together(name: str, *entries: dict[str, Any]) -> list[dict[str, Any]]:
     """The entries as one change."""
-    keys = [f"{one['kind']}/{one['id']}@{one['revision']}" for one in entries]
-    return [{**one, "change": {"id": name, "entries": keys}} for one in entries]
+    hashes = {f"{one['kind']}/{one['id']}@{one['revision']}": digest(one) for one in entries}
+    return [{**one, "change": {"id": name, "entries": hashes}} for one in entries]
 
 
 class Topics:

@@ -1,0 +1,82 @@
+"""Refused control records in the ledger: each once, and a flood of them over several batches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from app.core.arrival import Arrival
+from app.core.trust.refused import Reason, Refused
+from app.stream.answers import Ports
+from app.stream.engine import EngineSettings
+from app.stream.partition import Partition, Surroundings
+from topics.catalog import ACTIONS, OUTCOMES, REGISTRY
+
+if TYPE_CHECKING:
+    from app.core.decide import DecisionPoint
+
+BATCH = 4
+
+
+def settings() -> EngineSettings:
+    return EngineSettings(
+        input_topics=(ACTIONS, OUTCOMES),
+        real_names={},
+        source="/sluice/test",
+        partitions=1,
+        max_batch=BATCH,
+        max_in_flight=8,
+        offsets_interval_s=1.0,
+        linger_low_s=0.0,
+        linger_high_s=0.0,
+        timer_interval_s=1.0,
+        close_timeout_s=1.0,
+        halt_on_offset_gap=False,
+    )
+
+
+def fail(fault: BaseException) -> None:
+    raise fault
+
+
+def keeper(table: dict[bytes, bytes]) -> Partition:
+    nothing_is_decided = cast("DecisionPoint", None)
+    return Partition(0, Surroundings(nothing_is_decided, Ports({}), settings()), table, {}, fail)
+
+
+def garbage(records: int) -> list[Refused]:
+    reason = Reason("unsigned", "$", "not a DSSE envelope")
+    return [Refused(Arrival(REGISTRY, 0, offset, 1, b"x", b"!"), reason, offset) for offset in range(records)]
+
+
+def entered(partition: Partition, *, open_: bool = True) -> int:
+    _, outputs = partition.take(open_=open_)
+    return len(outputs)
+
+
+def test_a_flood_of_refused_control_records_is_entered_a_batch_at_a_time() -> None:
+    partition = keeper({})
+    partition.note(garbage(10))
+    sizes = []
+    while partition.work.is_set():
+        sizes.append(entered(partition))
+    assert sizes == [BATCH, BATCH, 2]
+
+
+def test_what_a_closing_owner_has_not_entered_the_next_one_does() -> None:
+    table: dict[bytes, bytes] = {}
+    former = keeper(table)
+    former.note(garbage(6))
+    assert entered(former, open_=False) == BATCH
+    assert not former.work.is_set()
+    following = keeper(table)
+    following.note(garbage(6))
+    assert entered(following) == 2
+    assert not following.work.is_set()
+
+
+def test_a_longer_list_of_refusals_during_a_flood_repeats_none() -> None:
+    partition = keeper({})
+    partition.note(garbage(6))
+    first = entered(partition)
+    partition.note(garbage(7))
+    assert first + entered(partition) + entered(partition) == 7
