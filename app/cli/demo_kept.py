@@ -29,7 +29,7 @@ def say_how_to_use(teller: Console, place: Place) -> None:
         "    | .venv/bin/sluice publish -",
         "  .venv/bin/sluice ledger verify",
         "  .venv/bin/sluice rerun --sample 20",
-        f"  .venv/bin/sluice bundle sign mine.json --key {place.keys}/owner.key --out mine.dsse.json",
+        f"  .venv/bin/sluice bundle sign mine.json --key {place.keys}/owner.pem --out mine.dsse.json",
         "  .venv/bin/sluice bundle publish mine.dsse.json             # in force half a second later",
         "",
         f"The worker's log: {place.log}",

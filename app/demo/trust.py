@@ -43,7 +43,7 @@ class ThrowawayTrust:
     def write(self, folder: Path) -> None:
         """Private keys as PKCS#8 PEM, readable by the user alone, for commands that sign."""
         for name, private in self._private.items():
-            path = folder / f"{name}.key"
+            path = folder / f"{name}.pem"
             path.touch(mode=0o600, exist_ok=False)
             path.write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
 
