@@ -66,6 +66,15 @@ def _token(target: str) -> str:
     return rf"(?:^|[^\pL\pN_]){glob}(?:$|[^\pL\pN_])"
 
 
+def _why(pattern: str, options: Any) -> str | None:
+    """What is wrong with an expression, which a set does not say."""
+    try:
+        re2.compile(pattern, options=options)
+    except re2.error as error:
+        return str(error)
+    return None
+
+
 def _compiled(patterns: list[str]) -> Any:
     options = re2.Options()
     options.case_sensitive = False
@@ -74,10 +83,9 @@ def _compiled(patterns: list[str]) -> Any:
     matcher = re2.Set.SearchSet(options)
     for index, pattern in enumerate(patterns):
         try:
-            re2.compile(pattern, options=options)  # names the error, which the set does not
             matcher.Add(pattern)
         except re2.error as error:
-            raise PatternError(index, str(error)) from error
+            raise PatternError(index, _why(pattern, options) or str(error)) from error
     try:
         matcher.Compile()
     except re2.error as error:

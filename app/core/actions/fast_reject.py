@@ -44,6 +44,8 @@ class FastReject:
 
 
 def _judged(inspection: Inspection) -> StageResult:
+    if not inspection.hits and inspection.inconclusive is None:
+        return PASSED
     critical = next((hit for hit in inspection.hits if hit.severity == "critical"), None)
     if critical is not None:
         return StageResult("block", f"forbidden_pattern: {critical.id}", _detail(inspection))
@@ -52,7 +54,7 @@ def _judged(inspection: Inspection) -> StageResult:
     warning = next((hit for hit in inspection.hits if hit.severity == "warn"), None)
     if warning is not None:
         return StageResult("escalate", f"suspicious_pattern: {warning.id}", _detail(inspection))
-    return StageResult("pass", detail=_detail(inspection)) if inspection.hits else PASSED
+    return StageResult("pass", detail=_detail(inspection))
 
 
 def _joined(texts: Iterable[str]) -> str:

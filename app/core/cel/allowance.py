@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from app.core.cel.values import MAX_ALL_ITEMS, MAX_ALL_TEXT, MAX_ITEMS, Size
+from app.core.cel.sizes import Size
+from app.core.cel.values import MAX_ALL_ITEMS, MAX_ALL_TEXT, MAX_ITEMS
 from app.core.cel.work import coarse, summed
 
 if TYPE_CHECKING:
@@ -29,7 +30,9 @@ class Allowance:
         """`enough`: the work up to which nobody asks how much less it is."""
         self.enough = enough
         self._coarse = coarse(one.work for one in expressions)
-        self._safe = next((size for size in _halves() if self._coarse.bound(size) <= enough), _NOTHING_IS_SAFE)
+        self._safe = next(
+            (size for size in _halves() if self._coarse.bound(size) <= enough), _NOTHING_IS_SAFE
+        )
         self._by_reads = _by_reads(expressions)
 
     def bound(self, values: Values) -> int:

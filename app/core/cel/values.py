@@ -8,7 +8,9 @@ rule's answer round. Integers beyond int64, on which the evaluator fails for the
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+from app.core.cel.sizes import Size, at, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -24,17 +26,6 @@ MAX_ALL_ITEMS = 2048
 MAX_ALL_TEXT = 131_072
 """Characters in all variables together, keys included."""
 INT64 = 2**63
-
-
-class Size(NamedTuple):
-    """`items`: entries of the longest list or map; `nodes`: values; `text`: characters, keys included."""
-
-    items: int
-    nodes: int
-    text: int
-
-
-NOTHING = Size(0, 0, 0)
 
 
 class Values:
@@ -99,7 +90,7 @@ class Values:
     def size(self, path: Path) -> Size:
         """The size of what lies at a path; nothing where there is nothing."""
         if path not in self._sizes:
-            self._sizes[path] = _size_of(_at(self.variables, path))
+            self._sizes[path] = size_of(at(self.variables, path))
         return self._sizes[path]
 
 
@@ -192,29 +183,3 @@ def _size_within_bounds(variables: Mapping[str, Any]) -> Size | None:
         elif kind is int and not -INT64 <= one < INT64:
             return None
     return Size(items, nodes, text) if text <= MAX_ALL_TEXT else None
-
-
-def _at(variables: dict[str, Any], path: Path) -> Any:
-    value: Any = variables
-    for step in path:
-        if type(value) is not dict or step not in value:
-            return None
-        value = value[step]
-    return value
-
-
-def _size_of(value: Any) -> Size:
-    items = text = 0
-    found = [value]
-    for one in found:
-        kind = type(one)
-        if kind is str:
-            text += len(one)
-        elif kind is dict:
-            items = max(items, len(one))
-            text += len("".join(one))
-            found += one.values()
-        elif kind is list:
-            items = max(items, len(one))
-            found += one
-    return Size(items, len(found), text)

@@ -19,8 +19,8 @@ from app.core.cel.reads import path_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from app.core.cel.sizes import Size
     from app.core.cel.tree import Node
-    from app.core.cel.values import Size
 
 EVALUATION = 4_500_000
 """A call of the evaluator: 2 to 4.5 us."""

@@ -29,8 +29,8 @@ REMEMBERED_PROGRAMS = 4096
 HARMLESS = ("--help", "--version", "--dry-run|--dryrun|--just-print|--what-if|-whatif|--simulate")
 """Flags with which nearly every program does nothing."""
 _GLOB = frozenset("*?[")
-_FROM_OUTSIDE = ("writes", "assigned", "stdin", "fed_by", "fed_args", "via", "args", "flags")
-"""Fields of a pattern that ask for something many commands do not have at all; see `_outside`."""
+_FROM_OUTSIDE = (("writes",), ("assigned",), ("stdin",), ("fed_by", "fed_args"), ("via",), ("args", "flags"))
+"""Fields of a pattern that ask for something many commands do not have at all, by what they ask for."""
 
 
 class CommandPattern(Described):
@@ -105,33 +105,28 @@ class CommandPatterns:
 
     def matching(self, command: Command) -> list[tuple[int, CommandPattern]]:
         """The patterns that one command matches, with their places in the list."""
-        lacking = tuple(
-            field for field, there in zip(_FROM_OUTSIDE, _outside(command), strict=True) if not there
+        candidates = self._of(
+            command.program,
+            (
+                not command.redirects,
+                not command.assigned,
+                not command.stdin,
+                not command.fed_by,
+                not command.via,
+                not command.args,
+            ),
         )
+        if not candidates:
+            return []
         words = CommandWords(command)
-        return [
-            (place, pattern)
-            for place, pattern, conditions in self._of(command.program, lacking)
-            if _all_hold(conditions, words)
-        ]
+        return [(place, pattern) for place, pattern, conditions in candidates if _all_hold(conditions, words)]
 
-    def _candidates(self, program: str, lacking: tuple[str, ...]) -> tuple[Compiled, ...]:
+    def _candidates(self, program: str, lacking: tuple[bool, ...]) -> tuple[Compiled, ...]:
         named = self._exact.get(program, []) + [one for names, one in self._globs if names.match(program)]
-        return tuple(one for one in named if not any(getattr(one[1], field) for field in lacking))
-
-
-def _outside(command: Command) -> tuple[object, ...]:
-    fed = command.fed_by
-    return (
-        command.redirects,
-        command.assigned,
-        command.stdin,
-        fed,
-        fed,
-        command.via,
-        command.args,
-        command.args,
-    )
+        fields = [
+            name for names, lacks in zip(_FROM_OUTSIDE, lacking, strict=True) if lacks for name in names
+        ]
+        return tuple(one for one in named if not any(getattr(one[1], field) for field in fields))
 
 
 def _all_hold(conditions: tuple[Condition, ...], words: CommandWords) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import posixpath
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -31,71 +30,115 @@ class Flag:
         return self.value is not None and self.value.lower() in _OFF
 
 
+class Flags:
+    """Some flags of a command; `letters` of the short ones, `names` of all in lower case."""
+
+    __slots__ = ("each", "letters", "names")
+
+    def __init__(self, each: list[Flag]) -> None:
+        self.each = each
+        self.letters = set().union(*[one.name for one in each if one.name[1:2] != "-"])
+        self.names = {one.name.lower() for one in each}
+
+
+_NONE = Flags([])
+
+
 class CommandWords:
     """Lazily taken apart: most commands are looked at by few patterns."""
 
+    __slots__ = ("_flags", "_flags_on", "_operands", "_plain", "_targets", "command")
+
     def __init__(self, command: Command) -> None:
         self.command = command
+        self._flags: Flags | None = None
+        self._flags_on: Flags | None = None
+        self._operands: list[str] | None = None
+        self._plain: list[tuple[str, bool]] | None = None
+        self._targets: list[str] | None = None
 
-    @cached_property
-    def flags(self) -> list[Flag]:
+    @property
+    def flags(self) -> Flags:
         """All flags before `--`."""
-        args = self.command.args
-        end = args.index("--") if "--" in args else len(args)
-        following: list[str | None] = [*args[1:], None]
-        return [
-            Flag(arg, after)
-            for arg, after in zip(args[:end], following, strict=False)
-            if arg[:1] == "-" and len(arg) > 1
-        ]
+        if self._flags is None:
+            self._flags = _flags(self.command.args)
+        return self._flags
 
-    @cached_property
+    @property
+    def flags_on(self) -> Flags:
+        """All flags but those that only say no."""
+        if self._flags_on is None:
+            on = [one for one in self.flags.each if not one.off]
+            self._flags_on = self.flags if len(on) == len(self.flags.each) else Flags(on)
+        return self._flags_on
+
+    @property
     def words(self) -> list[tuple[str, bool]]:
-        """The first words that are no flags, in lower case; whether a flag is before each."""
-        return self._plain[:MOST_WORDS]
+        """The words that are no flags, in lower case; whether a flag is before each."""
+        if self._plain is None:
+            self._plain = _plain(self.command.args)
+        return self._plain
 
-    @cached_property
-    def _plain(self) -> list[tuple[str, bool]]:
-        words: list[tuple[str, bool]] = []
-        after_flag = only_words = False
-        for arg in self.command.args:
-            if arg == "--" and not only_words:
-                only_words, after_flag = True, False
-            elif arg[:1] == "-" and len(arg) > 1 and not only_words:
-                after_flag = "=" not in arg
-            else:
-                words.append((arg.lower(), after_flag))
-                after_flag = False
-        return words
-
-    @cached_property
+    @property
     def targets(self) -> list[str]:
         """Every word, and what stands after `=` or `@` in it, in lower case and as normal paths."""
-        targets = []
-        for arg in self.command.args:
-            folded = arg.lower()
-            targets.append(_normal(folded))
-            _, equals, value = folded.partition("=")
-            if equals and value:
-                targets.append(_normal(value.lstrip("@<")))
-            elif folded[:1] == "@" and len(folded) > 1:
-                targets.append(_normal(folded[1:]))
-        return list(dict.fromkeys(targets))
+        if self._targets is None:
+            self._targets = _targets(self.command.args)
+        return self._targets
 
-    @cached_property
+    @property
     def operands(self) -> list[str]:
         """The words that are no flags, in lower case and as normal paths."""
-        return list(dict.fromkeys(_normal(word) for word, _ in self._plain))
+        if self._operands is None:
+            self._operands = list(dict.fromkeys(_normal(word) for word, _ in self.words))
+        return self._operands
 
-    @cached_property
+    @property
     def last(self) -> str:
         """The last word that is no flag: where a copy goes."""
-        return _normal(self._plain[-1][0]) if self._plain else ""
+        return _normal(self.words[-1][0]) if self.words else ""
 
-    @cached_property
+    @property
     def written(self) -> list[str]:
         """The files that its redirections write."""
         return [_normal(one.target.lower()) for one in self.command.redirects if ">" in one.operator]
+
+
+def _flags(args: tuple[str, ...]) -> Flags:
+    end = args.index("--") if "--" in args else len(args)
+    each = [
+        Flag(arg, args[place + 1] if place + 1 < len(args) else None)
+        for place, arg in enumerate(args[:end])
+        if arg[:1] == "-" and len(arg) > 1
+    ]
+    return Flags(each) if each else _NONE
+
+
+def _plain(args: tuple[str, ...]) -> list[tuple[str, bool]]:
+    words: list[tuple[str, bool]] = []
+    after_flag = only_words = False
+    for arg in args:
+        if arg == "--" and not only_words:
+            only_words, after_flag = True, False
+        elif arg[:1] == "-" and len(arg) > 1 and not only_words:
+            after_flag = "=" not in arg
+        else:
+            words.append((arg.lower(), after_flag))
+            after_flag = False
+    return words
+
+
+def _targets(args: tuple[str, ...]) -> list[str]:
+    targets = []
+    for arg in args:
+        folded = arg.lower()
+        targets.append(_normal(folded))
+        _, equals, value = folded.partition("=")
+        if equals and value:
+            targets.append(_normal(value.lstrip("@<")))
+        elif folded[:1] == "@" and len(folded) > 1:
+            targets.append(_normal(folded[1:]))
+    return list(dict.fromkeys(targets)) if len(targets) > 1 else targets
 
 
 def _normal(path: str) -> str:

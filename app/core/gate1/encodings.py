@@ -44,7 +44,9 @@ ENCODING_TELLS = (
     rf"|(?-i:(?:^|[^{_IN_RUN}]){_BEGINS})"
 )
 """Without one of these, in any case, a text is in none of the encodings."""
-_RUN = re.compile(rf"(?<![{_IN_RUN}])(?=[{_IN_RUN}]{{{SHORTEST_RUN}}}){_BEGINS}[{_IN_RUN}]{{0,{LONGEST_RUN}}}={{0,2}}")
+_RUN = re.compile(
+    rf"(?<![{_IN_RUN}])(?=[{_IN_RUN}]{{{SHORTEST_RUN}}}){_BEGINS}[{_IN_RUN}]{{0,{LONGEST_RUN}}}={{0,2}}"
+)
 _HEX = re.compile(rf"(?:0x)?((?:[0-9A-Fa-f]{{2}}){{{SHORTEST_RUN // 2},}})")
 _LARGEST, _FIRST_HALF, _LAST_HALF = 0x10FFFF, 0xD800, 0xDFFF
 

@@ -7,11 +7,17 @@ from app.core.gate1.injection import skeletons
 from app.core.gate1.pattern import Described, Expression
 from app.core.patterns import PatternError, PatternSet
 
-BREAKOUT_TELLS = (
-    r"""['"`;#\\]|--|/\*|\|\||&&|@@|\b(?:union|select|or|and|xor|having|order|exec|execute|declare|"""
-    r"""waitfor|sleep|benchmark|pg_sleep|rlike|information_schema|xp_\w+|insert|drop|delete|update|procedure)\b"""
+_SIGNS = (
+    r"""['"`;#\\]|--|/\*|\|\||&&|@@|\b(?:union|select|xor|having|order|exec|execute|declare|"""
+    r"""waitfor|sleep|benchmark|pg_sleep|rlike|information_schema|xp_\w+|insert|drop|delete|update|procedure)\b|"""
 )
+BREAKOUT_TELLS = rf"{_SIGNS}\b(?:or|and)\b"
 """Without one of these a value has nothing to break out with."""
+BREAKOUT = (
+    rf"{_SIGNS}\b(?:or|and)\b(?s:.*)(?:[0-9'\"(@=<>!]|"
+    r"\b(?:null|true|false|current_\w+|(?:system|session)_user|localtime\w*|sysdate)\b)"
+)
+"""The same, more narrowly: OR and AND between plain words are English, they need an operand."""
 PARTS = {
     "<K>": "(?:n|s|v|f|q|NULL|TRUE|FALSE|TIMER|INFO|ERRF|CODES|FILE)",
     "<cmp>": "(?:=|(?:NOT |SOUNDS )?(?:LIKE|ILIKE|RLIKE|REGEXP|GLOB|IN|BETWEEN)|IS|IS NOT)",

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from app.core.gate1.allowance import Allowance
+from app.core.gate1.allowance import UNFOLDED_CHARS, Allowance
 from app.core.gate1.code_sql import sql_in_code
 from app.core.gate1.inspection import Hit, Inspection
 from app.core.gate1.languages import language_of
 from app.core.gate1.leaves import LEAVES
 from app.core.gate1.place import Place
+from app.core.gate1.python import read_python
 from app.core.gate1.scan import past_bounds
-from app.core.gate1.shell import read_shell
+from app.core.gate1.shell import ShellReading, read_shell
 from app.core.gate1.shell.code_strings import commands_in_code
 from app.core.gate1.sql_reading import read_sql
 from app.core.gate1.statement_like import begins_change, begins_command, begins_statement, first_word, is_sql
 from app.core.gate1.targets import spellings
-from app.core.gate1.tells import ANYTHING, JOINT, may_break_out, tells
+from app.core.gate1.tells import ANYTHING, JOINT, may_be_disguised, may_break_out, tells
 from app.core.gate1.unfold import forms
 
 if TYPE_CHECKING:
@@ -25,15 +26,14 @@ if TYPE_CHECKING:
     from app.core.gate1.leaves import Leaf, Walk
     from app.core.gate1.matchers import Matchers
     from app.core.gate1.pattern import Described
-    from app.core.gate1.shell import ShellReading
     from app.core.gate1.text_patterns import Language
 
-UNFOLDED_CHARS = 3072
-"""A longer text is not unfolded, nor more than so many characters of an action's disguises read."""
 CODE_CHARS = 32 * 1024
 """A longer program is not searched for commands and statements."""
 PORTION = 32
 """So many leaves are scanned together; only where the scan of a portion answers is each asked alone."""
+PYTHON_CHARS = 8 * 1024
+"""What of one action's code is read with Python's grammar."""
 NESTED = 4
 """How deep a language within a language is followed."""
 _COMMAND_LANGUAGES = frozenset(["powershell", "cmd", "shell"])
@@ -42,6 +42,18 @@ _COMMAND_LANGUAGES = frozenset(["powershell", "cmd", "shell"])
 class Inspector:
     """Collects hits over the leaves of one action, within its bounds."""
 
+    __slots__ = (
+        "_action_type",
+        "_allowance",
+        "_code_left",
+        "_hits",
+        "_inconclusive",
+        "_matchers",
+        "_tells",
+        "_texts",
+        "_tool_name",
+    )
+
     def __init__(self, matchers: Matchers, tool_name: str, action_type: str) -> None:
         self._matchers = matchers
         self._tool_name = tool_name
@@ -49,8 +61,8 @@ class Inspector:
         self._hits: dict[tuple[str, str], Hit] = {}
         self._texts = [tool_name]
         self._tells = ANYTHING
+        self._code_left = PYTHON_CHARS
         self._inconclusive: str | None = None
-        self._forms_left = UNFOLDED_CHARS
         self._allowance = Allowance(0)
 
     def inspect(self, walk: Walk) -> Inspection:
@@ -71,16 +83,18 @@ class Inspector:
     def _leaf(self, leaf: Leaf) -> None:
         language = language_of(self._tool_name, self._action_type, leaf.key) if leaf.whole else None
         self._text(leaf.text, language, Place(leaf.trail))
-        if self._tells.disguise and len(leaf.text) <= UNFOLDED_CHARS:
+        if self._tells.disguise and len(leaf.text) <= UNFOLDED_CHARS and may_be_disguised(leaf.text):
             told, self._tells = self._tells, ANYTHING
             self._forms(leaf, language)
             self._tells = told
 
     def _forms(self, leaf: Leaf, language: Language | None) -> None:
+        if self._allowance.all_unfolded:
+            return
         for form in forms(leaf.text):
-            self._forms_left -= len(form.text)
-            if self._forms_left < 0:
-                self._doubt(f"more than {UNFOLDED_CHARS} characters of disguises")
+            past = self._allowance.not_unfolded(form.text)
+            if past is not None:
+                self._doubt(past)
                 return
             self._texts.append(form.text)
             self._text(form.text, language, Place(leaf.trail, form.how))
@@ -107,11 +121,12 @@ class Inspector:
             self._found(self._matchers.targets.matches(JOINT.join(spelled)), place)
 
     def _shell(self, text: str, place: Place) -> None:
-        if self._may_parse(text):
-            reading = read_shell(text)
-            self._doubt(reading.inconclusive)
-            self._commands(reading, place)
-        if begins_change(first_word(text)) and past_bounds(text) is None and is_sql(text):
+        if not self._may_parse(text):
+            return
+        reading = read_shell(text)
+        self._doubt(reading.inconclusive)
+        self._commands(reading, place)
+        if begins_change(first_word(text)) and is_sql(text):
             self._sql(text, place)
 
     def _commands(self, reading: ShellReading, place: Place) -> None:
@@ -124,6 +139,9 @@ class Inspector:
                 self._doubt("languages are nested too deep to follow")
             elif nested.language == "sql":
                 self._sql(nested.text, inner)
+            elif nested.language == "python":
+                self._found(self._matchers.text.matches(nested.text, "code"), inner)
+                self._python(nested.text, inner)
             else:
                 language: Language = "shell" if nested.language in _COMMAND_LANGUAGES else "code"
                 self._found(self._matchers.text.matches(nested.text, language), inner)
@@ -150,12 +168,27 @@ class Inspector:
         if len(text) > CODE_CHARS:
             self._doubt(f"{len(text)} characters of code are too many to read")
             return
+        if self._python(text, place):
+            return
         for command in commands_in_code(text):
             self._shell(command, place.within("code"))
         for statement in sql_in_code(text):
             self._sql(statement, place.within("code"))
 
+    def _python(self, text: str, place: Place) -> bool:
+        """Whether it is Python, and then it is read as such, up to a bound on all of an action's code."""
+        if len(text) > self._code_left:
+            self._doubt("too much code to read with its grammar")
+            return False
+        self._code_left -= len(text)
+        reading = read_python(text)
+        self._doubt(reading.inconclusive)
+        self._commands(ShellReading(reading.commands, reading.nested), place.within("python"))
+        return reading.parsed
+
     def _value(self, text: str, place: Place) -> None:
+        if self._allowance.spent:
+            return
         if self._tells.breakout and may_break_out(text) and self._may_parse(text):
             self._found(self._matchers.injection.matches(text), place)
         word = first_word(text)
@@ -165,7 +198,9 @@ class Inspector:
             self._sql(text, place)
 
     def _may_parse(self, text: str) -> bool:
-        past = past_bounds(text) or self._allowance.spent_on(text)
+        if self._allowance.spent:
+            return False
+        past = past_bounds(text) or self._allowance.refused(text)
         self._doubt(past)
         return past is None
 

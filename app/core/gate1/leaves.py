@@ -19,10 +19,12 @@ PROGRAM_AND_ARGUMENTS, MOST_FIELDS = 2, 16
 """An object with so many fields may describe a call: a program, its arguments, and some settings."""
 _PROGRAM_WORDS = frozenset(["cmd", "command", "program", "executable", "binary", "tool", "exe", "file"])
 _ARGUMENT_WORDS = frozenset(["args", "argv", "arguments", "params", "flags", "options", "opts"])
+_PARTS_OF_ARGUMENT_WORDS = ("arg", "param", "flag", "opt")
 _STRINGS = {str}
 
-Trail = tuple[Any, str | int] | None
-"""The way from the root to a value: the trail of what holds it, and its key or index there. None: the root."""
+Trail = tuple[Any, str | int | list[str]] | None
+"""The way from the root to a value: the trail of what holds it, and its key, keys or index there. None: the
+root."""
 
 
 class Leaf(NamedTuple):
@@ -44,7 +46,10 @@ def path_of(trail: Trail) -> str:
     steps: list[str] = []
     while trail is not None:
         trail, step = trail
-        steps.append(f"[{step}]" if isinstance(step, int) else f".{step}")
+        if isinstance(step, list):
+            steps += (f".{name}" for name in reversed(step))
+        else:
+            steps.append(f"[{step}]" if isinstance(step, int) else f".{step}")
     return ROOT + "".join(reversed(steps))
 
 
@@ -68,48 +73,50 @@ class Walk:
         return [leaf.text for leaf in self.leaves] + self.more
 
     def _object(self, value: dict[str, Any], trail: Trail) -> None:
-        while len(value) == 1:  # chains of objects need no call for each
-            ((name, inner),) = value.items()
-            if not isinstance(inner, dict):
-                break
-            self.keys.append(name)
-            value, trail = inner, (trail, name)
+        if len(value) == 1:
+            self._chain(value, trail)
+            return
         self.keys.extend(value)
-        if len(value) > LEAVES and _STRINGS == set(map(type, value.values())):
+        if len(value) > LEAVES and set(map(type, value.values())) == _STRINGS:
             self.more.extend(value.values())
             return
-        if PROGRAM_AND_ARGUMENTS <= len(value) <= MOST_FIELDS:
+        if PROGRAM_AND_ARGUMENTS <= len(value) <= MOST_FIELDS and _may_describe_call(tuple(value)):
             self.leaves += _command_line(value, trail)
         for name, inner in value.items():
-            if isinstance(inner, str):
-                self._text(name, (trail, name), inner)
-            elif isinstance(inner, (dict, list)):
-                self._holding(name, inner, (trail, name))
+            self._child(name, inner, (trail, name))
 
-    def _holding(self, key: str, value: dict[str, Any] | list[Any], trail: Trail) -> None:
-        if isinstance(value, dict):
+    def _chain(self, value: dict[str, Any], trail: Trail) -> None:
+        """Objects of one field within each other, which need no call for each."""
+        names: list[str] = []
+        inner: Any = value
+        while type(inner) is dict and len(inner) == 1:
+            (name,) = inner
+            names.append(name)
+            inner = inner[name]
+        self.keys += names
+        self._child(names[-1], inner, (trail, names))
+
+    def _child(self, key: str, value: Any, trail: Trail, *, whole: bool = True) -> None:
+        if isinstance(value, str):
+            if len(self.leaves) < LEAVES:
+                self.leaves.append(Leaf(key, trail, value, whole))
+            else:
+                self.more.append(value)
+        elif isinstance(value, dict):
             self._object(value, trail)
-        elif value:
+        elif isinstance(value, list) and value:
             self._list(key, value, trail)
 
     def _list(self, key: str, value: list[Any], trail: Trail) -> None:
-        if len(value) > LEAVES and _STRINGS == set(map(type, value)):
+        if len(value) > LEAVES and set(map(type, value)) == _STRINGS:
             self.more.extend(value)
             return
         vector = _is_vector(key, value)
         if vector:
             self.leaves.append(Leaf(key, trail, shlex.join(value)))
         for place, inner in enumerate(value):
-            if isinstance(inner, str):
-                self._text(key, (trail, place), inner, whole=not vector)
-            elif isinstance(inner, (dict, list)):
-                self._holding(key, inner, (trail, place))
-
-    def _text(self, key: str, trail: Trail, text: str, *, whole: bool = True) -> None:
-        if len(self.leaves) < LEAVES:
-            self.leaves.append(Leaf(key, trail, text, whole))
-        else:
-            self.more.append(text)
+            if isinstance(inner, (str, dict, list)):
+                self._child(key, inner, (trail, place), whole=not vector)
 
 
 def leaves(parameters: dict[str, Any]) -> list[Leaf]:
@@ -142,6 +149,13 @@ def _command_line(value: dict[str, Any], trail: Trail) -> Iterator[Leaf]:
         yield Leaf("command", trail, f"{program} {arguments}")
     elif arguments is not None and all(isinstance(one, str) for one in arguments):
         yield Leaf("command", trail, f"{program} {shlex.join(arguments)}")
+
+
+@lru_cache(maxsize=REMEMBERED_KEYS)
+def _may_describe_call(keys: tuple[str, ...]) -> bool:
+    """Whether a key may speak of arguments, which those of few objects do."""
+    written = " ".join(keys).lower()
+    return any(part in written for part in _PARTS_OF_ARGUMENT_WORDS)
 
 
 @lru_cache(maxsize=REMEMBERED_KEYS)

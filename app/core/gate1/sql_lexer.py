@@ -38,7 +38,7 @@ TOKENS = re.compile(
     """,
     re.VERBOSE | re.DOTALL | re.IGNORECASE,
 )
-"""Every character of any text is in one token; white space and comments that end before the text are `space`."""
+"""Every character of any text is in one token. `space`: also comments that end before the text does."""
 
 
 def sql_tokens(text: str) -> Iterator[SqlToken]:

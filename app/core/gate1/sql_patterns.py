@@ -11,8 +11,6 @@ from app.core.gate1.pattern import Described, Expression
 from app.core.patterns import PatternError, PatternSet
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from app.core.gate1.sql_reading import SqlStatement
 
 Word = Annotated[str, Field(pattern=r"^[A-Z@_][A-Z0-9_$@. ]*$", max_length=128)]
@@ -55,15 +53,17 @@ class SqlPatterns:
                 self._by_verb.setdefault(verb, []).append(one)
         self._any_verb = [one for one in patterns if not one.verbs]
 
-    def matches(self, statement: SqlStatement) -> Iterator[SqlPattern]:
+    def matches(self, statement: SqlStatement) -> list[SqlPattern]:
         """The patterns that the statement fulfils."""
         phrases = set(self._phrases.matches(statement.phrase))
-        refused = set(self._unless.matches(statement.phrase))
         functions = {name.rpartition(".")[2] for name in statement.functions}
-        for one in (*self._by_verb.get(statement.verb, ()), *self._any_verb):
-            phrase_holds = (one.phrase is None or one.id in phrases) and one.id not in refused
-            if phrase_holds and _holds(one, statement, functions):
-                yield one
+        holding = [
+            one
+            for one in (*self._by_verb.get(statement.verb, ()), *self._any_verb)
+            if (one.phrase is None or one.id in phrases) and _holds(one, statement, functions)
+        ]
+        refused = self._unless.matches(statement.phrase) if holding else ()
+        return [one for one in holding if one.id not in refused]
 
 
 def _holds(pattern: SqlPattern, statement: SqlStatement, functions: set[str]) -> bool:

@@ -13,7 +13,7 @@ from app.core.gate1.scan import nesting
 from app.core.gate1.sql_handed_on import handed_on
 from app.core.gate1.sql_statement import statements
 from app.core.gate1.sql_tokens import MOST_TOKENS, readings
-from app.core.gate1.sql_where import always_true
+from app.core.gate1.sql_where import always_true, of_columns
 from app.core.gate1.vocabulary import vocabulary
 
 if TYPE_CHECKING:
@@ -82,6 +82,8 @@ class _Clauses:
 
     def judge(self, tokens: Sequence[SqlToken]) -> Where:
         """The clause of these tokens: within bounds parsed, else unknown, which counts as bounded."""
+        if of_columns(tokens):
+            return "bounded"
         clause = " ".join(_source(one) for one in tokens)
         self._left -= 1
         if self._left < 0 or len(clause) > CLAUSE_BYTES or nesting(clause) > CLAUSE_NESTING:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 from itertools import islice
 from typing import TYPE_CHECKING, ClassVar
 
@@ -50,7 +51,15 @@ class StandardSql(Dialect):
         STRING_ESCAPES = ["'"]  # noqa: RUF012 - sqlglot's own spelling
 
 
-_BACKSLASH, _STANDARD = BackslashSql(), StandardSql()
+class _Tokenizers(threading.local):
+    """A tokenizer takes as long to make as to read a statement, so each thread keeps its own."""
+
+    def __init__(self) -> None:
+        self.backslash = BackslashSql().tokenizer()
+        self.standard = StandardSql().tokenizer()
+
+
+_TOKENIZERS = _Tokenizers()
 _KINDS: dict[TokenType, Kind] = {
     **dict.fromkeys(
         (
@@ -66,19 +75,18 @@ _KINDS: dict[TokenType, Kind] = {
     TokenType.IDENTIFIER: "name",
 }
 _EXECUTABLE_COMMENT = re.compile(r"/\*M?!\d{0,6}(.*?)(?:\*/|\Z)", re.DOTALL)
-_COMMENT_IN_WORD = re.compile(r"(?<=\w)/\*.*?\*/(?=\w)", re.DOTALL)
 
 
 def readings(text: str) -> Iterator[list[SqlToken]]:
     """One to three token lists: as written, with standard backslashes, with cut words joined (`DR/**/OP`)."""
     text = as_executed(text)
-    yield _tokens(text, _BACKSLASH)
+    yield _tokens(text, _TOKENIZERS.backslash)
     if "\\'" in text:
-        yield _tokens(text, _STANDARD)
+        yield _tokens(text, _TOKENIZERS.standard)
     if "/*" in text:
         joined = without_cuts(text)
         if joined != text:
-            yield _tokens(joined, _BACKSLASH)
+            yield _tokens(joined, _TOKENIZERS.backslash)
 
 
 def as_executed(text: str) -> str:
@@ -90,11 +98,11 @@ def without_cuts(text: str) -> str:
     """The text with words joined that comments cut: `DR/**/OP` is what a filter makes of it. Linear."""
     kept: list[str] = []
     done = looked = 0
-    while (begin := text.find("/*", looked)) >= 0 and (end := text.find("*/", begin + 2) + 2) >= 2:  # noqa: PLR2004
-        looked = end
-        if _is_in_word(text, begin - 1) and _is_in_word(text, end):
+    while (begin := text.find("/*", looked)) >= 0 and (close := text.find("*/", begin + 2)) >= 0:
+        looked = close + 2
+        if _is_in_word(text, begin - 1) and _is_in_word(text, looked):
             kept.append(text[done:begin])
-            done = end
+            done = looked
     return "".join((*kept, text[done:])) if kept else text
 
 
@@ -120,4 +128,7 @@ def _token(token: Token, text: str) -> SqlToken:
     kind = _KINDS.get(token.token_type)
     if kind is None:
         kind = "word" if words[:1].isalpha() or words[:1] in "_$" else "mark"
-    return SqlToken(kind, words, "" if kind in ("string", "name") else words.upper(), start, end)
+    if kind in ("string", "name"):
+        return SqlToken(kind, words, "", start, end)
+    upper = words.upper()
+    return SqlToken(kind, words, " ".join(upper.split()) if " " in text[start:end] else upper, start, end)

@@ -14,7 +14,9 @@ from sqlglot.errors import SqlglotError
 from app.core.gate1.sql_tokens import BackslashSql
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from app.core.gate1.sql_lexer import SqlToken
 
 _COMPARE: dict[type[exp.Expr], Callable[[Any, Any], bool]] = {
     exp.EQ: lambda left, right: left == right,
@@ -25,8 +27,34 @@ _COMPARE: dict[type[exp.Expr], Callable[[Any, Any], bool]] = {
     exp.LT: lambda left, right: left < right,
     exp.LTE: lambda left, right: left <= right,
 }
+COMPARISON = 3
+"""Tokens of a comparison: its two sides and the sign between them."""
+_SIGNS = frozenset(["=", "<", ">", "<=", ">=", "<>", "!="])
 _REFLEXIVE = (exp.EQ, exp.NullSafeEQ, exp.GTE, exp.LTE)
 _MATCHES_ALL = frozenset(["%", "%%", "*", ".*", "^", "^.*$", ""])
+
+
+def of_columns(tokens: Sequence[SqlToken]) -> bool:
+    """Whether the clause is nothing but columns compared with constants, all of which must hold.
+
+    `id = 4 AND name <> 'x'` depends on the row; no parser need be asked.
+    """
+    starts = range(0, len(tokens), COMPARISON + 1)
+    joints = tokens[COMPARISON :: COMPARISON + 1]
+    return (
+        len(tokens) == (COMPARISON + 1) * len(starts) - 1
+        and all(one.upper == "AND" for one in joints)
+        and all(_of_column(*tokens[start : start + COMPARISON]) for start in starts)
+    )
+
+
+def _of_column(left: SqlToken, sign: SqlToken, right: SqlToken) -> bool:
+    return (
+        left.kind == "word"
+        and left.upper not in ("TRUE", "FALSE")
+        and sign.text in _SIGNS
+        and right.kind in ("string", "number")
+    )
 
 
 def always_true(clause: str) -> bool | None:

@@ -46,10 +46,15 @@ _STATEMENT_WORDS = _SQL_VERBS | vocabulary(
 )
 _CERTAIN = re2.compile(
     r"(?is)^\W*(?:revoke\s+\w+.*\son\s.*\sfrom\s|create\s+(?:user|login|role)\s+\S+\s+(?:identified|with|password)|"
-    r"shutdown\s+with\s+nowait|exec(?:ute)?\s+(?:master\b|xp_|sp_)|declare\s+@|grant\s+[\w\s,]+\sto\s+\w+\W*$|"
+    r"shutdown\s+with\s+nowait|exec(?:ute)?\s+(?:master\b|xp_|sp_)|declare\s+@|grant\s+(?:all|select|insert|update|delete|execute|usage|create|alter|index|connect|resource|super\w*|"
+    r"sys\w+|db\w+|\w*admin\w*)\b[\w\s,]*\sto\s+\w+\W*$|"
     r"set\s+(?:global|password)\s|begin\s+(?:declare|execute|exec)\s|(?:select|with)\b.*;\s*(?:drop|delete|truncate)\s)"
 )
 """Statements that sqlglot takes for plain commands."""
+_CHANGING = re.compile(r"drop|delete|update|alter|truncate|grant|insert|merge|copy", re.IGNORECASE)
+"""Without one of these words there is no statement that changes anything, and nothing to parse."""
+_TWO_WORDS = re.compile(r"\W*(?!TRUNCATE )\w+\s+[\w-]+[.!?\s]*")
+"""`delete items`, `drop column`: what anybody may say. TRUNCATE in capitals is a statement all the same."""
 
 
 def first_word(text: str) -> str:
@@ -89,6 +94,8 @@ def is_sql(text: str) -> bool:
     """Whether the whole text, which is within the scan's bounds, is SQL that changes something."""
     if _CERTAIN.match(text):
         return True
+    if _CHANGING.search(text) is None or _TWO_WORDS.fullmatch(text):
+        return False
     try:
         parsed = sqlglot.parse(text, read=BackslashSql)
     except (SqlglotError, RecursionError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.core.gate1.encodings import ENCODING_TELLS
-from app.core.gate1.injection_patterns import BREAKOUT_TELLS
+from app.core.gate1.injection_patterns import BREAKOUT, BREAKOUT_TELLS
 from app.core.gate1.targets import SPELLING_TELLS
 from app.core.patterns import PatternSet
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 _TELLS = PatternSet(
     [("breakout", BREAKOUT_TELLS), ("encoding", ENCODING_TELLS), ("spelling", SPELLING_TELLS)]
 )
-_BREAKOUT = PatternSet([("breakout", BREAKOUT_TELLS)])
+_BREAKOUT = PatternSet([("breakout", BREAKOUT)])
+_DISGUISE = PatternSet([("encoding", ENCODING_TELLS)])
 JOINT = "\n"
 """Between two texts; expressions take it for the end of a line, so none misses what a text alone shows."""
 
@@ -53,3 +54,8 @@ def tells(joined: str, matchers: Matchers) -> Tells:
 def may_break_out(text: str) -> bool:
     """Whether an inserted value has anything to break out with."""
     return bool(_BREAKOUT.matches(text))
+
+
+def may_be_disguised(text: str) -> bool:
+    """Whether a text is perhaps not what it looks like, or not all."""
+    return not text.isascii() or bool(_DISGUISE.matches(text))

@@ -28,14 +28,17 @@ class TextPatterns:
 
     def __init__(self, patterns: list[TextPattern]) -> None:
         """Raises BundleError with the path of the expression that does not compile."""
-        for index, one in enumerate(patterns):
-            _compiled([one], f"$.patterns.text[{index}].pattern")
+        try:
+            self._anywhere = PatternSet([(one.id, f"(?m){one.pattern}") for one in patterns])
+        except PatternError as error:
+            name = patterns[error.index].id
+            raise BundleError(
+                f"$.patterns.text[{error.index}].pattern: {name} does not compile: {error.message}"
+            ) from None
         self._by_language = {
-            language: _compiled([one for one in patterns if language in one.languages], "$.patterns.text")
+            language: _of_language(patterns, language)
             for language in Language.__args__  # type: ignore[attr-defined]
         }
-
-        self._anywhere = PatternSet([(one.id, f"(?m){one.pattern}") for one in patterns])
 
     def anywhere(self, texts: str) -> bool:
         """Whether any of the texts, joined by line ends, may hold a pattern of any language."""
@@ -47,8 +50,5 @@ class TextPatterns:
         return found
 
 
-def _compiled(patterns: list[TextPattern], path: str) -> PatternSet[TextPattern]:
-    try:
-        return PatternSet([(one, one.pattern) for one in patterns])
-    except PatternError as error:
-        raise BundleError(f"{path}: {patterns[error.index].id} does not compile: {error.message}") from None
+def _of_language(patterns: list[TextPattern], language: Language) -> PatternSet[TextPattern]:
+    return PatternSet([(one, one.pattern) for one in patterns if language in one.languages])

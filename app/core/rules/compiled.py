@@ -93,7 +93,7 @@ def _answer(condition: Condition, asked: Evaluation, resolved: Resolved) -> bool
 
 
 def _unknown(result: RuleResult, failure: Failure) -> RuleResult:
-    return replace(result, passed=None, why=failure.message)
+    return RuleResult(result.rule, None, failure.message, result.applies, result.facts)
 
 
 def _condition(language: Language, field: str, source: str) -> Condition:

@@ -16,7 +16,7 @@ from app.core.cel.allowance import MAX_WORK, Allowance
 from app.core.cel.bounds import MAX_SOURCE
 from app.core.cel.evaluation import Evaluation
 from app.core.cel.language import ExpressionError, Language
-from app.core.cel.values import NOTHING
+from app.core.cel.sizes import NOTHING
 from app.core.cel.work import coarse
 from app.core.errors import BundleError
 from app.core.rules.citations import Citation, Citations, citation

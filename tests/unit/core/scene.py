@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +50,13 @@ POINT_KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 
 def bundle(**changes: Any) -> Bundle:
     """The shipped bundle, with some top-level fields changed."""
-    return load_bundle(json.dumps({**json.loads(BUNDLE_BYTES), **changes}).encode())
+    return _loaded(json.dumps({**json.loads(BUNDLE_BYTES), **changes}).encode())
+
+
+@cache
+def _loaded(raw: bytes) -> Bundle:
+    """Compiled once for all tests: a bundle does not change."""
+    return load_bundle(raw)
 
 
 def entry(kind: str, name: str, revision: int = 1, **spec: Any) -> dict[str, Any]:

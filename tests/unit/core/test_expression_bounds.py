@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from app.core.cel.allowance import MAX_WORK, Allowance
 from app.core.cel.language import ExpressionError, Language
 from app.core.cel.patterns import pattern_work
-from app.core.cel.values import MAX_ALL_ITEMS, MAX_ALL_TEXT, MAX_ITEMS, Size, Values
+from app.core.cel.sizes import Size
+from app.core.cel.values import MAX_ALL_ITEMS, MAX_ALL_TEXT, MAX_ITEMS, Values
 from app.core.cel.work import coarse
 
 OBJECT = cel.Type.Map(cel.Type.STRING, cel.Type.DYN)

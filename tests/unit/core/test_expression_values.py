@@ -7,14 +7,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.cel.values import (
-    MAX_ALL_ITEMS,
-    MAX_ALL_TEXT,
-    MAX_ITEMS,
-    MAX_TEXT,
-    Size,
-    Values,
-)
+from app.core.cel.sizes import Size
+from app.core.cel.values import MAX_ALL_ITEMS, MAX_ALL_TEXT, MAX_ITEMS, MAX_TEXT, Values
 
 LARGE = st.sampled_from(
     [

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import tree_sitter
-import tree_sitter_bash
-
-from app.core.gate1.shell.ascii_only import spelled
-from app.core.gate1.shell.bounds import shell_bounds
 from app.core.gate1.shell.escapes import without_leading_braces
 from app.core.gate1.shell.execution import execute
+from app.core.gate1.shell.grammar import parsed
 from app.core.gate1.shell.plain import plain_words, rough_commands
 from app.core.gate1.shell.scope import Scope
 from app.core.gate1.shell.statements import run
 
 if TYPE_CHECKING:
-    from app.core.gate1.shell.reading import ShellReading
+    from tree_sitter import Node
 
-_PARSER = tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
+    from app.core.gate1.shell.reading import ShellReading
 
 
 def read_shell(text: str) -> ShellReading:
     """The commands that a shell would run for `text`, as far as the text tells them.
 
-    A text past `shell_bounds` is read roughly, by operators and quotes alone, and is inconclusive.
+    A text that is too much work to parse is read roughly, by operators and quotes alone, and is inconclusive.
     """
     scope = Scope(run, _read)
     words = plain_words(text)
@@ -37,24 +33,28 @@ def read_shell(text: str) -> ShellReading:
 
 
 def _read(text: str, scope: Scope) -> str | None:
-    past = shell_bounds(text)
-    if past is not None:
-        scope.inconclusive = past
+    root = _parsed(text, scope)
+    if root is not None and root.has_error and "{" in text:
+        written_out = without_leading_braces(text)
+        if written_out != text:
+            text = written_out
+            root = _parsed(text, scope)
+    if root is None:
         _roughly(text, scope)
         return None
-    root = _parsed(text)
-    if root.has_error and "{" in text:
-        text = without_leading_braces(text)
-        root = _parsed(text)
     output = run(root, scope)
-    if root.has_error:
+    if root.has_error or scope.cut_off:
         _roughly(text, scope)
         return None
     return output
 
 
-def _parsed(text: str) -> tree_sitter.Node:
-    return _PARSER.parse(spelled(text)).root_node
+def _parsed(text: str, scope: Scope) -> Node | None:
+    past = scope.past_bounds(text)
+    root = None if past else parsed(text)
+    if root is None:
+        scope.inconclusive = past or "a shell text is too ambiguous to parse"
+    return root
 
 
 def _roughly(text: str, scope: Scope) -> None:

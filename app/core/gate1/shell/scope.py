@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from app.core.gate1.shell.bounds import MOST_CHARACTERS, MOST_WORK, TOO_MUCH, shell_work
 from app.core.gate1.shell.reading import Command, Nested, ShellReading
 
 if TYPE_CHECKING:
@@ -14,10 +15,12 @@ if TYPE_CHECKING:
 
 MOST_COMMANDS = 96
 """Commands of one reading: an agent's longest scripts in the panel have under 60; each costs 60 us."""
+MOST_LEVELS = 40
+"""Statements within statements, two or three for a block; each is three calls of the reader in each other."""
 DEEPEST = 6
 """Texts inside texts (`sh -c "sh -c ..."`), substitutions and function calls, counted together."""
-MOST_NESTED_CHARACTERS = 16_384
-"""Characters of all texts read inside the first one: four times what may be read at first."""
+MOST_NESTED_CHARACTERS = 8192
+"""Characters of all texts read inside the first one: twice what may be read at first."""
 
 
 class Scope:
@@ -38,6 +41,10 @@ class Scope:
         self.nested: list[Nested] = []
         self.via: tuple[str, ...] = ()
         self.inconclusive: str | None = None
+        self.levels = 0
+        self.cut_off = False
+        """Whether statements were left out because they are too deep inside others."""
+        self._work_left = MOST_WORK
         self._depth = 0
         self._characters_left = MOST_NESTED_CHARACTERS
 
@@ -52,6 +59,16 @@ class Scope:
             return False
         self.inconclusive = "too_many_commands"
         return True
+
+    def past_bounds(self, text: str) -> str | None:
+        """Why a text may not be parsed; its work is taken from what is left where it may."""
+        if len(text) > MOST_CHARACTERS:
+            return f"a shell text of {len(text)} characters is too long to parse"
+        work = shell_work(text)
+        if work > self._work_left:
+            return TOO_MUCH
+        self._work_left -= work
+        return None
 
     def read_nested(self, text: str, via: tuple[str, ...]) -> str | None:
         """Reads a text that a command hands to a shell, within what is left of depth and characters."""

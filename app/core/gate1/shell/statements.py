@@ -8,6 +8,7 @@ from app.core.gate1.shell.assignments import assign, declared, looped, unset
 from app.core.gate1.shell.execution import ALONE, Around, execute
 from app.core.gate1.shell.reading import Command, Redirect
 from app.core.gate1.shell.redirections import here_text, redirect_of
+from app.core.gate1.shell.scope import MOST_LEVELS
 from app.core.gate1.shell.words import raw, text_of, words_of
 
 if TYPE_CHECKING:
@@ -50,9 +51,23 @@ def run(node: Node, scope: Scope, around: Around = ALONE) -> str | None:
 
 
 def _each(nodes: list[Node], scope: Scope, around: Around) -> str | None:
+    if scope.levels >= MOST_LEVELS:
+        scope.inconclusive, scope.cut_off = "nested_too_deep", True
+        return None
+    scope.levels += 1
     outputs = [run(node, scope, around) for node in nodes]
+    scope.levels -= 1
     known = [output for output in outputs if output is not None]
     return "\n".join(filter(None, known)) if len(known) == len(outputs) else None
+
+
+def _list(node: Node, scope: Scope, around: Around) -> str | None:
+    """`a && b && c`: the tree has `a && b` inside the list, and so on, as deep as the list is long."""
+    last_first: list[Node] = []
+    while node.type == "list" and node.named_children:
+        node, *others = node.named_children
+        last_first.extend(reversed(others))
+    return _each([node, *reversed(last_first)], scope, around)
 
 
 def _command(node: Node, scope: Scope, around: Around) -> str | None:
@@ -186,6 +201,7 @@ def _nothing(_node: Node, _scope: Scope, _around: Around) -> str:
 
 _HANDLERS = {
     "command": _command,
+    "list": _list,
     "pipeline": _pipeline,
     "redirected_statement": _redirected,
     "command_substitution": _substitution,

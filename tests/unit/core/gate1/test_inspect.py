@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 
 from app.core.errors import BundleError
-from app.core.gate1.inspector import LEAVES, PARSED_CHARS_PER_ACTION
+from app.core.gate1.allowance import (
+    LARGE_CHARS,
+    PARSED_CHARS_BESIDE_LARGE,
+    PARSED_CHARS_PER_ACTION,
+    PARSED_TEXTS_BESIDE_LARGE,
+    UNFOLDED_CHARS,
+    UNFOLDED_CHARS_BESIDE_LARGE,
+)
+from app.core.gate1.leaves import LEAVES
 from app.core.gate1.library import Library, PatternSets
 from app.core.gate1.scan import PARSED_CHARS
 from tests.unit.core.gate1.shipped import LIBRARY, blocked, inspected, silent
@@ -62,6 +70,37 @@ def test_what_only_speaks_of_harm_passes(tool: str, parameters: dict[str, Any]) 
     assert silent(parameters, tool)
 
 
+@pytest.mark.parametrize(
+    "phrase",
+    [
+        "delete items", "Delete account", "DELETE", "delete all", "update profile", "update settings",
+        "drop me a line", "drop off", "drop column", "drop the ball", "grant access", "grant access to bob",
+        "grant permission to edit", "truncate text", "truncate string", "alter ego", "insert coin",
+        "insert row", "merge cells", "copy that", "copy file", "revoke access", "create user",
+        "execute order", "create account", "load data", "use case", "select all", "declare victory",
+        "set reminder", "call mom",
+    ],
+)  # fmt: skip
+def test_a_phrase_that_anybody_may_say_is_no_statement(phrase: str) -> None:
+    assert silent({"type": phrase})
+    assert silent({"action": {"name": [phrase]}})
+    assert silent({"command": phrase})
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM items",
+        "delete from items;",
+        "TRUNCATE items",
+        "truncate table items",
+        "DELETE items WHERE 1=1",
+    ],
+)
+def test_a_statement_is_one_in_a_plain_field_too(statement: str) -> None:
+    assert blocked({"type": statement})
+
+
 def test_a_hit_names_the_leaf_and_the_way_to_it() -> None:
     hits = inspected({"steps": [{"cmd": "ls"}, {"cmd": "mysql -e 'DROP TABLE users'"}]}).hits
     drop = next(hit for hit in hits if hit.id == "sql.drop")
@@ -80,15 +119,52 @@ def test_a_target_is_offered_in_each_spelling() -> None:
         ({"command": "ls " + "a" * PARSED_CHARS}, "too long"),
         ({"sql": "SELECT " + "(" * 100}, "nested too deep"),
         (
-            {"command": [f"ls {'a' * 900} {place}" for place in range(20)]},
+            {"command": [f"ls {'a' * 900} {place}" for place in range(9)]},
             f"{PARSED_CHARS_PER_ACTION} characters",
         ),
+        (
+            {"body": "a " * LARGE_CHARS, "command": "ls " + "a" * PARSED_CHARS_BESIDE_LARGE},
+            f"{PARSED_CHARS_BESIDE_LARGE} characters",
+        ),
+        (
+            {"body": "a " * LARGE_CHARS, "command": ["ls -l"] * (PARSED_TEXTS_BESIDE_LARGE + 1)},
+            "to parse",
+        ),
+        (
+            {"body": "a " * LARGE_CHARS, "data": "a%20b " * (UNFOLDED_CHARS // 6)},
+            f"{UNFOLDED_CHARS_BESIDE_LARGE} characters of disguises",
+        ),
+        ({"data": [f"a%20b {place} " * 100 for place in range(9)]}, f"{UNFOLDED_CHARS} characters of"),
         ({"names": ["a b"] * (LEAVES + 1)}, f"more than {LEAVES} texts"),
         ({"data": "it's " * PARSED_CHARS}, "too long"),
     ],
 )
 def test_past_a_bound_the_reading_is_inconclusive(parameters: dict[str, Any], reason: str) -> None:
     assert reason in (inspected(parameters).inconclusive or "")
+
+
+def test_beside_a_large_text_a_short_command_is_still_read() -> None:
+    large = "a " * LARGE_CHARS
+    assert silent({"body": large, "command": "ls -la /srv"})
+    assert blocked({"body": large, "command": WIPE})
+
+
+def test_of_more_texts_than_the_bound_none_is_read_but_each_may_name_a_target() -> None:
+    found = inspected({"names": [WIPE, *("a" for _ in range(LEAVES)), "customers"]})
+    assert not found.hits
+    assert "customers" in found.texts
+
+
+def test_a_hit_far_down_has_the_way_to_it() -> None:
+    hits = inspected({"a": {"b": {"c": [0, {"d": {"cmd": WIPE}}]}, "x": 1}}).hits
+    assert hits[0].path == "$.parameters.a.b.c[1].d.cmd"
+
+
+def test_a_tell_in_one_portion_of_the_leaves_leaves_none_of_another_out() -> None:
+    values = [f"word {place}" for place in range(200)]
+    for place in (0, 31, 32, 33, 150, 199):
+        parameters = {"values": [*values[:place], "1' OR '1'='1", *values[place:]]}
+        assert {hit.path for hit in inspected(parameters).hits} == {f"$.parameters.values[{place}]"}
 
 
 def test_a_long_text_that_nothing_can_hide_in_is_no_doubt() -> None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from app.core.gate1.sql_lexer import sql_tokens
 from app.core.gate1.sql_reading import read_sql
-from app.core.gate1.sql_where import always_true
+from app.core.gate1.sql_tokens import without_cuts
+from app.core.gate1.sql_where import always_true, of_columns
 from tests.unit.core.gate1.shipped import inspected
 
 
@@ -96,6 +100,48 @@ def test_a_clause_that_takes_every_row_is_always_true(clause: str) -> None:
 )
 def test_a_clause_that_depends_on_the_row_is_not(clause: str) -> None:
     assert always_true(clause) is False
+
+
+_COMPARISON = st.builds(
+    " ".join,
+    st.tuples(
+        st.sampled_from(["id", "a.b", "name", "NULL", "current_date", "x1", "exists"]),
+        st.sampled_from(["=", "<", ">", "<=", ">=", "<>", "!="]),
+        st.sampled_from(["1", "0", "2.5", "'x'", "''", "'%'", "0x41"]),
+    ),
+)
+
+
+@given(st.lists(_COMPARISON, min_size=1, max_size=5))
+def test_columns_compared_with_constants_are_never_always_true(comparisons: list[str]) -> None:
+    clause = " AND ".join(comparisons)
+    assert of_columns(list(sql_tokens(clause)))
+    assert always_true(clause) is not True
+
+
+@pytest.mark.parametrize(
+    "clause",
+    ["TRUE = 1", "1 = 1", "id = id", "id = 4 OR 1 = 1", "id = 4 AND", "name LIKE '%'", "", "NOT id = 4"],
+)
+def test_of_any_other_clause_the_parser_is_asked(clause: str) -> None:
+    assert not of_columns(list(sql_tokens(clause)))
+
+
+@pytest.mark.parametrize(
+    ("text", "joined"),
+    [
+        ("DR/**/OP TABLE t", "DROP TABLE t"),
+        ("a/*x*/b/*y*/c", "abc"),
+        ("a /*x*/b", "a /*x*/b"),
+        ("a/*x*/ b", "a/*x*/ b"),
+        ("a/*/b*/c", "ac"),
+        ("/*x*/a", "/*x*/a"),
+        ("a/*x", "a/*x"),
+        ("a/*x*/", "a/*x*/"),
+    ],
+)
+def test_words_that_a_comment_cuts_are_joined(text: str, joined: str) -> None:
+    assert without_cuts(text) == joined
 
 
 def test_a_clause_that_cannot_be_parsed_is_unknown() -> None:

@@ -10,11 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.gate1.encodings import LONGEST_RUN
+from app.core.gate1.encodings import ENCODING_TELLS, LONGEST_RUN
 from app.core.gate1.lookalikes import as_seen
 from app.core.gate1.unfold import FORMS, forms
+from app.core.patterns import PatternSet
 
 COMMAND = "rm -rf /srv/data"
+TELLS = PatternSet([("encoding", ENCODING_TELLS)])
 PRINTABLE = st.text(st.characters(min_codepoint=32, max_codepoint=126), min_size=12, max_size=60)
 
 
@@ -73,6 +75,29 @@ def test_an_encoded_command_comes_out(text: str, how: str) -> None:
 @given(PRINTABLE)
 def test_whatever_is_encoded_in_base64_comes_out(text: str) -> None:
     assert text in unfolded(base64.b64encode(text.encode()).decode())
+
+
+@given(PRINTABLE)
+def test_whatever_is_encoded_in_hexadecimal_comes_out(text: str) -> None:
+    assert text in unfolded(text.encode().hex())
+    assert text in unfolded(f"0x{text.encode().hex().upper()}")
+
+
+@given(PRINTABLE, st.sampled_from(["utf-8", "utf-16-le"]))
+def test_a_text_that_hides_another_tells_so(text: str, encoding: str) -> None:
+    raw = text.encode(encoding)
+    for hidden in (base64.b64encode(raw), base64.urlsafe_b64encode(raw).rstrip(b"="), raw.hex().encode()):
+        assert TELLS.matches(f"see {hidden.decode()} there")
+
+
+def test_words_names_and_digests_do_not_tell_of_an_encoding() -> None:
+    for text in (
+        "international development",
+        "customer_account_history/archive-of-reports",
+        "550e8400-e29b-41d4-a716-446655440000",
+        "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+    ):
+        assert not TELLS.matches(text)
 
 
 @pytest.mark.parametrize(
