@@ -12,10 +12,10 @@ import threading
 from itertools import islice
 from typing import TYPE_CHECKING, ClassVar
 
+from sqlglot import tokens
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
-from sqlglot.tokens import Tokenizer
 
 from app.core.gate1.sql_lexer import SqlToken, sql_tokens
 
@@ -37,7 +37,7 @@ MOST_TOKENS = 1200
 class BackslashSql(Dialect):
     """All quotes of all dialects; backslashes escape, as in MySQL."""
 
-    class Tokenizer(Tokenizer):
+    class Tokenizer(tokens.Tokenizer):
         COMMANDS: ClassVar[set[TokenType]] = set()  # read on after EXECUTE, CALL, SHOW ..., not over it
         IDENTIFIERS = ['"', "`"]  # noqa: RUF012 - sqlglot's own spelling
         QUOTES = ["'"]  # noqa: RUF012 - the same

@@ -5,7 +5,8 @@ repeat: 1 KB of `a=(` takes it 33 ms, of `a|` 12 ms, of `$[` 11 ms; 300 characte
 closes 10 ms. Real scripts are many short statements that close what they open. So the marks of each statement
 count in the square, more where it does not close, and all marks of the text where an expression stays open.
 
-@@FIGURES@@
+Of 10 000 texts made to be slow and as long as these limits let them be, the slowest takes 7 ms to read, rough
+reading included. Of 2800 agents' commands none passes a limit; of 196 whole scripts of a Debian system nine.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ REFUSED = 2 * MOST_WORK
 """Said of a text that is not estimated any further."""
 TOO_MUCH = "a shell text is too much work to parse"
 FEW_MARKS = 48
-"""So few characters other than letters and digits are little work, whatever they are."""
+"""So few characters other than letters and digits are little work, whatever they are: 2.5 ms at most."""
+FEW_SQUARED = 11_520
+"""The square of that number for the work of one: a fifth for FEW_MARKS."""
 MOST_STATEMENTS = 320
 MOST_REPEATS = 128
 """The same sign so often in a row; 4 KB of `-` after `for` take 100 ms."""
@@ -118,8 +121,9 @@ def shell_bounds(text: str) -> str | None:
 def shell_work(text: str) -> float:
     """How much work it is to parse `text`, in shares of all that a reading may cost. Linear in the text."""
     work = len(text) / CHARACTERS
-    if len(text.translate(_LETTERS)) <= FEW_MARKS:
-        return work
+    signs = len(text.translate(_LETTERS))
+    if signs <= FEW_MARKS:
+        return work + signs * signs / FEW_SQUARED
     shares = sum(text.count(token) / limit for token, limit in LIMITS.items())
     if shares > SHARES:
         return REFUSED

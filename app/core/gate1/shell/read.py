@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from app.core.gate1.shell.bounds import MOST_WORK
 from app.core.gate1.shell.escapes import without_leading_braces
 from app.core.gate1.shell.execution import execute
 from app.core.gate1.shell.grammar import parsed
@@ -17,12 +18,13 @@ if TYPE_CHECKING:
     from app.core.gate1.shell.reading import ShellReading
 
 
-def read_shell(text: str) -> ShellReading:
+def read_shell(text: str, most_work: float = MOST_WORK) -> ShellReading:
     """The commands that a shell would run for `text`, as far as the text tells them.
 
     A text that is too much work to parse is read roughly, by operators and quotes alone, and is inconclusive.
+    `most_work` may allow less than MOST_WORK, to whoever reads several texts within one bound.
     """
-    scope = Scope(run, _read)
+    scope = Scope(run, _read, most_work)
     words = plain_words(text)
     if words is not None:
         execute(words, scope)

@@ -43,8 +43,10 @@ class ShellReading(NamedTuple):
     """All commands in order of appearance, those inside wrappers and substitutions included.
 
     `inconclusive` says why the reading may be incomplete: a bound was passed, or the text is no shell text.
+    `work`: what the parser was given, in shares of what one reading may cost.
     """
 
     commands: tuple[Command, ...] = ()
     nested: tuple[Nested, ...] = ()
     inconclusive: str | None = None
+    work: float = 0.0

@@ -27,7 +27,10 @@ class Scope:
     """Changes while reading; one per text given to `read_shell`."""
 
     def __init__(
-        self, run: Callable[[Node, Scope], str | None], read: Callable[[str, Scope], str | None]
+        self,
+        run: Callable[[Node, Scope], str | None],
+        read: Callable[[str, Scope], str | None],
+        most_work: float = MOST_WORK,
     ) -> None:
         self.run = run
         """Reads a statement or substitution; gives its output where that is known."""
@@ -44,7 +47,7 @@ class Scope:
         self.levels = 0
         self.cut_off = False
         """Whether statements were left out because they are too deep inside others."""
-        self._work_left = MOST_WORK
+        self._most_work = self._work_left = min(MOST_WORK, most_work)
         self._depth = 0
         self._characters_left = MOST_NESTED_CHARACTERS
 
@@ -96,4 +99,6 @@ class Scope:
 
     def reading(self) -> ShellReading:
         """What was read so far."""
-        return ShellReading(tuple(self.commands), tuple(self.nested), self.inconclusive)
+        return ShellReading(
+            tuple(self.commands), tuple(self.nested), self.inconclusive, self._most_work - self._work_left
+        )

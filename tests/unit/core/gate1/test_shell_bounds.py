@@ -211,6 +211,18 @@ def test_texts_inside_a_text_share_its_work() -> None:
     assert read_shell(f'eval "{heavy}"').inconclusive is not None
 
 
+def test_several_texts_may_share_one_bound() -> None:
+    text = "echo $(date) | tee -a log; ls -la"
+    work = read_shell(text).work
+    assert 0 < work < 1
+    assert read_shell(text, work).inconclusive is None
+    assert read_shell(text, work / 2).inconclusive is not None
+
+
+def test_a_line_that_needs_no_grammar_is_no_work() -> None:
+    assert read_shell("git push --force origin main").work == 0
+
+
 def test_a_text_that_the_parser_is_stopped_at_is_still_read_roughly() -> None:
     text = "case x in a|b) rm -rf /\n" + "- - x\n" * 300
     reading = read_shell(text)
