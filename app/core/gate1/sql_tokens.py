@@ -110,7 +110,7 @@ def _is_in_word(text: str, place: int) -> bool:
     return 0 <= place < len(text) and (text[place].isalnum() or text[place] == "_")
 
 
-def _tokens(text: str, tokenizer: Tokenizer) -> list[SqlToken]:
+def _tokens(text: str, tokenizer: tokens.Tokenizer) -> list[SqlToken]:
     try:
         return [_token(one, text) for one in islice(tokenizer.tokenize(text), MOST_TOKENS)]
     except SqlglotError:

@@ -12,16 +12,13 @@ _QUOTED = re.compile(rf"\\.|{_SINGLE}|{_DOUBLE}|{_COMMENT}", re.DOTALL)
 """Double quotes with a substitution in them may hold double quotes again. The repeats are possessive: giving
 back what they took could only cost time."""
 _HERE_DOCUMENT = re.compile(r"(?<!<)<<(?!<)")
-_FOREIGN = re.compile(r"[^\x00-\x7f]+")
 
 
 def bare(text: str) -> str:
-    """`q` for each quoted text and `w` for letters beyond ASCII; quotes with expansions in them stay whole.
+    """`q` for each quoted text; double quotes with expansions in them stay whole.
 
     With a here-document all stays, since the quotes in one need not close.
     """
-    if not text.isascii():
-        text = _FOREIGN.sub("w", text)
     return text if _HERE_DOCUMENT.search(text) else _QUOTED.sub(_placeholder, text)
 
 

@@ -98,6 +98,8 @@ LIMITS = {
 """How often a token may stand in a text for one share."""
 
 _LETTERS = dict.fromkeys(map(ord, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"))
+_FOREIGN = re.compile(r"[^\x00-\x7f]+")
+"""Characters beyond ASCII, all of which are plain characters of words."""
 _CALM = "."
 _MARKS = _LETTERS | {ord(";"): "\n"} | dict.fromkeys(map(ord, " \t/.,:=-+"), _CALM)
 """Signs that are plain characters of words become one and the same."""
@@ -121,6 +123,8 @@ def shell_bounds(text: str) -> str | None:
 def shell_work(text: str) -> float:
     """How much work it is to parse `text`, in shares of all that a reading may cost. Linear in the text."""
     work = len(text) / CHARACTERS
+    if not text.isascii():
+        text = _FOREIGN.sub("w", text)
     signs = len(text.translate(_LETTERS))
     if signs <= FEW_MARKS:
         return work + signs * signs / FEW_SQUARED

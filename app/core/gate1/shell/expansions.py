@@ -29,7 +29,12 @@ _USUAL = {
 
 
 def expanded(text: str, scope: Scope) -> str:
-    """The value of `$x` or `${x...}`; `$x` itself where it is not known."""
+    """The value of `$x` or `${x...}`; the text itself where it is not known, or too long by now."""
+    value = _expanded(text, scope)
+    return value if scope.may_expand(len(value)) else text
+
+
+def _expanded(text: str, scope: Scope) -> str:
     plain = _PLAIN.match(text)
     if plain:
         return _value(plain[1], scope)
@@ -71,7 +76,8 @@ def _defaulted(match: re.Match[str], scope: Scope) -> str:
 
 def _replaced(match: re.Match[str], scope: Scope) -> str:
     value = _value(match[1], scope)
-    return value.replace(match[2], match[3]) if "//" in match[0] else value.replace(match[2], match[3], 1)
+    times = value.count(match[2]) if "//" in match[0] else 1
+    return value.replace(match[2], match[3], times) if scope.may_expand(times * len(match[3])) else value
 
 
 def _trimmed(match: re.Match[str], scope: Scope) -> str:

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 MOST_COMMANDS = 96
 """Commands of one reading: an agent's longest scripts in the panel have under 60; each costs 60 us."""
+MOST_STEPS = 2000
+"""Statements and commands looked at, over and over where functions or loops do; real scripts take under 900."""
+MOST_EXPANDED = 32_768
+"""Characters of all values put in for variables: `x=$x$x` is twice as much each time."""
 MOST_LEVELS = 40
 """Statements within statements, two or three for a block; each is three calls of the reader in each other."""
 DEEPEST = 6
@@ -47,7 +51,11 @@ class Scope:
         self.levels = 0
         self.cut_off = False
         """Whether statements were left out because they are too deep inside others."""
-        self._most_work = self._work_left = min(MOST_WORK, most_work)
+        self.work = 0.0
+        """The work of the texts parsed so far."""
+        self._most_work = min(MOST_WORK, most_work)
+        self._steps_left = MOST_STEPS
+        self._expanded_left = MOST_EXPANDED
         self._depth = 0
         self._characters_left = MOST_NESTED_CHARACTERS
 
@@ -57,10 +65,19 @@ class Scope:
             self.commands.append(command)
 
     def full(self) -> bool:
-        """Whether no more commands are read."""
-        if len(self.commands) < MOST_COMMANDS:
+        """Whether nothing more is read; counts a step."""
+        self._steps_left -= 1
+        if len(self.commands) < MOST_COMMANDS and self._steps_left >= 0:
             return False
-        self.inconclusive = "too_many_commands"
+        self.inconclusive = "too_many_steps" if self._steps_left < 0 else "too_many_commands"
+        return True
+
+    def may_expand(self, characters: int) -> bool:
+        """Whether a value of so many characters may be put in for a variable; takes them from what is left."""
+        if characters > self._expanded_left:
+            self.inconclusive = "too_much_expansion"
+            return False
+        self._expanded_left -= characters
         return True
 
     def past_bounds(self, text: str) -> str | None:
@@ -68,9 +85,9 @@ class Scope:
         if len(text) > MOST_CHARACTERS:
             return f"a shell text of {len(text)} characters is too long to parse"
         work = shell_work(text)
-        if work > self._work_left:
+        if self.work + work > self._most_work:
             return TOO_MUCH
-        self._work_left -= work
+        self.work += work
         return None
 
     def read_nested(self, text: str, via: tuple[str, ...]) -> str | None:
@@ -99,6 +116,4 @@ class Scope:
 
     def reading(self) -> ShellReading:
         """What was read so far."""
-        return ShellReading(
-            tuple(self.commands), tuple(self.nested), self.inconclusive, self._most_work - self._work_left
-        )
+        return ShellReading(tuple(self.commands), tuple(self.nested), self.inconclusive, self.work)
