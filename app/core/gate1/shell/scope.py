@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 MOST_COMMANDS = 96
 """Commands of one reading: an agent's longest scripts in the panel have under 60; each costs 60 us."""
-MOST_STEPS = 2000
-"""Statements and commands looked at, over and over where functions or loops do; real scripts take under 900."""
-MOST_EXPANDED = 32_768
+MOST_STEPS = 1000
+"""Statements and commands looked at, each call of a function anew; 3 KB of real scripts take up to 410."""
+MOST_EXPANDED = 16_384
 """Characters of all values put in for variables: `x=$x$x` is twice as much each time."""
 MOST_LEVELS = 40
 """Statements within statements, two or three for a block; each is three calls of the reader in each other."""
@@ -73,7 +73,7 @@ class Scope:
         return True
 
     def may_expand(self, characters: int) -> bool:
-        """Whether a value of so many characters may be put in for a variable; takes them from what is left."""
+        """Whether a value of so many characters may be put in for a variable; counts them."""
         if characters > self._expanded_left:
             self.inconclusive = "too_much_expansion"
             return False
