@@ -12,13 +12,27 @@ PARSED_CHARS_BESIDE_LARGE, PARSED_TEXTS_BESIDE_LARGE, UNFOLDED_CHARS_BESIDE_LARG
 """What such an action gives to parsers, and has unfolded."""
 
 
+SHELL_WORK_PER_ACTION = 2.0
+"""All shell texts of an action together; what one text may cost is 1.0 (shell/bounds.py), some 10 ms."""
+
+
 class Allowance:
     """Counts down what is read of an action.
 
-    `spent`: a text was not parsed, and so is no later one; `all_unfolded`: the same of disguises.
+    `shell_work` is what is left of it; `spent`: a text was not parsed, and so is no later one; `all_unfolded`:
+    the same of disguises.
     """
 
-    __slots__ = ("_forms", "_forms_left", "_parsed", "_parsed_left", "_texts_left", "all_unfolded", "spent")
+    __slots__ = (
+        "_forms",
+        "_forms_left",
+        "_parsed",
+        "_parsed_left",
+        "_texts_left",
+        "all_unfolded",
+        "shell_work",
+        "spent",
+    )
 
     def __init__(self, chars: int) -> None:
         """For an action whose texts have so many characters together."""
@@ -26,6 +40,7 @@ class Allowance:
         self._parsed = self._parsed_left = PARSED_CHARS_BESIDE_LARGE if large else PARSED_CHARS_PER_ACTION
         self._texts_left = PARSED_TEXTS_BESIDE_LARGE if large else PARSED_CHARS_PER_ACTION
         self._forms = self._forms_left = UNFOLDED_CHARS_BESIDE_LARGE if large else UNFOLDED_CHARS
+        self.shell_work = SHELL_WORK_PER_ACTION
         self.spent = self.all_unfolded = False
 
     def refused(self, text: str) -> str | None:

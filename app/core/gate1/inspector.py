@@ -123,11 +123,16 @@ class Inspector:
     def _shell(self, text: str, place: Place) -> None:
         if not self._may_parse(text):
             return
-        reading = read_shell(text)
+        reading = self._shell_reading(text)
         self._doubt(reading.inconclusive)
         self._commands(reading, place)
         if begins_change(first_word(text)) and is_sql(text):
             self._sql(text, place)
+
+    def _shell_reading(self, text: str) -> ShellReading:
+        reading = read_shell(text, self._allowance.shell_work)
+        self._allowance.shell_work -= reading.work
+        return reading
 
     def _commands(self, reading: ShellReading, place: Place) -> None:
         self._found(self._matchers.commands.matches(reading), place)
@@ -183,7 +188,7 @@ class Inspector:
         self._code_left -= len(text)
         reading = read_python(text)
         self._doubt(reading.inconclusive)
-        self._commands(ShellReading(reading.commands, reading.nested), place.within("python"))
+        self._commands(ShellReading(*reading[:3]), place.within("python"))
         return reading.parsed
 
     def _value(self, text: str, place: Place) -> None:
@@ -193,7 +198,7 @@ class Inspector:
             self._found(self._matchers.injection.matches(text), place)
         word = first_word(text)
         if begins_command(word, text, self._matchers.programs) and self._may_parse(text):
-            self._commands(read_shell(text), place)
+            self._commands(self._shell_reading(text), place)
         if begins_change(word) and self._may_parse(text) and is_sql(text):
             self._sql(text, place)
 

@@ -225,3 +225,14 @@ def test_every_shipped_pattern_names_its_source() -> None:
     everything = (*sets.text, *sets.commands, *sets.sql, *sets.injection, *sets.targets)
     assert len(everything) > 100
     assert all(one.source and one.reason for one in everything)
+
+
+def test_texts_within_bounds_each_may_be_too_much_together() -> None:
+    costly = "if a; then b && c || { d; }; fi\n(( 1+2 )); [[ $a == b ]]\n" * 5
+    few = {f"cmd_{place}": costly for place in range(3)}
+    many = {f"cmd_{place}": costly for place in range(9)}
+    assert LIBRARY.inspect("bash", "CODE_EXECUTION", few).inconclusive is None
+    assert (
+        LIBRARY.inspect("bash", "CODE_EXECUTION", many).inconclusive
+        == "a shell text is too much work to parse"
+    )
