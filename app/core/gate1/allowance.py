@@ -19,7 +19,7 @@ SHELL_WORK_PER_ACTION = 2.0
 class Allowance:
     """Counts down what is read of an action.
 
-    `shell_work` is what is left of it; `spent`: a text was not parsed, and so is no later one; `all_unfolded`:
+    `shell_work` is what is left; `spent`: a text was not parsed, and so is no later one; `all_unfolded`:
     the same of disguises.
     """
 
