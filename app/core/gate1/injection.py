@@ -17,8 +17,8 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from app.core.gate1.sql_lexer import TOKENS
-from app.core.gate1.sql_tokens import as_executed, without_cuts
+from app.core.gate1.sql.lexer import TOKENS
+from app.core.gate1.sql.tokens import as_executed, without_cuts
 from app.core.gate1.vocabulary import vocabulary
 
 if TYPE_CHECKING:

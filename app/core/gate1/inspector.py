@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from app.core.gate1.allowance import UNFOLDED_CHARS, Allowance
-from app.core.gate1.code_sql import sql_in_code
 from app.core.gate1.inspection import Hit, Inspection
 from app.core.gate1.languages import language_of
 from app.core.gate1.leaves import LEAVES
@@ -14,7 +13,8 @@ from app.core.gate1.python import read_python
 from app.core.gate1.scan import past_bounds
 from app.core.gate1.shell import ShellReading, read_shell
 from app.core.gate1.shell.code_strings import commands_in_code
-from app.core.gate1.sql_reading import read_sql
+from app.core.gate1.sql.in_code import sql_in_code
+from app.core.gate1.sql.reading import read_sql
 from app.core.gate1.statement_like import begins_change, begins_command, begins_statement, first_word, is_sql
 from app.core.gate1.targets import spellings
 from app.core.gate1.tells import ANYTHING, JOINT, may_be_disguised, may_break_out, tells

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import Field, model_validator
 
-from app.core.gate1.command_patterns import CommandPattern, CommandPatterns
+from app.core.gate1.commands.patterns import CommandPattern, CommandPatterns
 from app.core.gate1.injection_patterns import InjectionPattern, InjectionPatterns
 from app.core.gate1.inspector import Inspector
 from app.core.gate1.leaves import Walk
 from app.core.gate1.matchers import Matchers
-from app.core.gate1.sql_patterns import SqlPattern, SqlPatterns
+from app.core.gate1.sql.patterns import SqlPattern, SqlPatterns
 from app.core.gate1.targets import TargetPattern, TargetPatterns
 from app.core.gate1.text_patterns import TextPattern, TextPatterns
 from app.core.gate1.vocabulary import vocabulary

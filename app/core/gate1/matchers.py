@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from app.core.gate1.command_patterns import CommandPatterns
+    from app.core.gate1.commands.patterns import CommandPatterns
     from app.core.gate1.injection_patterns import InjectionPatterns
-    from app.core.gate1.sql_patterns import SqlPatterns
+    from app.core.gate1.sql.patterns import SqlPatterns
     from app.core.gate1.targets import TargetPatterns
     from app.core.gate1.text_patterns import TextPatterns
 

@@ -13,7 +13,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from app.core.gate1.sql_tokens import BackslashSql
+from app.core.gate1.sql.tokens import BackslashSql
 from app.core.gate1.vocabulary import vocabulary
 
 _FIRST_WORD = re.compile(

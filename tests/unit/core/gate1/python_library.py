@@ -7,8 +7,8 @@ from pathlib import Path
 
 from app.core.gate1.python import read_python
 from app.core.gate1.shell import ShellReading
-from app.core.gate1.sql_patterns import SqlPattern, SqlPatterns
-from app.core.gate1.sql_reading import read_sql
+from app.core.gate1.sql.patterns import SqlPattern, SqlPatterns
+from app.core.gate1.sql.reading import read_sql
 from tests.unit.core.gate1.shell_library import DIRECTORY, LIBRARY
 
 _SQL = SqlPatterns(

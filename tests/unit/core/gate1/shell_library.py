@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from app.core.gate1.command_patterns import CommandPattern, CommandPatterns
+from app.core.gate1.commands.patterns import CommandPattern, CommandPatterns
 from app.core.gate1.shell import read_shell
 
 DIRECTORY = Path(__file__).parents[4] / "config" / "patterns"

@@ -11,9 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.core.errors import BundleError
-from app.core.gate1.argument_kinds import KINDS
-from app.core.gate1.command_globs import Globs
-from app.core.gate1.kinds_of_word import kinds_among, kinds_of
+from app.core.gate1.commands.argument_kinds import KINDS
+from app.core.gate1.commands.globs import Globs
+from app.core.gate1.commands.kinds_of_word import kinds_among, kinds_of
 
 PARTS = st.sampled_from(["a", "b", "ab", "/", ".", "*", "**", "?", "[ab]", "[!a]", "[*]", "[[]"])
 GLOBS = st.lists(PARTS, min_size=1, max_size=8).map("".join)

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from app.core.errors import BundleError
-from app.core.gate1.command_patterns import CommandPattern, CommandPatterns
+from app.core.gate1.commands.patterns import CommandPattern, CommandPatterns
 from app.core.gate1.shell import read_shell
 
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.gate1.sql_lexer import sql_tokens
-from app.core.gate1.sql_reading import read_sql
-from app.core.gate1.sql_tokens import without_cuts
-from app.core.gate1.sql_where import always_true, of_columns
+from app.core.gate1.sql.lexer import sql_tokens
+from app.core.gate1.sql.reading import read_sql
+from app.core.gate1.sql.tokens import without_cuts
+from app.core.gate1.sql.where import always_true, of_columns
 from tests.unit.core.gate1.shipped import inspected
 
 

@@ -10,7 +10,7 @@ from app.core.gate1.vocabulary import vocabulary
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from app.core.gate1.sql_lexer import SqlToken
+    from app.core.gate1.sql.lexer import SqlToken
 
 
 class HandedOn(NamedTuple):

@@ -17,14 +17,14 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
-from app.core.gate1.sql_lexer import SqlToken, sql_tokens
+from app.core.gate1.sql.lexer import SqlToken, sql_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sqlglot.tokenizer_core import Token
 
-    from app.core.gate1.sql_lexer import Kind
+    from app.core.gate1.sql.lexer import Kind
 
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 """It warns of each statement that it takes for a command: an input's matter, no news about the worker."""

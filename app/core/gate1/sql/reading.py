@@ -10,18 +10,18 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.core.gate1.scan import nesting
-from app.core.gate1.sql_handed_on import handed_on
-from app.core.gate1.sql_statement import statements
-from app.core.gate1.sql_tokens import MOST_TOKENS, readings
-from app.core.gate1.sql_where import always_true, of_columns
+from app.core.gate1.sql.handed_on import handed_on
+from app.core.gate1.sql.statement import statements
+from app.core.gate1.sql.tokens import MOST_TOKENS, readings
+from app.core.gate1.sql.where import always_true, of_columns
 from app.core.gate1.vocabulary import vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from app.core.gate1.sql_handed_on import HandedOn
-    from app.core.gate1.sql_lexer import SqlToken
-    from app.core.gate1.sql_statement import Span, Where
+    from app.core.gate1.sql.handed_on import HandedOn
+    from app.core.gate1.sql.lexer import SqlToken
+    from app.core.gate1.sql.statement import Span, Where
 
 CLAUSE_BYTES = 1024
 """The longest WHERE clause that is parsed: sqlglot takes 1 to 2 ms for that many."""

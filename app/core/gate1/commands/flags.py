@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.core.gate1.command_globs import Globs
+from app.core.gate1.commands.globs import Globs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from app.core.gate1.command_words import Flag, Flags
+    from app.core.gate1.commands.words import Flag, Flags
 
 LEAST_PREFIX = 5
 """Characters, dashes included, from which a shortened long flag counts (GNU getopt takes `--recurs`)."""

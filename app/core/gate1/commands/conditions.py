@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.core.gate1.command_flags import FlagForms
-from app.core.gate1.command_globs import Globs
-from app.core.gate1.command_words import MOST_WORDS, CommandWords
+from app.core.gate1.commands.flags import FlagForms
+from app.core.gate1.commands.globs import Globs
+from app.core.gate1.commands.words import MOST_WORDS, CommandWords
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from app.core.gate1.command_patterns import CommandPattern
+    from app.core.gate1.commands.patterns import CommandPattern
 
     Condition = Callable[[CommandWords], bool]
 

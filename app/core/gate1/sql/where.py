@@ -11,12 +11,12 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from app.core.gate1.sql_tokens import BackslashSql
+from app.core.gate1.sql.tokens import BackslashSql
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from app.core.gate1.sql_lexer import SqlToken
+    from app.core.gate1.sql.lexer import SqlToken
 
 _COMPARE: dict[type[exp.Expr], Callable[[Any, Any], bool]] = {
     exp.EQ: lambda left, right: left == right,

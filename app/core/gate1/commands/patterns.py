@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 from pydantic import Field
 
 from app.core.errors import BundleError
-from app.core.gate1.argument_kinds import KINDS
-from app.core.gate1.command_conditions import compiled
-from app.core.gate1.command_globs import Globs
-from app.core.gate1.command_words import CommandWords
+from app.core.gate1.commands.argument_kinds import KINDS
+from app.core.gate1.commands.conditions import compiled
+from app.core.gate1.commands.globs import Globs
+from app.core.gate1.commands.words import CommandWords
 from app.core.gate1.pattern import Described
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from app.core.gate1.command_conditions import Condition
+    from app.core.gate1.commands.conditions import Condition
     from app.core.gate1.shell.reading import Command, ShellReading
 
 Glob = Annotated[str, Field(max_length=8192)]

@@ -1,4 +1,4 @@
-"""Patterns over the description of a SQL statement; see app/core/gate1/sql_reading.py."""
+"""Patterns over the description of a SQL statement; see app/core/gate1/sql/reading.py."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.core.gate1.pattern import Described, Expression
 from app.core.patterns import PatternError, PatternSet
 
 if TYPE_CHECKING:
-    from app.core.gate1.sql_reading import SqlStatement
+    from app.core.gate1.sql.reading import SqlStatement
 
 Word = Annotated[str, Field(pattern=r"^[A-Z@_][A-Z0-9_$@. ]*$", max_length=128)]
 

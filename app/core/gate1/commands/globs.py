@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import re2
 
 from app.core.errors import BundleError
-from app.core.gate1.argument_kinds import KINDS
-from app.core.gate1.kinds_of_word import kinds_among, kinds_of
+from app.core.gate1.commands.argument_kinds import KINDS
+from app.core.gate1.commands.kinds_of_word import kinds_among, kinds_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import re2
 
-from app.core.gate1.argument_kinds import KINDS
+from app.core.gate1.commands.argument_kinds import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
