@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from app.adapters.kafka_evidence import KafkaEvidence
 from app.adapters.kafka_rerun import rerun_all, rerun_sample
-from app.core.actions.stages import default_stages
+from app.core.actions.stages import shipped_stage
 from load import figures
 from load.worker import Poison, SlowProbe
 from topics.catalog import VERDICTS
@@ -53,4 +53,4 @@ async def _reruns(evidence: Evidence, verdicts: int) -> list[Rerun]:
 def stage_of(name: str) -> Stage:
     """The stages of a load worker, by name. Raises UnknownStageError."""
     own: dict[str, Stage] = {SlowProbe.name: SlowProbe(), Poison.name: Poison()}
-    return own[name] if name in own else default_stages([name])[0]
+    return own[name] if name in own else shipped_stage(name)

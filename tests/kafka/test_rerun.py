@@ -12,9 +12,8 @@ from typer.testing import CliRunner, Result
 from app.adapters.kafka_evidence import KafkaEvidence
 from app.adapters.kafka_rerun import rerun_all
 from app.cli.main import cli
-from app.core.actions.stages import default_stages
 from load import policy
-from load.worker import Poison, SlowProbe
+from load.reruns import stage_of
 from tests.kafka.installation import action, publish, publish_to, running, site_on, written
 from topics.catalog import ACTIONS, OUTCOMES, SESSION_EVENTS, VERDICTS
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from app.core.actions.stage import Stage
     from app.core.ledger.rerun_result import Rerun
     from load.process import WorkerProcess
     from load.site import Site
@@ -48,11 +46,6 @@ def site_with_own_stages(kafka: str, prefix: str, tmp_path: Path) -> Site:
 
 def rerun(site: Site, *words: str) -> Result:
     return CliRunner().invoke(cli, ["rerun", *words, "--json"], env=site.settings)
-
-
-def stage_of(name: str) -> Stage:
-    own: dict[str, Stage] = {SlowProbe.name: SlowProbe(), Poison.name: Poison()}
-    return own[name] if name in own else default_stages([name])[0]
 
 
 def reruns_with_own_stages(site: Site) -> list[Rerun]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from app.core.gate1.allowance import UNFOLDED_CHARS, Allowance
 from app.core.gate1.inspection import Hit, Inspection
@@ -21,13 +21,16 @@ from app.core.gate1.tells import ANYTHING, JOINT, may_be_disguised, may_break_ou
 from app.core.gate1.unfold import forms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from app.core.gate1.leaves import Leaf, Walk
     from app.core.gate1.matchers import Matchers
     from app.core.gate1.pattern import Described
+    from app.core.gate1.shell import Nested
+    from app.core.gate1.sql.handed_on import HandedOn
     from app.core.gate1.text_patterns import Language
 
+Inner = TypeVar("Inner", "Nested", "HandedOn")
 CODE_CHARS = 32 * 1024
 """A longer program is not searched for commands and statements."""
 PORTION = 32
@@ -138,11 +141,8 @@ class Inspector:
         self._found(self._matchers.commands.matches(reading), place)
         for command in reading.commands:
             self._texts += command.args
-        for nested in reading.nested:
-            inner = place.within(nested.how)
-            if inner.depth > NESTED:
-                self._doubt("languages are nested too deep to follow")
-            elif nested.language == "sql":
+        for nested, inner in self._within(reading.nested, place):
+            if nested.language == "sql":
                 self._sql(nested.text, inner)
             elif nested.language == "python":
                 self._found(self._matchers.text.matches(nested.text, "code"), inner)
@@ -160,14 +160,20 @@ class Inspector:
             self._found(self._matchers.sql.matches(statement), place)
         if not begins_statement(first_word(text)):
             self._found(self._matchers.injection.matches(text), place)
-        for nested in reading.nested:
-            inner = place.within(nested.how)
-            if inner.depth > NESTED:
-                self._doubt("languages are nested too deep to follow")
-            elif nested.language == "sql":
+        for nested, inner in self._within(reading.nested, place):
+            if nested.language == "sql":
                 self._sql(nested.text, inner)
             else:
                 self._shell(nested.text, inner)
+
+    def _within(self, every: Iterable[Inner], place: Place) -> Iterator[tuple[Inner, Place]]:
+        """Texts in another language with their places, as deep as languages are followed."""
+        for nested in every:
+            inner = place.within(nested.how)
+            if inner.depth > NESTED:
+                self._doubt("languages are nested too deep to follow")
+            else:
+                yield nested, inner
 
     def _code(self, text: str, place: Place) -> None:
         if len(text) > CODE_CHARS:

@@ -29,9 +29,6 @@ class Broker:
         self.asked.append("read the policy")
         return []
 
-    async def close(self) -> None:
-        pass
-
 
 class Fence:
     """The producer of one partition number."""
