@@ -1,7 +1,7 @@
 """DSSE by its specification: the example of its text, and the envelopes of sigstore's conformance suite.
 
 `data/dsse.jsonl` holds every row of the vectors that has a DSSE envelope, of a sigstore bundle the envelope
-and the certificate. The other bundles hold a bare file's signature, which is no DSSE.
+and the certificate. `data/dsse_no_envelope.jsonl` holds the others: a bare file's signature is no DSSE.
 """
 
 from __future__ import annotations
@@ -25,12 +25,15 @@ from app.core.trust.dsse import MAX_SIGNATURES, Envelope, Signature, pae, read_e
 from tests.unit.core.trust.scene import ALICE, BOB, STRANGER
 from topics.unreadable import Unreadable
 
-ROWS = {
-    row["id"]: row
-    for row in map(
-        json.loads, (Path(__file__).resolve().parents[1] / "data" / "dsse.jsonl").read_text().splitlines()
-    )
-}
+DATA = Path(__file__).resolve().parents[1] / "data"
+
+
+def rows(name: str) -> dict[str, dict[str, Any]]:
+    """The vectors of a file by their ids."""
+    return {row["id"]: row for row in map(json.loads, (DATA / name).read_text().splitlines())}
+
+
+ROWS, OTHERS = rows("dsse.jsonl"), rows("dsse_no_envelope.jsonl")
 ABOUT_THE_LOG = "the signature holds; what is wrong is the transparency log's entry beside it"
 ABOUT_THE_CERTIFICATE = "the signature holds; what is wrong is the time at which the certificate was valid"
 NOT_ABOUT_THE_ENVELOPE = {
@@ -86,6 +89,12 @@ def test_an_envelope_of_the_vectors_verifies_exactly_if_it_should(row: dict[str,
     envelope = envelope_in(json.dumps(row["input"]["envelope"]).encode())
     should = row["label"] == "valid" or row["id"] in NOT_ABOUT_THE_ENVELOPE
     assert verified(envelope, [key_of(row["input"])]) == ({"ec"} if should else set())
+
+
+@pytest.mark.parametrize("row", OTHERS.values(), ids=OTHERS)
+def test_a_document_of_the_vectors_without_an_envelope_is_refused(row: dict[str, Any]) -> None:
+    """Bundles that sign a message's digest, and one that is no JSON; without their certificates and logs."""
+    assert isinstance(read_envelope(row["document"].encode()), Unreadable)
 
 
 def test_the_encoding_is_the_specifications() -> None:
