@@ -60,7 +60,7 @@ def asyncapi() -> Json:
         },
         "defaultContentType": "application/json",
         "channels": {topic.name: _channel(topic) for topic in public_topics()},
-        "operations": {_operation_id(topic): _operation(topic) for topic in public_topics() if topic.in_use},
+        "operations": {_operation_id(topic): _operation(topic) for topic in public_topics()},
         "components": {
             "messages": {record.__name__: _message(record) for record in _records()},
             "schemas": _component_schemas(),

@@ -10,16 +10,26 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from topics.records import (
     ActionOutcome,
+    AdmittedMemory,
     DeadLetter,
     DsseEnvelope,
     EscalationExpired,
     EscalationOpened,
     EscalationResolved,
     InputRefused,
+    MemoryDecision,
     ProposedAction,
+    ProposedMemoryWrite,
+    QuarantineApproved,
+    QuarantineEntered,
+    QuarantineEvicted,
+    QuarantineExpired,
+    QuarantineRejected,
     ReservationSettled,
     ReviewDecision,
     SessionFolded,
+    SourceFeedback,
+    SourceHistory,
     Verdict,
 )
 
@@ -27,15 +37,21 @@ if TYPE_CHECKING:
     from topics.records.base import Record
 
 ACTIONS = "gate.actions.proposed"
+MEMORY_WRITES = "gate.memory.writes.proposed"
 OUTCOMES = "gate.outcomes"
 REVIEWS = "gate.reviews"
 BUNDLES = "gate.bundles"
 REGISTRY = "gate.registry"
 VERDICTS = "gate.verdicts"
 ESCALATIONS = "gate.escalations"
+MEMORY_DECISIONS = "gate.memory.decisions"
+QUARANTINE = "gate.quarantine"
+ADMITTED = "gate.memory.admitted"
 SESSION_EVENTS = "gate.session.events"
 DEAD_LETTERS = "gate.dead_letters"
 SESSIONS_CHANGELOG = "sessions-changelog"
+SOURCE_FEEDBACK = "source-feedback"
+SOURCE_HISTORIES = "source-histories"
 
 Direction = Literal["in", "out", "control", "internal"]
 Cleanup = Literal["delete", "compact"]
@@ -52,6 +68,7 @@ MAX_OUTPUT_MESSAGE_BYTES = 4 * 1024 * 1024
 MAX_CONTROL_MESSAGE_BYTES = 2 * 1024 * 1024
 
 SESSION_KEY = "session_id, UTF-8: one session's inputs of every kind meet in one partition"
+SOURCE_KEY = "the JSON array [tenant_id, source_id], UTF-8: one owner folds one source's history"
 OUTPUT_KEY = "session_id, UTF-8 (absent where none was readable); the partition is the input's"
 
 
@@ -69,7 +86,6 @@ class Topic:
     max_message_bytes: int
     description: str
     single: bool = False  # one partition, whatever the others have: its records have one order
-    in_use: bool = True  # False: declared ahead, no worker of this release reads or writes it
 
     def config(self) -> dict[str, str]:
         """The topic's configuration on the broker, in Kafka's own names.
@@ -82,7 +98,7 @@ class Topic:
             "retention.ms": str(self.retention_ms),
             "max.message.bytes": str(self.max_message_bytes),
         }
-        if self.direction != "internal":
+        if self.direction != "internal" or self.cleanup == "delete":
             config["message.timestamp.type"] = "LogAppendTime"
         if self.direction == "in":
             config["compression.type"] = "uncompressed"
@@ -93,7 +109,7 @@ class Topic:
         return f"{app_id}-{self.name}" if self.direction == "internal" else f"{prefix}{self.name}"
 
 
-def _input(name: str, record: type[Record], description: str, *, in_use: bool = True) -> Topic:
+def _input(name: str, record: type[Record], description: str) -> Topic:
     return Topic(
         name=name,
         direction="in",
@@ -104,7 +120,6 @@ def _input(name: str, record: type[Record], description: str, *, in_use: bool = 
         cleanup="delete",
         max_message_bytes=MAX_INPUT_MESSAGE_BYTES,
         description=description,
-        in_use=in_use,
     )
 
 
@@ -139,16 +154,25 @@ def _ledger(name: str, records: tuple[type[Record], ...], description: str) -> T
     )
 
 
+def _internal(name: str, record: type[Record], description: str, *, cleanup: Cleanup) -> Topic:
+    return Topic(
+        name=name,
+        direction="internal",
+        ledger=False,
+        records=(record,),
+        key=SOURCE_KEY,
+        retention_ms=INPUT_RETENTION_MS if cleanup == "delete" else KEEP,
+        cleanup=cleanup,
+        max_message_bytes=MAX_INPUT_MESSAGE_BYTES,
+        description=description,
+    )
+
+
 CATALOG: tuple[Topic, ...] = (
     _input(ACTIONS, ProposedAction, "Actions that agents want to carry out."),
     _input(OUTCOMES, ActionOutcome, "What executed actions really did."),
-    _input(
-        REVIEWS,
-        ReviewDecision,
-        "Reviewers' decisions on escalations. Declared, so that the partition layout is settled; "
-        "the worker does not read it in this release.",
-        in_use=False,
-    ),
+    _input(MEMORY_WRITES, ProposedMemoryWrite, "Memories that agents want to keep."),
+    _input(REVIEWS, ReviewDecision, "Reviewers' signed decisions on quarantined memories."),
     _control(BUNDLES, "id@revision, UTF-8", "Signed policy bundles, every revision."),
     _control(
         REGISTRY,
@@ -167,6 +191,35 @@ CATALOG: tuple[Topic, ...] = (
         "What changed a session's totals outside a verdict, and inputs refused for an unknown subject.",
     ),
     _ledger(DEAD_LETTERS, (DeadLetter,), "Inputs that could not be read, with the place of the error."),
+    _ledger(MEMORY_DECISIONS, (MemoryDecision,), "One decision per proposed memory write."),
+    _ledger(
+        QUARANTINE,
+        (QuarantineEntered, QuarantineApproved, QuarantineRejected, QuarantineExpired, QuarantineEvicted),
+        "Memories that wait for a reviewer, and how the waiting ended.",
+    ),
+    Topic(
+        name=ADMITTED,
+        direction="out",
+        ledger=False,
+        records=(AdmittedMemory,),
+        key=OUTPUT_KEY,
+        retention_ms=INPUT_RETENTION_MS,
+        cleanup="delete",
+        max_message_bytes=MAX_OUTPUT_MESSAGE_BYTES,
+        description="Content of allowed and approved memories, each once, for the store that keeps it.",
+    ),
+    _internal(
+        SOURCE_FEEDBACK,
+        SourceFeedback,
+        "What was learnt of memory sources, on its way to the owner of each source's history.",
+        cleanup="delete",
+    ),
+    _internal(
+        SOURCE_HISTORIES,
+        SourceHistory,
+        "Every memory source's history, which all workers read.",
+        cleanup="compact",
+    ),
     Topic(
         name=SESSIONS_CHANGELOG,
         direction="internal",

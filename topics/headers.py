@@ -38,6 +38,13 @@ _ID_FIELD = {
     "ReservationSettled": "outcome_id",
     "InputRefused": "refusal_id",
     "DeadLetter": "dead_letter_id",
+    "MemoryDecision": "memory_id",
+    "QuarantineEntered": "memory_id",
+    "QuarantineApproved": "memory_id",
+    "QuarantineRejected": "memory_id",
+    "QuarantineExpired": "memory_id",
+    "QuarantineEvicted": "memory_id",
+    "AdmittedMemory": "memory_id",
 }
 
 

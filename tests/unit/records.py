@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from tests.unit import memory_records
+
 HASH = "sha256:" + "0a" * 32
 MOMENT = "2026-11-21T10:00:00.000Z"
 
@@ -136,7 +138,13 @@ _ESCALATION = {
 
 def ledger_records() -> dict[str, dict[str, Any]]:
     """One good body per kind."""
-    return {"Verdict": _verdict(), **_escalations(), **_session_events(), "DeadLetter": _dead_letter()}
+    return {
+        "Verdict": _verdict(),
+        **_escalations(),
+        **_session_events(),
+        "DeadLetter": _dead_letter(),
+        **memory_records.ledger_records(_linked),
+    }
 
 
 def _escalations() -> dict[str, dict[str, Any]]:

@@ -8,6 +8,7 @@ import pytest
 
 from topics import records
 from topics.catalog import (
+    ADMITTED,
     BY_NAME,
     CATALOG,
     MAX_INPUT_VALUE_BYTES,
@@ -47,13 +48,17 @@ def test_no_topic_is_said_twice() -> None:
 
 
 @pytest.mark.parametrize("topic", CATALOG, ids=lambda topic: topic.name)
-def test_outputs_are_kept_for_ever_and_everything_but_the_changelog_has_the_brokers_time(
+def test_the_ledger_is_kept_for_ever_and_every_topic_that_is_not_compacted_has_the_brokers_time(
     topic: Topic,
 ) -> None:
     config = topic.config()
-    assert (config["retention.ms"] == "-1") == (topic.direction != "in")
-    assert ("message.timestamp.type" in config) == (topic.direction != "internal")
-    assert topic.ledger == (topic.direction == "out")
+    assert not topic.ledger or config["retention.ms"] == "-1"
+    assert ("message.timestamp.type" in config) == (topic.cleanup == "delete")
+
+
+def test_every_output_but_released_content_is_of_the_ledger() -> None:
+    outputs = {topic.name for topic in CATALOG if topic.direction == "out"}
+    assert outputs - {topic.name for topic in CATALOG if topic.ledger} == {ADMITTED}
 
 
 def test_the_broker_lets_a_full_input_through_with_room_for_key_and_headers() -> None:

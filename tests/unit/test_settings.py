@@ -12,7 +12,7 @@ from app.settings import DEFAULT_FILE, Settings, SettingsError, load_settings
 if TYPE_CHECKING:
     from pathlib import Path
 
-COMMENTED = {"worker.ready_file"}
+COMMENTED = {"worker.ready_file", "analysis.api_key"}
 
 
 def test_the_default_file_names_every_setting_and_its_default() -> None:

@@ -3,20 +3,39 @@
 from topics.records.control import DsseEnvelope
 from topics.records.escalations import EscalationExpired, EscalationOpened, EscalationResolved
 from topics.records.inputs import ActionOutcome, ProposedAction, ReviewDecision
+from topics.records.memory import AdmittedMemory, MemoryDecision, ProposedMemoryWrite
+from topics.records.quarantine import (
+    QuarantineApproved,
+    QuarantineEntered,
+    QuarantineEvicted,
+    QuarantineExpired,
+    QuarantineRejected,
+)
 from topics.records.session_events import DeadLetter, InputRefused, ReservationSettled, SessionFolded
+from topics.records.sources import SourceFeedback, SourceHistory
 from topics.records.verdict import Verdict
 
 __all__ = [
     "ActionOutcome",
+    "AdmittedMemory",
     "DeadLetter",
     "DsseEnvelope",
     "EscalationExpired",
     "EscalationOpened",
     "EscalationResolved",
     "InputRefused",
+    "MemoryDecision",
     "ProposedAction",
+    "ProposedMemoryWrite",
+    "QuarantineApproved",
+    "QuarantineEntered",
+    "QuarantineEvicted",
+    "QuarantineExpired",
+    "QuarantineRejected",
     "ReservationSettled",
     "ReviewDecision",
     "SessionFolded",
+    "SourceFeedback",
+    "SourceHistory",
     "Verdict",
 ]
