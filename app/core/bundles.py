@@ -8,9 +8,11 @@ from typing import Annotated, Any, Self
 from pydantic import Field, ValidationError, model_validator
 
 from app.core.bundle_cases import Case  # noqa: TC001 - pydantic reads the annotations
+from app.core.content.inspector import ContentInspector
 from app.core.errors import BundleError
 from app.core.gate1.library import Library, PatternSets
 from app.core.ledger.canonical import digest
+from app.core.memory.policy import MemoryPolicy
 from app.core.rules.rule_set import Rule, RuleSet
 from app.core.strict import StrictModel, first_error, json_object
 from app.core.topology import Topology
@@ -122,6 +124,7 @@ class BundleFile(StrictModel):
     rules: list[Rule] = Field(default_factory=list)
     consequence: Consequence
     topology: Topology = Topology()
+    memory: MemoryPolicy = MemoryPolicy()
     escalation_ttl_ms: Annotated[int, Field(ge=1, le=2**53 - 1)]
     cases: Annotated[list[Case], Field(max_length=MAX_CASES)] = Field(default_factory=list)
 
@@ -151,6 +154,8 @@ class Bundle:
         self.library = Library(file.patterns)
         self.rules = RuleSet(file.rules)
         self.topology = file.topology
+        self.memory = file.memory
+        self.inspector = ContentInspector(file.memory.content)
         self.cases = file.cases
         ranked = sorted(file.action_types, key=lambda name: (-file.action_types[name].risk, name))
         table = {word: name for name in reversed(ranked) for word in file.action_types[name].words}

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 from app.core import dead_letters, expiry, faults, outcomes
 from app.core.actions import proposal
 from app.core.actions.standing import standings
+from app.core.memory import folding, quarantine, reviews, write
+from app.core.memory.shared import Shared
 from app.core.point import PointParts
-from topics.records import ActionOutcome, ProposedAction
+from topics.records import ActionOutcome, ProposedAction, ProposedMemoryWrite, ReviewDecision
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -20,13 +22,15 @@ if TYPE_CHECKING:
     from app.core.actions.stage import Stage
     from app.core.arrival import Arrival
     from app.core.decision import Decision
+    from app.core.inbound import Message
     from app.core.limits import SessionLimits
+    from app.core.memory.book import Book
     from app.core.policy import Policy
     from app.core.requests import Answer, Request
     from app.core.session import SessionState
     from topics.reading import Unreadable
 
-Message = ProposedAction | ActionOutcome
+NOTHING_SHARED = Shared()
 
 
 class DecisionPoint:
@@ -47,12 +51,18 @@ class DecisionPoint:
         self._parts = PointParts(policy, order, names, limits, stopwatch, environment, standings(policy))
 
     def evaluate(
-        self, arrival: Arrival, message: Message, state: SessionState
+        self, arrival: Arrival, message: Message, state: SessionState, shared: Shared = NOTHING_SHARED
     ) -> Generator[Request, Answer, Decision]:
-        """Decide on a readable input."""
+        """Decide on a readable input. `shared`: what the partition keeps beside its sessions."""
         if isinstance(message, ProposedAction):
             return (yield from proposal.evaluate(self._parts, arrival, message, state))
-        return outcomes.evaluate(self._parts, arrival, message, state)
+        if isinstance(message, ActionOutcome):
+            return outcomes.evaluate(self._parts, arrival, message, state)
+        if isinstance(message, ProposedMemoryWrite):
+            return (yield from write.evaluate(self._parts, arrival, message, state, shared))
+        if isinstance(message, ReviewDecision):
+            return (yield from reviews.evaluate(self._parts, arrival, message, state, shared))
+        return folding.fold(arrival, message, shared)
 
     def unreadable(self, arrival: Arrival, error: Unreadable) -> Decision:
         """An input that could not be read: a dead letter, and no session is touched."""
@@ -72,3 +82,7 @@ class DecisionPoint:
     def expire(self, key: bytes, state: SessionState, now_ms: int) -> Decision | None:
         """What time alone does to a session at `now_ms`; None when nothing is due."""
         return expiry.expire(self._parts, key, state, now_ms)
+
+    def expire_held(self, book: Book, now_ms: int, limit: int) -> Decision | None:
+        """What time alone does to a partition's quarantine at `now_ms`; None when nothing is due."""
+        return quarantine.expired(book, now_ms, limit)

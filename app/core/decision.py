@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from app.core.memory.book import Change
     from app.core.session import Transition
 
 
@@ -14,7 +15,8 @@ class OutRecord:
     """One ledger record without its place in the chain.
 
     `topic` is the base name of the output topic, `kind` the record's model ("Verdict", ...), `subject` the
-    Kafka key: the session's id, or the input's coordinates when no session could be read.
+    Kafka key: the session's id, or the input's coordinates when no session could be read. Records of topics
+    that are no ledger have no place in the chain.
     """
 
     topic: str
@@ -25,7 +27,9 @@ class OutRecord:
 
 @dataclass(slots=True)
 class Decision:
-    """The session's change (None: no session changes) and the records to chain, in this order."""
+    """The session's change (None: no session changes), the records to write, in this order, and the changes
+    to what the partition keeps beside its sessions."""
 
     transition: Transition | None
     records: list[OutRecord] = field(default_factory=list)
+    book: tuple[Change, ...] = ()

@@ -7,7 +7,7 @@ abandoned leaves nothing behind.
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from app.core.session import (
     NEVER_DUE_MS,
@@ -15,6 +15,7 @@ from app.core.session import (
     Account,
     EarlyOutcome,
     RecentAction,
+    RecentWrite,
     SessionState,
     Transition,
 )
@@ -74,15 +75,34 @@ class SessionDraft:
 
     def has_room(self, tenant: str) -> bool:
         """Whether one more action of this tenant can be remembered."""
-        if tenant != UNREGISTERED and self.account(tenant) is None:
-            named = sum(known != UNREGISTERED for known in self.tenants())
-            if named >= self._limits.max_tenants:
-                return False
+        if not self._has_room_for(tenant):
+            return False
         if self._remembered() < self._limits.max_recent_actions:
             return True
         for known in self.tenants():
             self.change(known)
         return self._remembered() < self._limits.max_recent_actions
+
+    def write(self, tenant: str, write_id: str) -> RecentWrite | None:
+        """What is remembered of a memory write's id; None outside its window."""
+        account = self.account(tenant)
+        found = None if account is None else account.write(write_id)
+        return found if found is not None and self._in_window(found.at_ms) else None
+
+    def has_room_for_write(self, tenant: str) -> bool:
+        """Whether one more memory write of this tenant can be remembered."""
+        if not self._has_room_for(tenant):
+            return False
+        known = self.account(tenant)
+        if known is None or len(known.writes) < self._limits.max_recent_writes:
+            return True
+        return len(self.change(tenant).writes) < self._limits.max_recent_writes
+
+    def _has_room_for(self, tenant: str) -> bool:
+        if tenant == UNREGISTERED or self.account(tenant) is not None:
+            return True
+        named = sum(known != UNREGISTERED for known in self.tenants())
+        return named < self._limits.max_tenants
 
     def transition(self, *, touched: bool = True) -> Transition:
         """The session's values now. `touched` False: time alone acted, which is no sign of life."""
@@ -104,10 +124,14 @@ class SessionDraft:
     def _copied(self, account: Account | None) -> Account:
         if account is None:
             return Account(0, 0, {})
+        recent, writes = self._still_known(account.recent), self._still_known(account.writes)
+        return Account(account.rows, account.actions, recent, writes, account.sources.copy())
+
+    def _still_known(self, remembered: dict[str, Any]) -> dict[str, Any]:
+        """A copy without what left the window; the oldest come first, with their time in third place."""
         gone = 0
-        for stored in account.recent.values():
+        for stored in remembered.values():
             if self._in_window(stored[2]):
                 break
             gone += 1
-        recent = dict(islice(account.recent.items(), gone, None)) if gone else account.recent.copy()
-        return Account(account.rows, account.actions, recent)
+        return dict(islice(remembered.items(), gone, None)) if gone else remembered.copy()

@@ -16,21 +16,24 @@ from app.core.dead_letters import dead_letter, subject_of, well_formed
 from app.core.decision import Decision, OutRecord
 from app.core.draft import SessionDraft
 from app.core.expiry import time_records
+from app.core.memory import faults as memory_faults
 from app.core.refusals import refused
 from app.core.registry_entries import NO_ORG
 from app.core.reservations import Sighting
 from app.core.session import UNREGISTERED, totals
-from topics.catalog import ACTIONS
-from topics.records import ActionOutcome, ProposedAction
+from topics.catalog import ACTIONS, MEMORY_WRITES
+from topics.records import ActionOutcome, ProposedAction, ProposedMemoryWrite, ReviewDecision
 
 if TYPE_CHECKING:
     from app.core.arrival import Arrival
     from app.core.bundles import Bundle
+    from app.core.inbound import Message
     from app.core.point import PointParts
     from app.core.policy import Policy
     from app.core.registry import Registry
     from app.core.registry_entries import Agent, Org
     from app.core.session import SessionState
+    from topics.records import SourceFeedback
 
 INTERNAL_ERROR = "internal_error"
 CRASHED = "in flight at several crashes in a row, so nobody looked into it again"
@@ -40,6 +43,8 @@ DENIED = Ruling("BLOCK", None, carried=False, waits=False)
 def unread(parts: PointParts, arrival: Arrival, reason: str = CRASHED) -> Decision:
     """Deny an input without reading it; nothing in it is known, and no session changes."""
     letter = dead_letter(arrival, INTERNAL_ERROR, "$", reason)
+    if arrival.topic == MEMORY_WRITES:
+        return memory_faults.unread(parts, arrival, letter)
     if arrival.topic != ACTIONS:
         return Decision(None, [_refused(arrival, None, None, reason), letter])
     default = parts.policy.default
@@ -51,7 +56,7 @@ def unread(parts: PointParts, arrival: Arrival, reason: str = CRASHED) -> Decisi
 def fault(
     parts: PointParts,
     arrival: Arrival,
-    message: ProposedAction | ActionOutcome | None,
+    message: Message | None,
     state: SessionState,
     reason: str,
 ) -> Decision:
@@ -60,10 +65,20 @@ def fault(
     if message is None:
         return unread(parts, arrival, reason)
     letter = dead_letter(arrival, INTERNAL_ERROR, "$", reason)
+    if isinstance(message, ProposedAction):
+        return _faulty_action(parts, arrival, message, state, letter)
+    if isinstance(message, ProposedMemoryWrite):
+        return memory_faults.fault(parts, arrival, message, letter)
+    session_id, subject = _subject(message)
+    return Decision(None, [_refused(arrival, session_id, subject, reason), letter])
+
+
+def _subject(message: ActionOutcome | ReviewDecision | SourceFeedback) -> tuple[str | None, str]:
     if isinstance(message, ActionOutcome):
-        refusal = _refused(arrival, message.session_id, message.action_id, reason)
-        return Decision(None, [refusal, letter])
-    return _faulty_action(parts, arrival, message, state, letter)
+        return message.session_id, message.action_id
+    if isinstance(message, ReviewDecision):
+        return message.session_id, message.subject_id
+    return None, message.memory_id
 
 
 def _faulty_action(

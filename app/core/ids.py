@@ -30,6 +30,11 @@ def dead_letter_id(decision_id: str) -> str:
     return "dead_letter:" + decision_id
 
 
+def memory_id(decision_id: str) -> str:
+    """A memory, whatever was decided on its write."""
+    return "memory:" + decision_id
+
+
 def coordinates_of(an_id: str) -> tuple[str, int, int]:
     """Topic, partition and offset of the input that an id is made of, with or without its kind in front.
 

@@ -1,26 +1,40 @@
-"""What an arrival reads as: a record of its topic, under the key of its session."""
+"""What an arrival reads as: a record of its topic, under the key that its partition follows from."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from topics.catalog import ACTIONS, OUTCOMES
+from app.core.memory.history import SourceName
+from topics.catalog import ACTIONS, MEMORY_WRITES, OUTCOMES, REVIEWS, SOURCE_FEEDBACK
 from topics.reading import Unreadable, read
-from topics.records import ActionOutcome, ProposedAction
+from topics.records import ActionOutcome, ProposedAction, ProposedMemoryWrite, ReviewDecision, SourceFeedback
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from app.core.arrival import Arrival
 
-Message = ProposedAction | ActionOutcome
-MODELS: Mapping[str, type[Message]] = {ACTIONS: ProposedAction, OUTCOMES: ActionOutcome}
+SessionMessage = ProposedAction | ActionOutcome | ProposedMemoryWrite | ReviewDecision
+Message = SessionMessage | SourceFeedback
+MODELS: Mapping[str, type[Message]] = {
+    ACTIONS: ProposedAction,
+    OUTCOMES: ActionOutcome,
+    MEMORY_WRITES: ProposedMemoryWrite,
+    REVIEWS: ReviewDecision,
+    SOURCE_FEEDBACK: SourceFeedback,
+}
 KEY_MISMATCH = Unreadable("key_mismatch", "$.session_id", "the message key must be the session_id, UTF-8")
 
 
 def message_of(arrival: Arrival) -> Message | Unreadable:
     """The record in an arrival, or why there is none."""
     message = read(MODELS[arrival.topic], arrival.value)
-    if not isinstance(message, Unreadable) and message.session_id.encode() != arrival.key:
+    if not isinstance(message, Unreadable) and _key_of(message).encode() != arrival.key:
         return KEY_MISMATCH
     return message
+
+
+def _key_of(message: Message) -> str:
+    if isinstance(message, SourceFeedback):
+        return SourceName(message.tenant_id, message.source_id).key()
+    return message.session_id

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SessionLimits:
-    """Times in ms of broker time, bounds in entries.
+    """Times in ms of broker time, bounds in entries; `max_quarantine` is of a partition (seed 003's
+    maxQuarantineSize), the others of a session.
 
     `idle_timeout_ms` must not be below `action_window_ms`, or a repeat could count twice.
     """
@@ -17,3 +18,6 @@ class SessionLimits:
     max_recent_actions: int
     max_early_outcomes: int
     max_tenants: int
+    max_recent_writes: int = 1024
+    max_known_sources: int = 64
+    max_quarantine: int = 1000

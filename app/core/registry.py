@@ -29,6 +29,8 @@ from app.core.registry_entries import (
     Org,
     OrgSpec,
     RegistryFile,
+    Source,
+    SourceSpec,
     Tool,
     ToolSpec,
 )
@@ -44,8 +46,12 @@ Base = tuple[str, str, str]
 """Id, key and hash of an entry."""
 
 
+class _WrongIdError(Exception):
+    """An entry whose id does not follow from what it says."""
+
+
 class Registry:
-    """All entries in force, by kind and id."""
+    """All entries in force, by kind and id; a source by its tenant and its own id."""
 
     def __init__(self) -> None:
         self.agents: dict[str, Agent] = {}
@@ -54,6 +60,7 @@ class Registry:
         self.enforcement_points: dict[str, EnforcementPoint] = {}
         self.freezes: dict[tuple[str, str], list[Freeze]] = {}
         self.facts: dict[str, list[Fact]] = {}
+        self.sources: dict[tuple[str, str], Source] = {}
         self.approvers: dict[str, Approver] = {}
 
     def freezes_of(self, tenant: str, agent_id: str, session_id: str) -> tuple[Freeze, ...]:
@@ -92,7 +99,7 @@ def merged(parts: Iterable[Registry]) -> Registry:
     """One registry of several without an entry in common, each with what was compiled for it."""
     whole = Registry()
     for part in parts:
-        for name in ("agents", "tools", "orgs", "enforcement_points", "approvers"):
+        for name in ("agents", "tools", "orgs", "enforcement_points", "sources", "approvers"):
             getattr(whole, name).update(getattr(part, name))
         for subject, freezes in part.freezes.items():
             together = [*whole.freezes.get(subject, ()), *freezes]
@@ -123,6 +130,8 @@ def _add(registry: Registry, path: str, entry: EntryFile) -> None:
         _READERS[entry.kind](registry, base, entry.spec)
     except ValidationError as error:
         raise RegistryError(first_error(error, path)) from None
+    except _WrongIdError as error:
+        raise RegistryError(f"{path.removesuffix('.spec')}.id: {error}") from None
     except CanonicalError as error:
         raise RegistryError(f"{path}: {error}") from None
     except PatternError as error:
@@ -174,8 +183,18 @@ def _approver(registry: Registry, base: Base, spec: dict[str, Any]) -> None:
     approver = ApproverSpec.model_validate(spec)
     until = None if approver.valid_until is None else milliseconds_of(approver.valid_until)
     signs, roles = frozenset(approver.signs), frozenset(approver.roles)
+    tenants = None if approver.tenants is None else frozenset(approver.tenants)
     registry.approvers[base[0]] = Approver(
-        *base, _key(approver.public_key), signs, roles, until, approver.active
+        *base, _key(approver.public_key), signs, roles, until, approver.active, tenants
+    )
+
+
+def _source(registry: Registry, base: Base, spec: dict[str, Any]) -> None:
+    source = SourceSpec.model_validate(spec)
+    if base[0] != f"{source.tenant_id}/{source.source_id}":
+        raise _WrongIdError(f"the id of this source's entry is {source.tenant_id}/{source.source_id}")
+    registry.sources[(source.tenant_id, source.source_id)] = Source(
+        *base, source.tenant_id, source.source_id, source.type, source.quality_exempt, source.reason
     )
 
 
@@ -197,5 +216,6 @@ _READERS = {
     "freeze": _freeze,
     "enforcement_point": _enforcement_point,
     FACT: _fact,
+    "source": _source,
     "approver": _approver,
 }

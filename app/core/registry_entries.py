@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from app.core.patterns import PatternSet, target_set
 from app.core.session import UNREGISTERED
 from app.core.strict import Instant, StrictModel
-from topics.records.base import Enforcement, Role, Tier  # noqa: TC001 - pydantic reads the annotations
-from topics.records.inputs import ActionType  # noqa: TC001 - the same
+from topics.records.base import Enforcement, Role, Tier
+from topics.records.inputs import ActionType  # noqa: TC001 - pydantic reads the annotations
+from topics.records.memory import SourceType  # noqa: TC001 - the same
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
-SignedKind = Literal["bundle", "agent", "tool", "org", "freeze", "enforcement_point", "fact"]
+SignedKind = Literal["bundle", "agent", "tool", "org", "freeze", "enforcement_point", "fact", "source"]
 Subject = Literal["tenant", "agent", "session"]
+ApproverRole = Role | Literal["reviewer"]
+"""A reviewer decides on quarantined memories, the others on escalations."""
 
 
 MAX_STARS = 2
+SHORTEST_REASON = 10
 MAX_TARGETS = 512
 """Forbidden targets of one tenant: about as many as one automaton takes, and 3 s to compile."""
-Kind = Literal["agent", "tool", "org", "freeze", "enforcement_point", "fact", "approver"]
+Kind = Literal["agent", "tool", "org", "freeze", "enforcement_point", "fact", "source", "approver"]
 
 
 class EntryFile(StrictModel):
@@ -113,16 +117,38 @@ class EnforcementPointSpec(_OfTenant):
     public_key: str
 
 
+class SourceSpec(_OfTenant):
+    """Where memories of a tenant come from; the entry's id is "tenant_id/source_id", so that one entry
+    alone speaks of a source. A `type` goes before what is claimed and what was seen first.
+
+    `quality_exempt`: its writes need no quality metadata, for this `reason`; content is judged all the same.
+    """
+
+    tenant_id: Annotated[Name, Field(pattern=r"^[^/]+$")]
+    source_id: Name
+    type: SourceType | None = None
+    quality_exempt: bool = False
+    reason: Annotated[str, Field(max_length=1024)] | None = None
+
+    @model_validator(mode="after")
+    def _justified(self) -> Self:
+        if self.quality_exempt and len((self.reason or "").strip()) < SHORTEST_REASON:
+            raise ValueError(f"an exemption needs a reason of at least {SHORTEST_REASON} characters")
+        return self
+
+
 class ApproverSpec(StrictModel):
     """A person or a process whose signature counts, as long as it is `active` and before `valid_until`.
 
-    `signs`: the kinds of entries, and "bundle", that it may publish. `roles`: what it may decide on.
+    `signs`: the kinds of entries, and "bundle", that it may publish. `roles`: what it may decide on, as a
+    reviewer in these `tenants` only (null: in every one).
     `public_key`: the 32 raw bytes of an Ed25519 key, base64. Only a root key signs an approver's entry.
     """
 
     public_key: str
     signs: list[SignedKind] = Field(default_factory=list)
-    roles: list[Role] = Field(default_factory=list)
+    roles: list[ApproverRole] = Field(default_factory=list)
+    tenants: list[Name] | None = None
     valid_until: Instant | None = None
     active: bool = True
 
@@ -184,14 +210,29 @@ class EnforcementPoint(Entry):
 
 
 @dataclass(frozen=True, slots=True)
+class Source(Entry):
+    """A registered source of memories. `type` None: nobody fixed it; `reason` is the exemption's."""
+
+    tenant: str
+    source_id: str
+    type: SourceType | None
+    quality_exempt: bool
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Approver(Entry):
-    """Whose signature counts, and for what. `valid_until_ms` in ms since 1970; None: no end."""
+    """Whose signature counts, and for what. `valid_until_ms` in ms since 1970; None: no end.
+
+    `tenants` are those whose memories it may review; None: every tenant's.
+    """
 
     public_key: Ed25519PublicKey
     signs: frozenset[str]
     roles: frozenset[str]
     valid_until_ms: int | None
     active: bool
+    tenants: frozenset[str] | None = None
 
 
 NO_ORG = Org("", "", "", "enforce", target_set([]), None)

@@ -9,10 +9,15 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from app.core.decide import NOTHING_SHARED
 from app.core.guarded import guarded
 from app.core.inbound import message_of
+from app.core.memory.book import Book
+from app.core.memory.history import UNSEEN, SourceName
+from app.core.memory.shared import Shared
 from app.core.requests import Answer
 from app.core.session import KEY_PREFIX, SessionState
+from topics.catalog import SOURCE_FEEDBACK
 from topics.reading import Unreadable
 
 if TYPE_CHECKING:
@@ -20,8 +25,9 @@ if TYPE_CHECKING:
 
     from app.core.arrival import Arrival
     from app.core.decide import DecisionPoint
-    from app.core.decision import Decision
+    from app.core.decision import Decision, OutRecord
     from app.core.inbound import Message
+    from app.core.memory.history import History
     from app.core.requests import Request
 
 Answering = "Callable[[Request], Answer]"
@@ -48,8 +54,10 @@ def decide(
     arrival: Arrival,
     state: SessionState,
     answer: Callable[[Request], Answer] = nobody,
+    shared: Shared = NOTHING_SHARED,
 ) -> Decision:
-    """The decision on an arrival as a worker makes it. `state` is not changed; `answer` must not raise."""
+    """The decision on an arrival as a worker makes it. It changes neither `state` nor `shared`; `answer` must
+    not raise."""
     unread: Callable[[str], Message | Unreadable | None] = lambda _: None  # noqa: E731 - typed for guarded
     message = guarded(partial(message_of, arrival), unread)
     if message is None:
@@ -57,27 +65,52 @@ def decide(
     if isinstance(message, Unreadable):
         return point.unreadable(arrival, message)
     return guarded(
-        lambda: drive(point.evaluate(arrival, message, state), answer),
+        lambda: drive(point.evaluate(arrival, message, state, shared), answer),
         partial(point.fault, arrival, message, state),
     )
 
 
 class Replay:
-    """Sessions in memory over one decision point."""
+    """Sessions in memory over one decision point, with a quarantine and source histories of their own.
+
+    What is learnt of a source is known to the next arrival: there is no other worker to wait for.
+    """
 
     def __init__(self, point: DecisionPoint, answer: Callable[[Request], Answer] = nobody) -> None:
         self._point = point
         self._answer = answer
         self._sessions: dict[bytes, SessionState] = {}
+        self._histories: dict[SourceName, History] = {}
+        self.book = Book({})
 
     def take(self, arrival: Arrival) -> Decision:
-        """Decide on the next arrival; its session changes at once."""
+        """Decide on the next arrival; its session changes at once. What expired before it comes first."""
+        gone = self._point.expire_held(self.book, arrival.timestamp_ms, len(self.book))
+        if gone is not None:
+            self.book.apply(gone.book)
+        decision = self._decided(arrival)
+        if gone is not None:
+            decision.records = [*gone.records, *decision.records]
+        return decision
+
+    def _decided(self, arrival: Arrival) -> Decision:
         key = KEY_PREFIX + (arrival.key or b"")
         state = self._sessions.get(key) or SessionState(key)
-        decision = decide(self._point, arrival, state, self._answer)
+        decision = decide(self._point, arrival, state, self._answer, Shared(self.book, self._histories))
         state.apply(decision.transition)
         if state.gone:
             self._sessions.pop(key, None)
         else:
             self._sessions[key] = state
+        self.book.apply(decision.book)
+        decision.records = [record for record in decision.records if not self._learnt(record)]
         return decision
+
+    def _learnt(self, record: OutRecord) -> bool:
+        if record.topic != SOURCE_FEEDBACK:
+            return False
+        body = record.body
+        name = SourceName(body["tenant_id"], body["source_id"])
+        known = self._histories.get(name, UNSEEN)
+        self._histories[name] = known.folded(body["type"], body["verdict"])
+        return True

@@ -9,7 +9,7 @@ find what is due without reading the rest; see `encode`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import orjson
@@ -46,6 +46,21 @@ class RecentAction(NamedTuple):
     peak: int
 
 
+class RecentWrite(NamedTuple):
+    """A memory write's id inside its window.
+
+    `digest` is the hex digest of the raw input, `offset` the input's; `action` was published, `shadow` is the
+    one that shadow mode hid; `trust` is what memories derived from this one may have at most.
+    """
+
+    digest: str
+    offset: int
+    at_ms: int
+    action: str
+    shadow: str | None
+    trust: float | None
+
+
 class EarlyOutcome(NamedTuple):
     """An outcome whose action has not come yet. `lowers`: its signature allows to lower a total."""
 
@@ -65,16 +80,31 @@ class EarlyOutcome(NamedTuple):
 
 @dataclass(slots=True)
 class Account:
-    """One tenant's totals in the session. `recent` maps action id to a stored RecentAction, oldest first."""
+    """One tenant's totals in the session. `recent` maps action id to a stored RecentAction, oldest first,
+    `writes` write id to a stored RecentWrite, `sources` a memory source's id to its type and last write (ms).
+    """
 
     rows: int
     actions: int
     recent: dict[str, Any]
+    writes: dict[str, Any] = field(default_factory=dict)
+    sources: dict[str, Any] = field(default_factory=dict)
 
     def action(self, action_id: str) -> RecentAction | None:
         """What is remembered of an action id."""
         stored = self.recent.get(action_id)
         return None if stored is None else _recent(stored)
+
+    def write(self, write_id: str) -> RecentWrite | None:
+        """What is remembered of a write's id."""
+        stored = self.writes.get(write_id)
+        return None if stored is None else RecentWrite(*stored)
+
+    def encoded(self) -> list[Any]:
+        """As it is stored: a session without memory writes spends nothing on them."""
+        if not self.writes and not self.sources:
+            return [self.rows, self.actions, self.recent]
+        return [self.rows, self.actions, self.recent, self.writes, self.sources]
 
 
 @dataclass(slots=True)
@@ -134,7 +164,7 @@ class SessionState:
         rest = {
             "o": self.opened_at,
             "t": self.last_at,
-            "a": {name: [one.rows, one.actions, one.recent] for name, one in self.accounts.items()},
+            "a": {name: one.encoded() for name, one in self.accounts.items()},
             "e": [list(one) for one in self.early],
         }
         try:
@@ -151,8 +181,8 @@ class SessionState:
         state.due_ms = due_ms(stored)
         state.opened_at = rest["o"]
         state.last_at = rest["t"]
-        for name, (rows, actions, recent) in rest["a"].items():
-            state.accounts[name] = Account(int(rows), actions, recent)
+        for name, (rows, actions, recent, *memory) in rest["a"].items():
+            state.accounts[name] = Account(int(rows), actions, recent, *memory)
         state.early = [_early(one) for one in rest["e"]]
         return state
 

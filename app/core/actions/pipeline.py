@@ -9,18 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
 from app.core.actions.stage import StageResult
 from app.core.actions.tier_auth import TierAuth
-from app.core.errors import CanonicalError
-from app.core.ledger.canonical import canonical, wire_safe
-from app.core.requests import Answer, Ask, Request
+from app.core.model_outputs import recordable, recorded
+from app.core.requests import Ask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from app.core.actions.stage import ActionContext, Stage
+    from app.core.requests import Answer, Request
 
 BUDGET_EXCEEDED = "budget_exceeded"
 INCONCLUSIVE = "inconclusive"
@@ -96,8 +94,8 @@ def _answered(
     step: StageResult | Ask, gate: str, context: ActionContext, done: Evaluation
 ) -> Generator[Request, Answer, StageResult]:
     while isinstance(step, Ask):
-        answer = _recordable((yield step.request))
-        done.model_outputs.append(_recorded(gate, step.request, answer))
+        answer = recordable((yield step.request))
+        done.model_outputs.append(recorded(gate, step.request, answer))
         if answer.status == "answered":
             step = step.then(answer.payload)
         else:
@@ -121,27 +119,3 @@ def _unanswered(
         }
     )
     return StageResult("skip", BUDGET_EXCEEDED, detail)
-
-
-def _recordable(answer: Answer) -> Answer:
-    """The answer as the ledger holds it, its keys in order, so that the stages of a rerun are given the same.
-
-    A payload that is no JSON value is no answer.
-    """
-    if answer.payload is None:
-        return answer
-    try:
-        payload = orjson.loads(canonical(wire_safe(answer.payload)))
-    except (CanonicalError, RecursionError):
-        return Answer("unavailable", None, "the payload is no JSON value")
-    return Answer(answer.status, payload, answer.detail)
-
-
-def _recorded(gate: str, request: Request, answer: Answer) -> dict[str, Any]:
-    return {
-        "gate": gate,
-        "port": request.port,
-        "status": answer.status,
-        "payload": answer.payload,
-        "detail": answer.detail,
-    }

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from app.core.actions.stage import PASSED, StageResult
 from app.core.arrival import Arrival
 from app.core.decision import Decision
+from app.core.memory.shared import Shared
 from app.core.replay import Replay, drive
 from app.core.requests import Answer, Ask, Request
 from app.core.session import SessionState, session_key
@@ -83,7 +84,7 @@ def test_every_decision_is_the_worker_s(records: list[tuple[str, Any]]) -> None:
     replay, state = Replay(POINT), SessionState(session_key("s-1"))
     for offset, (topic, record) in enumerate(records):
         given_ = arrival(offset, record, topic)
-        decided = Evaluation(POINT, receive(given_), state, at_home=True).advance()
+        decided = Evaluation(POINT, receive(given_), state, Shared(), at_home=True).advance()
         assert isinstance(decided, Decision)
         state.apply(decided.transition)
         assert replay.take(given_).records == decided.records

@@ -1,0 +1,130 @@
+"""Every form in which a text may be meant: each disguise taken off, one within another.
+
+A disguise alone is no finding: ordinary text is encoded, letter-spaced and misspelt too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from app.core.content import decodings, spaceless
+from app.core.content.hidden import HIDDEN, hidden_texts
+from app.core.content.letters import alike, plain
+from app.core.content.prefilter import REMEMBERED_WORDS
+from app.core.content.respelt import (
+    identifiers_parted,
+    rejoined,
+    reversals,
+    shifted,
+    ungarbled,
+    without_leet,
+)
+from app.core.patterns import PatternSet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from app.core.content.vocabulary import Vocabulary
+
+LAYERS = 3
+"""The most disguises that are taken off one text."""
+FORMS = 24
+"""The most forms of one text. More is inconclusive: benign text of 40 sources never had more than 6."""
+GROWTH = 8
+"""The most characters in all forms together, as a multiple of the text's."""
+_SPARE_CHARS = 2048
+_TELLS = PatternSet(
+    [
+        *decodings.TELLS,
+        ("spaceless", spaceless.TELLS),
+        ("leet", r"[a-z][0-9@$!|+][a-z0-9]|[0-9@$!|][a-z]|[a-z]{2}[013457@$]"),
+        ("identifier", r"[a-z]_[a-z]|(?-i:[a-z][A-Z][a-z])"),
+    ]
+)
+_LETTERS = re.compile(r"[a-z]{2,24}")
+_LEAST_HINTS = 2
+"""So many words of a text must have come from the same disguise before the text is read without it."""
+
+
+class Form(NamedTuple):
+    """`how`: the disguises taken off, outermost first: "plain", "look-alike", "base64 > leet"."""
+
+    how: str
+    text: str
+
+
+class Unfolding(NamedTuple):
+    """The forms of a text, the plain one first; which bound they passed."""
+
+    forms: list[Form]
+    removed: int
+    bound: str | None
+
+
+class Forms:
+    """Unfolds texts with the help of a vocabulary."""
+
+    __slots__ = ("_hints", "_words")
+
+    def __init__(self, words: Vocabulary) -> None:
+        self._words = words
+        self._hints = lru_cache(REMEMBERED_WORDS)(words.hints)
+
+    def of(self, text: str) -> Unfolding:
+        """Each different form once."""
+        first = plain(text)
+        forms = [Form(first.how or "plain", first.text)]
+        layer = [*forms]
+        if HIDDEN.search(text):
+            layer += [Form(how, plain(hidden).text) for how, hidden in hidden_texts(text)]
+            forms += layer[1:]
+        seen = {form.text for form in forms}
+        left = GROWTH * len(text) + _SPARE_CHARS
+        for _ in range(LAYERS):
+            layer = [Form(*one) for form in layer for one in self._unfolded(form) if one[1] not in seen]
+            for form in layer:
+                left -= len(form.text)
+                if form.text in seen:
+                    continue
+                if len(forms) >= FORMS or left < 0:
+                    return Unfolding(forms, first.removed, "the text unfolds to more forms than are read")
+                seen.add(form.text)
+                forms.append(form)
+        return Unfolding(forms, first.removed, None)
+
+    def _unfolded(self, form: Form) -> Iterator[tuple[str, str]]:
+        for disguise, text in self._without_one(form.text):
+            inner = plain(text).text
+            if inner != form.text and inner.strip():
+                yield disguise if form.how == "plain" else f"{form.how} > {disguise}", inner
+
+    def _without_one(self, text: str) -> Iterator[tuple[str, str]]:
+        if not text.isascii():
+            yield "look-alike", alike(text)
+        tells = _TELLS.matches(text)
+        yield from decodings.decodings(text, tells)
+        if "spaceless" in tells:
+            yield "letter-spaced", spaceless.closed_up(text)
+            yield "run-together", spaceless.parted(text, self._words)
+        yield "portions", spaceless.of_portions(text)
+        if "leet" in tells:
+            yield "leet", without_leet(text, self._words)
+        if "identifier" in tells:
+            yield "identifier", identifiers_parted(text)
+        yield from self._by_words(text)
+
+    def _by_words(self, text: str) -> Iterator[tuple[str, str]]:
+        unknown = set(_LETTERS.findall(text.casefold())) - self._words.known
+        hints = [self._hints(word) for word in unknown]
+        if any(hint.garbled for hint in hints):
+            yield "misspelt", ungarbled(text, self._words)
+        if any(hint.fragment for hint in hints):
+            yield "split", rejoined(text, self._words)
+        if sum(hint.reversed for hint in hints) >= _LEAST_HINTS:
+            yield from (("reversed", one) for one in reversals(text))
+        shifts = Counter(hint.shift for hint in hints if hint.shift)
+        for shift in (one for one, times in shifts.items() if times >= _LEAST_HINTS):
+            yield "rot13" if shift == 13 else f"caesar-{shift}", shifted(text, shift)

@@ -1,0 +1,22 @@
+"""What stands between quotation marks, in code spans and fences and in quoted lines of a reply."""
+
+from __future__ import annotations
+
+import re
+
+LONGEST_QUOTATION = 600
+_QUOTED = re.compile(
+    r"```.{1,4000}?```"
+    rf"|(?<!\w)\"[^\"]{{1,{LONGEST_QUOTATION}}}\"(?!\w)"
+    rf"|(?<!\w)'(?=\S)[^\n]{{1,{LONGEST_QUOTATION // 2}}}?(?<=\S)'(?!\w)"
+    rf"|`[^`\n]{{1,{LONGEST_QUOTATION}}}`"
+    rf"|«[^»]{{1,{LONGEST_QUOTATION}}}»|‹[^›]{{1,{LONGEST_QUOTATION}}}›"
+    rf"|[「『][^」』]{{1,{LONGEST_QUOTATION}}}[」』]|《[^》]{{1,{LONGEST_QUOTATION}}}》"
+    r"|^[ \t]{0,3}>[^\n]*",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+def quotations(text: str) -> list[tuple[int, int]]:
+    """(start, end) of each quotation with its marks, in characters; none within another."""
+    return [found.span() for found in _QUOTED.finditer(text)]

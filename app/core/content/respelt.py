@@ -1,0 +1,96 @@
+"""Text whose words are spelt to be read by a model and missed by a filter, spelt as they are meant.
+
+Only words that some expression looks for are put right, so ordinary text is left as it is and never read twice.
+OWASP LLM Prompt Injection Prevention Cheat Sheet; "ArtPrompt" and FlipAttack (arXiv 2402.11753, 2410.02832).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from app.core.content.vocabulary import Vocabulary
+
+_LEET_TOKEN = re.compile(r"(?=[a-z]*+[0-9@$!|+])[0-9a-z@$!|+]{2,24}+")
+_NUMBER = re.compile(r"\b[0-9@$!|+]{1,5}\b")
+_TOKEN = re.compile(r"[a-z]+")
+_SPLIT = re.compile(r"[a-z]{1,12}(?:[\s\-._*~|/\\+^]{1,2}[a-z]{1,12}){1,9}+")
+_BETWEEN = re.compile(r"[\s\-._*~|/\\+^]+")
+_IDENTIFIER = re.compile(r"[A-Za-z]+(?:_[A-Za-z]+)+|[a-z]+(?:[A-Z][a-z]+){2,}")
+_CAMEL = re.compile(r"_+|(?<=[a-z])(?=[A-Z])")
+_MOST_PARTS = 6
+_SHORTEST_FEW = 2
+
+
+def without_leet(text: str, words: Vocabulary) -> str:
+    """Digits and signs as the letters they stand for, in words that this makes known; then lone numbers too."""
+    folded = text.casefold()
+    found = set[str]()
+
+    def read(token: re.Match[str]) -> str:
+        word = words.without_leet(token[0]) if not token[0].isdigit() else None
+        if word and len(word) > _SHORTEST_FEW:
+            found.add(word)
+        return word or _to_the_sign(token[0], words)
+
+    plain = _LEET_TOKEN.sub(read, folded)
+    if not found & words.looked_for:
+        return text
+    return _NUMBER.sub(lambda one: words.without_leet(one[0]) or one[0], plain)
+
+
+def _to_the_sign(token: str, words: Vocabulary) -> str:
+    """A token whose last sign is punctuation after all: "n0w!"."""
+    word = words.without_leet(token.rstrip("!|+")) if token[-1] in "!|+" else None
+    return word + "!" if word else token
+
+
+def ungarbled(text: str, words: Vocabulary) -> str:
+    """Words with their inner letters in another order, or doubled."""
+    return _TOKEN.sub(lambda one: _known(one[0], words) or words.ungarbled(one[0]) or one[0], text.casefold())
+
+
+def _known(word: str, words: Vocabulary) -> str | None:
+    return word if word in words.known else None
+
+
+def rejoined(text: str, words: Vocabulary) -> str:
+    """Words that were parted by a sign, a space or a line end."""
+    return _SPLIT.sub(lambda run: _rejoined(run[0], words), text.casefold())
+
+
+def _rejoined(run: str, words: Vocabulary) -> str:
+    ends = [found.span() for found in _TOKEN.finditer(run)]
+    out, at, done = [], 0, 0
+    while at < len(ends):
+        count = next((n for n in range(min(_MOST_PARTS, len(ends) - at), 1, -1) if _is_split(run, ends[at : at + n], words)), 1)
+        start, end = ends[at][0], ends[at + count - 1][1]
+        out += [run[done:start], _BETWEEN.sub("", run[start:end])]
+        at, done = at + count, end
+    return "".join(out) + run[done:]
+
+
+def _is_split(run: str, parts: list[tuple[int, int]], words: Vocabulary) -> bool:
+    pieces = [run[start:end] for start, end in parts]
+    return "".join(pieces) in words.looked_for and not all(piece in words.known for piece in pieces)
+
+
+def shifted(text: str, by: int) -> str:
+    """The text with every letter moved back along the alphabet; 13 is ROT13."""
+    lower, upper = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    moved = lower[by:] + lower[:by] + upper[by:] + upper[:by]
+    return text.translate(str.maketrans(moved, lower + upper))
+
+
+def reversals(text: str) -> Iterator[str]:
+    """Read from its end, and with each word read from its end."""
+    yield text[::-1]
+    yield re.sub(r"\S+", lambda word: word[0][::-1], text)
+
+
+def identifiers_parted(text: str) -> str:
+    """`ignore_all_rules` and `ignoreAllRules` as words."""
+    return _IDENTIFIER.sub(lambda name: _CAMEL.sub(" ", name[0]), text)

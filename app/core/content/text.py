@@ -1,0 +1,59 @@
+"""One form of a text with its sentences, counted in characters and in bytes of UTF-8."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from app.core.content.sentences import sentences
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PIECE_CHARS = 2048
+"""In a piece of this size few expressions are possible; in a long text all of them would be."""
+
+
+class Text:
+    """`raw` is what RE2 searches; everything else counts characters."""
+
+    __slots__ = ("_bytes", "_starts", "raw", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.raw = text.encode()
+        bounds = sentences(text) or [(0, 0)]
+        self._starts = [start for start, _ in bounds] + [len(text)]
+        if len(self.raw) == len(text):
+            self._bytes = self._starts
+        else:
+            sizes = (len(text[start:end].encode()) for start, end in bounds)
+            self._bytes = list(accumulate(sizes, initial=0))
+
+    def pieces(self) -> Iterator[tuple[int, int, str]]:
+        """Some sentences at a time: from which byte to which, and what they say."""
+        first = 0
+        for last in range(1, len(self._starts)):
+            if self._starts[last] - self._starts[first] >= PIECE_CHARS or last == len(self._starts) - 1:
+                yield self._bytes[first], self._bytes[last], self.text[self._starts[first] : self._starts[last]]
+                first = last
+
+    def sentence_at(self, byte: int) -> tuple[int, int]:
+        """The bounds in bytes of the sentence that holds this byte."""
+        place = max(0, min(bisect_right(self._bytes, byte), len(self._bytes) - 1) - 1)
+        return self._bytes[place], self._bytes[place + 1]
+
+    def sentences_of(self, start: int, end: int) -> tuple[int, int]:
+        """From where the sentence of one character begins to where that of another ends, in characters."""
+        first = bisect_right(self._starts, start) - 1
+        last = bisect_right(self._starts, max(start, end - 1)) - 1
+        return self._starts[max(0, first)], self._starts[min(last + 1, len(self._starts) - 1)]
+
+    def character(self, byte: int) -> int:
+        """The character that begins at this byte."""
+        return byte if len(self.raw) == len(self.text) else len(self.raw[:byte].decode(errors="ignore"))
+
+    def byte(self, character: int) -> int:
+        """The byte at which this character begins."""
+        return character if len(self.raw) == len(self.text) else len(self.text[:character].encode())

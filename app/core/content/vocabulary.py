@@ -1,0 +1,138 @@
+"""Words and how common they are: how a word with wrong letters, and a text without spaces, are read.
+
+OWASP LLM Prompt Injection Prevention Cheat Sheet (typoglycemia, leetspeak, spacing); segmentation after
+P. Norvig, "Natural Language Corpus Data" (2009): the likeliest row of words, in linear time.
+"""
+
+from __future__ import annotations
+
+from math import log
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_SAME = ("il1!|", "o0", "s5$", "e3", "a4@", "t7+", "b8", "g96", "z2")
+_KEY = str.maketrans({sign: same[0] for same in _SAME for sign in same})
+_UNKNOWN_LETTER = 11.0
+"""What a letter of no word costs, against the logarithm of a word's rank."""
+_SHORTEST_GARBLED = 5
+_SHORTEST_TURNED = 4
+_BEGIN = 5
+
+
+class Hints(NamedTuple):
+    """Which disguises may be taken off a word to get one that is looked for."""
+
+    garbled: bool
+    reversed: bool
+    fragment: bool
+    shift: int
+
+
+def key(text: str) -> str:
+    """A casefolded text with one sign for all that leetspeak writes alike."""
+    return text.translate(_KEY)
+
+
+class Vocabulary:
+    """Words by what disguise leaves of them. `looked_for` are those that some expression needs."""
+
+    __slots__ = ("_begins", "_by_key", "_by_shape", "_by_steps", "_costs", "_fragments", "_prefixes", "known", "looked_for")
+
+    def __init__(self, ranked: Iterable[str], looked_for: Iterable[str]) -> None:
+        """`ranked`: casefolded words, the commonest first."""
+        order = list(dict.fromkeys(ranked))
+        self.known = frozenset(order)
+        self.looked_for = frozenset(looked_for)
+        self._by_key: dict[str, str] = {}
+        self._costs: dict[str, float] = {}
+        for rank, word in enumerate(order):
+            if self._by_key.setdefault(key(word), word) == word:
+                self._costs[key(word)] = log(rank + 2) + 2
+        self._prefixes = frozenset(one[:end] for one in self._by_key for end in range(1, len(one) + 1))
+        long = [word for word in order if word in self.looked_for and len(word) >= _SHORTEST_TURNED]
+        self._by_shape = {_shape(word): word for word in reversed(long) if len(word) >= _SHORTEST_GARBLED}
+        self._by_steps = {_steps(word): word for word in reversed(long) if len(word) >= _SHORTEST_GARBLED}
+        self._begins = frozenset(key(word)[:_BEGIN] for word in long if len(word) >= _BEGIN)
+        self._fragments = frozenset(part for word in long for part in _parts(word)) - self.known
+
+    def without_leet(self, word: str) -> str | None:
+        """The word that a leetspelt one stands for."""
+        return self._by_key.get(key(word))
+
+    def ungarbled(self, word: str) -> str | None:
+        """The word that an unknown one is with its inner letters in another order, or one doubled."""
+        return self._by_shape.get(_shape(word)) if len(word) >= _SHORTEST_GARBLED else None
+
+    def hints(self, word: str) -> Hints:
+        """What an unknown word, casefolded and of letters alone, may be in disguise."""
+        shift = self.shift(word)
+        garbled = not shift and self.ungarbled(word) is not None
+        return Hints(garbled, self.is_reversed(word), self.is_fragment(word), shift)
+
+    def shift(self, word: str) -> int:
+        """How far along the alphabet a word looked for was moved to give this one; 0 if none was."""
+        plain = self._by_steps.get(_steps(word)) if len(word) >= _SHORTEST_GARBLED else None
+        return (ord(word[0]) - ord(plain[0])) % 26 if plain else 0
+
+    def is_reversed(self, word: str) -> bool:
+        """Whether it is a word looked for, read from its end."""
+        return len(word) >= _SHORTEST_TURNED and word[::-1] in self.looked_for
+
+    def is_fragment(self, word: str) -> bool:
+        """Whether it is no word but a word looked for begins or ends with it."""
+        return word in self._fragments
+
+    def places(self, run: str) -> list[int]:
+        """Where in a casefolded run without spaces a word looked for may begin."""
+        keyed = key(run)
+        return [at for at in range(len(run) - _BEGIN + 1) if keyed[at : at + _BEGIN] in self._begins]
+
+    def parted(self, run: str) -> Iterator[str]:
+        """The likeliest words of a run of casefolded letters and leet signs; a rest that is no word as it is."""
+        keyed = key(run)
+        best: list[tuple[float, int]] = [(0.0, 0)] + [(float("inf"), 0)] * len(run)
+        for start in range(len(run)):
+            before = best[start][0]
+            best[start + 1] = min(best[start + 1], (before + _UNKNOWN_LETTER, start))
+            for end in range(start + 1, len(run) + 1):
+                part = keyed[start:end]
+                if part not in self._prefixes:
+                    break
+                cost = self._costs.get(part)
+                if cost is not None:
+                    best[end] = min(best[end], (before + cost, start))
+        return self._spelt(run, keyed, best)
+
+    def _spelt(self, run: str, keyed: str, best: list[tuple[float, int]]) -> Iterator[str]:
+        cuts = [len(run)]
+        while cuts[-1]:
+            cuts.append(best[cuts[-1]][1])
+        rest = ""
+        for end, start in zip(cuts[-2::-1], cuts[:0:-1], strict=True):
+            word = self._by_key.get(keyed[start:end])
+            if word is None or (end - start == 1 and not run[start].isalpha()):
+                rest += run[start:end]
+                continue
+            if rest:
+                yield rest
+                rest = ""
+            yield word
+        if rest:
+            yield rest
+
+
+def _shape(word: str) -> str:
+    return word[0] + "".join(sorted(set(word[1:-1]))) + word[-1]
+
+
+def _steps(word: str) -> tuple[int, ...]:
+    """The distances from letter to letter, which moving all along the alphabet does not change."""
+    return tuple((ord(after) - ord(before)) % 26 for before, after in zip(word, word[1:], strict=False))
+
+
+def _parts(word: str) -> Iterator[str]:
+    for cut in range(2, len(word) - 1):
+        yield word[:cut]
+        yield word[cut:]

@@ -1,0 +1,158 @@
+"""What a partition keeps of memories beside its sessions: quarantine, statistics, histories that it owns.
+
+A decision's changes are values; `apply` takes them over in the step in which its records are staged, and
+`flush` gives the table's new entries, which go into the same transaction.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import orjson
+
+from app.core.memory.held import Held, held_in
+from app.core.memory.history import KEY_PREFIX as HISTORY_PREFIX
+from app.core.memory.history import History, SourceName
+from app.core.memory.statistics import NOTHING, Statistics, Whose, statistics_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """One decision on a write, for the statistics."""
+
+    whose: Whose
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entered:
+    """A memory goes into quarantine."""
+
+    held: Held
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A memory leaves the quarantine: reviewed, expired or evicted."""
+
+    held: Held
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """A history's new revision."""
+
+    name: SourceName
+    history: History
+
+
+Change = Decided | Entered | Left | Folded
+
+
+class Book:
+    """Of one partition. Reading is for the core, `apply` and `flush` for whoever keeps the table."""
+
+    def __init__(self, table: Mapping[bytes, bytes]) -> None:
+        """`table`: the partition's recovered state; histories are read from it when they are asked for."""
+        self._table = table
+        self._held = {one.memory_id: one for one in held_in(table)}
+        self._oldest = [(one.offset, one.memory_id) for one in self._held.values()]
+        self._due = [(one.expires_ms, one.memory_id) for one in self._held.values()]
+        heapq.heapify(self._oldest)
+        heapq.heapify(self._due)
+        self.statistics: dict[Whose, Statistics] = statistics_in(table)
+        self._histories: dict[SourceName, History] = {}
+        self._changed: dict[bytes, bytes | None] = {}
+
+    def __len__(self) -> int:
+        """Memories in quarantine."""
+        return len(self._held)
+
+    def held(self, memory_id: str) -> Held | None:
+        """The memory in quarantine under this id."""
+        return self._held.get(memory_id)
+
+    def oldest(self, count: int) -> list[Held]:
+        """Up to `count` of what is held, by the input's offset: the oldest first."""
+        found: list[Held] = []
+        kept = []
+        while self._oldest and len(found) < count:
+            entry = heapq.heappop(self._oldest)
+            one = self._held.get(entry[1])
+            if one is not None:
+                found.append(one)
+                kept.append(entry)
+        for entry in kept:
+            heapq.heappush(self._oldest, entry)
+        return found
+
+    def next_due_ms(self) -> int | None:
+        """When the next held memory expires; None while nothing is held."""
+        while self._due and self._due[0][1] not in self._held:
+            heapq.heappop(self._due)
+        return self._due[0][0] if self._due else None
+
+    def due(self, now_ms: int, limit: int) -> list[Held]:
+        """Up to `limit` held memories whose time is over, the earliest first."""
+        found: list[Held] = []
+        kept = []
+        while self._due and self._due[0][0] <= now_ms and len(found) < limit:
+            entry = heapq.heappop(self._due)
+            one = self._held.get(entry[1])
+            if one is not None:
+                found.append(one)
+                kept.append(entry)
+        for entry in kept:
+            heapq.heappush(self._due, entry)
+        return found
+
+    def history(self, name: SourceName) -> History:
+        """The history of a source that this partition owns, staged feedback included."""
+        known = self._histories.get(name)
+        return known or History.decode(self._table.get(HISTORY_PREFIX + name.key().encode()))
+
+    def apply(self, changes: Iterable[Change]) -> None:
+        """Take over a decision's changes."""
+        for change in changes:
+            match change:
+                case Decided(whose, action):
+                    self._count(whose, self.statistics.get(whose, NOTHING).decided(action))
+                case Entered(held):
+                    self._enter(held)
+                case Left(held):
+                    self._leave(held)
+                case Folded(name, history):
+                    self._histories[name] = history
+                    self._changed[HISTORY_PREFIX + name.key().encode()] = history.encode()
+
+    def flush(self) -> dict[bytes, bytes | None]:
+        """The entries that changed since the last time, by key; None deletes one."""
+        changed, self._changed = self._changed, {}
+        self._histories = {}
+        return changed
+
+    def _enter(self, held: Held) -> None:
+        self._held[held.memory_id] = held
+        heapq.heappush(self._oldest, (held.offset, held.memory_id))
+        heapq.heappush(self._due, (held.expires_ms, held.memory_id))
+        self._changed[held.key] = held.encode()
+        self._resize(held, 1)
+
+    def _leave(self, held: Held) -> None:
+        if self._held.pop(held.memory_id, None) is None:
+            raise KeyError(f"not in quarantine: {held.memory_id}")
+        self._changed[held.key] = None
+        self._resize(held, -1)
+
+    def _resize(self, held: Held, by: int) -> None:
+        whose = Whose(held.tenant, held.agent_id)
+        self._count(whose, self.statistics.get(whose, NOTHING).resized(by))
+
+    def _count(self, whose: Whose, statistics: Statistics) -> None:
+        self.statistics[whose] = statistics
+        self._changed[whose.key] = orjson.dumps(list(statistics))

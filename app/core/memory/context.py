@@ -1,0 +1,166 @@
+"""What a memory write is, before it is judged: who writes, from which source, and what state says of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from app.core.ids import memory_id
+from app.core.memory.history import UNSEEN, History, SourceName
+from app.core.registry_entries import NO_ORG
+from app.core.session import UNREGISTERED
+
+if TYPE_CHECKING:
+    from app.core.arrival import Arrival
+    from app.core.bundles import Bundle
+    from app.core.draft import SessionDraft
+    from app.core.memory.shared import Shared
+    from app.core.point import PointParts
+    from app.core.registry_entries import Agent, Freeze, Org, Source
+    from app.core.session import RecentWrite
+    from topics.records import ProposedMemoryWrite
+
+TYPE, LAST_AT = 0, 1
+"""Places in a session's entry of a source."""
+
+
+class Parent(NamedTuple):
+    """A memory that the write derives from; `trust` None where nobody here knows it."""
+
+    memory_id: str
+    trust: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """All that the decision takes from state; the record's `seen`."""
+
+    known: RecentWrite | None
+    room: bool
+    history: History
+    session_type: str | None
+    last_at: int | None
+    parents: tuple[Parent, ...]
+
+    def recorded(self) -> dict[str, Any]:
+        """As the decision carries it."""
+        known = self.known
+        return {
+            "known": None
+            if known is None
+            else {
+                "digest": f"sha256:{known.digest}",
+                "offset": known.offset,
+                "action": known.action,
+                "shadow": known.shadow,
+            },
+            "room": self.room,
+            "source": {
+                "type": self.history.type,
+                "positive": self.history.positive,
+                "negative": self.history.negative,
+                "revision": self.history.revision,
+                "session_type": self.session_type,
+                "last_at": self.last_at,
+            },
+            "parents": [one._asdict() for one in self.parents],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class WriteContext:
+    """`bundle` is the agent's registered one, or the default where nobody knows that (`bundle_asked_for`).
+
+    `source` is the registry's entry of it, None where there is none; `now_ms` the input's broker time.
+    """
+
+    write: ProposedMemoryWrite
+    memory_id: str
+    tenant: str
+    agent: Agent | None
+    org: Org
+    freezes: tuple[Freeze, ...]
+    bundle: Bundle
+    bundle_asked_for: str
+    source: Source | None
+    name: SourceName
+    now_ms: int
+    content_digest: str
+    view: View
+
+    @property
+    def source_type(self) -> str:
+        """The type that counts: the registered one, the one first seen, the claimed one."""
+        registered = None if self.source is None else self.source.type
+        view = self.view
+        return registered or view.history.type or view.session_type or self.write.source.type
+
+    def entries(self) -> dict[str, str]:
+        """ "kind/id@revision" to hash of every registry entry that the decision rests on."""
+        used = (self.agent, self.org, self.source, *self.freezes)
+        return {entry.key: entry.hash for entry in used if entry is not None and entry.key}
+
+
+def assess(
+    parts: PointParts, arrival: Arrival, write: ProposedMemoryWrite, draft: SessionDraft, shared: Shared
+) -> WriteContext:
+    """The context of a write on the session's and the partition's values of this moment."""
+    registry = parts.policy.registry
+    agent = registry.agents.get(write.agent_id)
+    tenant = UNREGISTERED if agent is None else agent.tenant
+    asked_for = (agent and agent.policy_bundle_id) or parts.policy.default_bundle
+    return WriteContext(
+        write,
+        memory_id(arrival.decision_id),
+        tenant,
+        agent,
+        registry.orgs.get(tenant, NO_ORG),
+        registry.freezes_of(tenant, write.agent_id, write.session_id),
+        parts.policy.bundles.get(asked_for, parts.policy.default),
+        asked_for,
+        registry.sources.get((tenant, write.source.id)),
+        SourceName(tenant, write.source.id),
+        arrival.timestamp_ms,
+        digest_of(write.content),
+        _view(arrival, write, draft, shared, tenant),
+    )
+
+
+def digest_of(content: str) -> str:
+    """ "sha256:" and the hex digest of the content's UTF-8: what a review is bound to."""
+    return "sha256:" + sha256(content.encode()).hexdigest()
+
+
+def _view(
+    arrival: Arrival, write: ProposedMemoryWrite, draft: SessionDraft, shared: Shared, tenant: str
+) -> View:
+    known = draft.write(tenant, write.write_id)
+    account = draft.account(tenant)
+    entry = None if account is None else account.sources.get(write.source.id)
+    return View(
+        known,
+        known is not None or draft.has_room_for_write(tenant),
+        shared.histories.get(SourceName(tenant, write.source.id), UNSEEN),
+        None if entry is None else entry[TYPE],
+        None if entry is None else entry[LAST_AT],
+        _parents(arrival, write, draft, shared, tenant),
+    )
+
+
+def _parents(
+    arrival: Arrival, write: ProposedMemoryWrite, draft: SessionDraft, shared: Shared, tenant: str
+) -> tuple[Parent, ...]:
+    """Parents are looked for in the session, and among what the partition holds for the tenant."""
+    if not write.derived_from:
+        return ()
+    place = f"{arrival.topic}:{arrival.partition}:"
+    account = draft.account(tenant)
+    writes = {} if account is None else account.writes
+    trust = {memory_id(f"{place}{stored[1]}"): stored[5] for stored in writes.values()}
+    found = []
+    for parent in dict.fromkeys(write.derived_from):
+        held = shared.book.held(parent)
+        known = held.trust if held is not None and held.tenant == tenant else None
+        found.append(Parent(parent, trust.get(parent, known)))
+    return tuple(found)

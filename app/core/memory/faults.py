@@ -1,0 +1,49 @@
+"""Answers where the core itself failed on a memory write: rejected, and nothing is remembered of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.core.dead_letters import subject_of
+from app.core.decision import Decision
+from app.core.memory.book import Decided
+from app.core.memory.context import View
+from app.core.memory.history import UNSEEN
+from app.core.memory.record import unread_record
+from app.core.memory.statistics import Whose
+from app.core.session import UNREGISTERED
+
+if TYPE_CHECKING:
+    from app.core.arrival import Arrival
+    from app.core.decision import OutRecord
+    from app.core.point import PointParts
+    from topics.records import ProposedMemoryWrite
+
+INTERNAL_ERROR = "internal_error"
+NOTHING_SEEN = View(None, room=True, history=UNSEEN, session_type=None, last_at=None, parents=())
+NOBODY = Whose(UNREGISTERED, "")
+
+
+def unread(parts: PointParts, arrival: Arrival, letter: OutRecord) -> Decision:
+    """Reject a write without reading it; `letter` is its dead letter."""
+    subject = subject_of(arrival)
+    record = unread_record(arrival, parts.policy.default.hash, NOTHING_SEEN, INTERNAL_ERROR, subject)
+    return Decision(None, [record, letter], (Decided(NOBODY, "reject"),))
+
+
+def fault(parts: PointParts, arrival: Arrival, write: ProposedMemoryWrite, letter: OutRecord) -> Decision:
+    """Reject a write that made the core raise."""
+    agent = parts.policy.registry.agents.get(write.agent_id)
+    asked_for = (agent and agent.policy_bundle_id) or parts.policy.default_bundle
+    bundle = parts.policy.bundles.get(asked_for, parts.policy.default)
+    record = unread_record(arrival, bundle.hash, NOTHING_SEEN, INTERNAL_ERROR, write.session_id)
+    record.body |= {
+        "write_id": write.write_id,
+        "agent_id": write.agent_id,
+        "session_id": write.session_id,
+        "tenant_id": None if agent is None else agent.tenant,
+        "traceId": write.trace_id,
+        "request_id": write.request_id,
+    }
+    whose = NOBODY if agent is None else Whose(agent.tenant, agent.id)
+    return Decision(None, [record, letter], (Decided(whose, "reject"),))

@@ -1,0 +1,24 @@
+"""Folding what was learnt of a source into its history: the owner's side of app/core/memory/history.py."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.core.decision import Decision
+from app.core.memory.book import Folded
+from app.core.memory.history import SourceName, history_record
+
+if TYPE_CHECKING:
+    from app.core.arrival import Arrival
+    from app.core.memory.shared import Shared
+    from topics.records import SourceFeedback
+
+
+def fold(arrival: Arrival, feedback: SourceFeedback, shared: Shared) -> Decision:
+    """The history's next revision, for the table and for all workers."""
+    name = SourceName(feedback.tenant_id, feedback.source_id)
+    before = shared.book.history(name)
+    if feedback.verdict == "seen" and before.type is not None:
+        return Decision(None)
+    after = before.folded(feedback.type, feedback.verdict)
+    return Decision(None, [history_record(name, after, arrival.timestamp_ms)], (Folded(name, after),))

@@ -1,0 +1,160 @@
+"""The memory gate: one write, from its context to an action (seed 003; the write-time rule of seed 004).
+
+A generator without I/O: the encoder and the model are asked by requests. What ends the evaluation before a
+score is made (a freeze, an unknown agent, metadata) leaves no trust score.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from app.core.memory.analysis import analysed, question
+from app.core.memory.quality import faults
+from app.core.memory.similarity import read_answer, similarity_finding, similarity_request
+from app.core.memory.trust import Facts, Trust, reason, route, score
+from app.core.model_outputs import recordable, recorded
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from app.core.content.inspection import Finding
+    from app.core.memory.context import WriteContext
+    from app.core.memory.policy import MemoryPolicy
+    from app.core.memory.quality import Fault
+    from app.core.requests import Answer, Request
+
+GATE = "memory"
+OFF: dict[str, Any] = {"status": "off"}
+NOT_NEEDED: dict[str, Any] = {"status": "not_needed"}
+SWITCHED_OFF = Trust(-1, -1, {}, ())
+
+
+@dataclass(slots=True)
+class Judgement:
+    """What the gate made of a write, before shadow mode. `trust` None: no score was needed."""
+
+    action: str
+    reason: str
+    trust: Trust | None = None
+    findings: tuple[Finding, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    similarity: dict[str, Any] = field(default_factory=lambda: OFF)
+    analysis: dict[str, Any] = field(default_factory=lambda: OFF)
+    model_outputs: list[dict[str, Any]] = field(default_factory=list)
+
+
+def judge(context: WriteContext) -> Generator[Request, Answer, Judgement]:
+    """Judge a write that is new to its session."""
+    early = _without_content(context)
+    if early is not None:
+        return early
+    policy = context.bundle.memory
+    found = Judgement("allow", "")
+    facts = _facts(context)
+    found.findings = facts.inspection.findings
+    facts = yield from _with_similarity(context, policy, facts, found)
+    facts = yield from _with_analysis(context, policy, facts, found)
+    trust = score(policy.trust, facts)
+    found.trust = trust
+    found.action = route(policy.trust, trust)
+    found.reason = reason(policy.trust, trust)
+    return found
+
+
+def _without_content(context: WriteContext) -> Judgement | None:
+    if (barred := _barred(context)) is not None:
+        return Judgement("reject", barred)
+    policy = context.bundle.memory
+    if not policy.enabled:
+        return Judgement("allow", "memory_gate_disabled", SWITCHED_OFF)
+    wrong = _faults(context)
+    if wrong:
+        named = ", ".join(dict.fromkeys(fault.field for fault in wrong))
+        return Judgement("reject", f"quality_metadata: {named}", faults=wrong)
+    if len(context.write.content) > policy.trust.max_characters:
+        return Judgement("reject", f"too_long: over {policy.trust.max_characters} characters")
+    return None
+
+
+def _barred(context: WriteContext) -> str | None:
+    if context.freezes:
+        first = context.freezes[0]
+        return f"frozen_{first.subject}: {first.reason}"
+    if context.agent is None:
+        return f"unknown_agent: {context.write.agent_id}"
+    known = context.bundle_asked_for == context.bundle.id
+    return None if known else f"unknown_bundle: {context.bundle_asked_for}"
+
+
+def _faults(context: WriteContext) -> tuple[Fault, ...]:
+    if context.source is not None and context.source.quality_exempt:
+        return ()
+    write = context.write
+    own = frozenset({write.write_id, context.memory_id, write.session_id})
+    return faults(context.bundle.memory.quality, write, context.now_ms, own)
+
+
+def _facts(context: WriteContext) -> Facts:
+    view = context.view
+    counts_as = context.source_type
+    return Facts(
+        source_type=counts_as,
+        history=view.history,
+        mismatch=context.write.source.type != counts_as,
+        since_last_ms=None if view.last_at is None else max(0, context.now_ms - view.last_at),
+        inspection=context.bundle.inspector.inspect(context.write.content),
+        parents=tuple(parent.trust for parent in view.parents),
+    )
+
+
+def _with_similarity(
+    context: WriteContext, policy: MemoryPolicy, facts: Facts, found: Judgement
+) -> Generator[Request, Answer, Facts]:
+    settings = policy.similarity
+    if settings is None or not settings.enabled:
+        return facts
+    if _rejected(policy, facts):
+        found.similarity = NOT_NEEDED
+        return facts
+    answer = yield from _asked(similarity_request(context.write.content, settings), found)
+    read = read_answer(answer.payload) if answer.status == "answered" else None
+    if read is None:
+        found.similarity = {"status": "inconclusive", "detail": answer.detail or "no answer to read"}
+        return replace(facts, inconclusive=(*facts.inconclusive, "similarity"))
+    finding = similarity_finding(read, settings)
+    found.similarity = {"status": "measured", **read.model_dump(mode="json")}
+    if finding is not None:
+        found.findings += (finding,)
+        facts = replace(facts, extra_findings=(*facts.extra_findings, finding))
+    return replace(facts, inconclusive=(*facts.inconclusive, "similarity")) if read.inconclusive else facts
+
+
+def _with_analysis(
+    context: WriteContext, policy: MemoryPolicy, facts: Facts, found: Judgement
+) -> Generator[Request, Answer, Facts]:
+    settings = policy.analysis
+    if settings is None or not policy.trust.llm_analysis:
+        return facts
+    if _rejected(policy, facts):
+        found.analysis = NOT_NEEDED
+        return facts
+    answer = yield from _asked(question(context.write.content, context.source_type, settings), found)
+    judged = analysed(answer, settings)
+    found.analysis = {"status": judged.standing, **judged.record()}
+    if judged.ceiling is not None:
+        return replace(facts, ceiling=judged.ceiling.trust, ceiling_by="llm_analysis")
+    if judged.standing == "inconclusive":
+        return replace(facts, inconclusive=(*facts.inconclusive, "llm_analysis"))
+    return facts
+
+
+def _rejected(policy: MemoryPolicy, facts: Facts) -> bool:
+    """Nothing that is asked can raise the score again."""
+    return score(policy.trust, facts).total < policy.trust.quarantine_threshold
+
+
+def _asked(request: Request, found: Judgement) -> Generator[Request, Answer, Answer]:
+    answer = recordable((yield request))
+    found.model_outputs.append(recorded(GATE, request, answer))
+    return answer

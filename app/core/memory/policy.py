@@ -1,0 +1,29 @@
+"""A bundle's `memory` section: every number and table that the memory gate decides with (seeds 003, 004)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from app.core.content.sets import ContentSets
+from app.core.memory.analysis import AnalysisPolicy  # noqa: TC001 - pydantic reads the annotations
+from app.core.memory.quality import WriteQuality
+from app.core.memory.similarity_settings import SimilaritySettings  # noqa: TC001 - the same
+from app.core.memory.trust_policy import AtLeastOne, SeedNames, TrustPolicy
+
+
+class MemoryPolicy(SeedNames):
+    """`enabled: false` allows every write with a score of -1. `review_after_ms`: how long a quarantined
+    memory waits for a reviewer before it expires.
+
+    Without `similarity` no encoder is asked; without `analysis` no model is, whatever `trust` says.
+    """
+
+    enabled: bool = True
+    review_after_ms: Annotated[AtLeastOne, Field(alias="quarantineReviewMs")] = 3_600_000
+    trust: TrustPolicy = TrustPolicy()
+    quality: WriteQuality = WriteQuality()
+    content: ContentSets = ContentSets()
+    similarity: SimilaritySettings | None = None
+    analysis: AnalysisPolicy | None = None

@@ -1,0 +1,141 @@
+"""The MemoryDecision record, field by field as topics/records/memory.py has it; plain dicts for speed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from app.core.clock import rfc3339
+from app.core.decision import OutRecord
+from app.core.ids import memory_id
+from app.core.ledger.canonical import digest
+from topics.catalog import MEMORY_DECISIONS
+
+if TYPE_CHECKING:
+    from app.core.arrival import Arrival
+    from app.core.content.inspection import Finding
+    from app.core.memory.context import View, WriteContext
+    from app.core.memory.gate import Judgement
+    from app.core.memory.trust import Trust
+
+SCHEMA = "sluice/memory_decision/v1"
+RERUN_FIELDS = (
+    "input",
+    "bundle_hash",
+    "registry_hashes",
+    "seen",
+    "model_outputs",
+    "enforcement",
+    "action",
+    "shadowAction",
+    "reason",
+    "trustScore",
+    "findings",
+    "quality_faults",
+    "similarity",
+    "analysis",
+    "reviewAfterMs",
+    "duplicate_of",
+    "content_digest",
+)
+"""What a rerun must get again, in the hash's order; the record's other fields follow from these."""
+
+
+def decision_record(
+    arrival: Arrival, context: WriteContext, judged: Judgement, shadow: str | None, duplicate_of: str | None
+) -> OutRecord:
+    """The decision without its place in the chain. `judged.action` is what is published; `shadow` is the
+    action that shadow mode hides."""
+    held = judged.action == "quarantine" and duplicate_of is None
+    review_after = context.bundle.memory.review_after_ms if held else None
+    write = context.write
+    body: dict[str, Any] = {
+        "schema": SCHEMA,
+        "memory_id": context.memory_id,
+        "write_id": write.write_id,
+        "agent_id": write.agent_id,
+        "session_id": write.session_id,
+        "tenant_id": None if context.agent is None else context.tenant,
+        "traceId": write.trace_id,
+        "request_id": write.request_id,
+        "action": judged.action,
+        "shadowAction": shadow,
+        "enforcement": context.org.enforcement,
+        "reason": judged.reason,
+        "trustScore": _trust(judged.trust),
+        "findings": [_finding(one) for one in judged.findings],
+        "quality_faults": [{"field": one.field, "problem": one.problem} for one in judged.faults],
+        "similarity": judged.similarity,
+        "analysis": judged.analysis,
+        "reviewAfterMs": review_after,
+        "expires_at": None if review_after is None else rfc3339(context.now_ms + review_after),
+        "duplicate_of": duplicate_of,
+        "content_digest": context.content_digest,
+        "content_characters": len(write.content),
+        "policy_bundle_id": context.bundle_asked_for,
+        "bundle_hash": context.bundle.hash,
+        "registry_hashes": context.entries(),
+        "seen": context.view.recorded(),
+        "model_outputs": judged.model_outputs,
+        "decided_at": rfc3339(arrival.timestamp_ms),
+        "input": arrival.coordinates(),
+    }
+    return OutRecord(MEMORY_DECISIONS, "MemoryDecision", hashed(body), write.session_id)
+
+
+def unread_record(arrival: Arrival, bundle_hash: str, view: View, reason: str, subject: str) -> OutRecord:
+    """The rejection of an input that nobody looked into: nothing in it is known."""
+    body: dict[str, Any] = dict.fromkeys(
+        ("write_id", "agent_id", "session_id", "tenant_id", "traceId", "request_id", "shadowAction")
+    )
+    body |= dict.fromkeys(("trustScore", "reviewAfterMs", "expires_at", "duplicate_of", "content_digest"))
+    body |= {
+        "schema": SCHEMA,
+        "memory_id": memory_id(arrival.decision_id),
+        "action": "reject",
+        "enforcement": "enforce",
+        "reason": reason,
+        "findings": [],
+        "quality_faults": [],
+        "similarity": {"status": "off"},
+        "analysis": {"status": "off"},
+        "content_characters": None,
+        "policy_bundle_id": None,
+        "bundle_hash": bundle_hash,
+        "registry_hashes": {},
+        "seen": view.recorded(),
+        "model_outputs": [],
+        "decided_at": rfc3339(arrival.timestamp_ms),
+        "input": arrival.coordinates(),
+    }
+    return OutRecord(MEMORY_DECISIONS, "MemoryDecision", hashed(body), subject)
+
+
+def hashed(body: dict[str, Any]) -> dict[str, Any]:
+    """The body with its `rerun_hash`: over all inputs of the decision and the decision."""
+    body["rerun_hash"] = digest([body[name] for name in RERUN_FIELDS], finite=True)
+    return body
+
+
+def _trust(trust: Trust | None) -> dict[str, Any] | None:
+    if trust is None:
+        return None
+    return {
+        "total": trust.total,
+        "uncapped": trust.uncapped,
+        "dimensions": trust.dimensions or None,
+        "caps": [{"value": value, "by": by} for value, by in trust.caps],
+    }
+
+
+def _finding(one: Finding) -> dict[str, Any]:
+    return {
+        "id": one.id,
+        "kind": one.kind,
+        "weight": one.weight,
+        "form": one.form,
+        "reason": one.reason,
+        "source": one.source,
+        "framed": one.framed,
+        "start": one.start,
+        "end": one.end,
+    }

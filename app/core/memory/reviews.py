@@ -1,0 +1,182 @@
+"""Reviews of quarantined memories: signed, bound to the content's digest, by a registered reviewer, once.
+
+The content is not in the state: an approval asks for the input that holds it and releases it in the same
+transaction as its own record. While it waits for that, the memory may expire or be evicted, and then has:
+of a review and of time, the one that the partition decides first is the one that happened.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from app.core.decision import Decision
+from app.core.draft import SessionDraft
+from app.core.expiry import time_records
+from app.core.memory.admitted import Released, admitted
+from app.core.memory.book import Left
+from app.core.memory.context import digest_of
+from app.core.memory.history import reviewed as feedback
+from app.core.memory.quarantine import expire, reviewed
+from app.core.refusals import refused
+from app.core.requests import Request
+from app.core.signatures import signed_by
+from topics.reading import Unreadable, read
+from topics.records import ProposedMemoryWrite
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from app.core.arrival import Arrival
+    from app.core.memory.held import Held
+    from app.core.memory.shared import Shared
+    from app.core.point import PointParts
+    from app.core.registry import Registry
+    from app.core.registry_entries import Approver
+    from app.core.requests import Answer
+    from app.core.session import SessionState
+    from topics.records import ReviewDecision
+
+PORT = "held_input"
+"""Gives the bytes of an input by its coordinates."""
+BUDGET_MS = 10_000
+ROLE = "reviewer"
+APPROVE = "approve"
+
+
+class Refusal(NamedTuple):
+    """Why a review counts for nothing; the memory stays as it is."""
+
+    reason: str
+    message: str
+
+
+def evaluate(
+    parts: PointParts, arrival: Arrival, review: ReviewDecision, state: SessionState, shared: Shared
+) -> Generator[Request, Answer, Decision]:
+    """Decide on a review."""
+    draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
+    held = shared.book.held(review.subject_id)
+    wrong = _wrong(parts.policy.registry, arrival, review, held)
+    if wrong is not None or held is None:
+        return _refused(arrival, review, draft, wrong or _unknown(review))
+    if held.expires_ms <= arrival.timestamp_ms:
+        return _too_late(arrival, review, draft, held)
+    write: ProposedMemoryWrite | None = None
+    if review.decision == APPROVE:
+        place = {"topic": held.topic, "partition": held.partition, "offset": held.offset}
+        answer = yield Request(PORT, place, BUDGET_MS)
+        write = _content(answer, held)
+        if write is None:
+            gone = Refusal("content_unavailable", "the input that holds the content could not be read again")
+            return _refused(arrival, review, draft, gone)
+        if shared.book.held(review.subject_id) is None:
+            return _refused(arrival, review, draft, _unknown(review))
+    return _decided(parts.policy.registry, arrival, review, draft, held, write)
+
+
+def _wrong(registry: Registry, arrival: Arrival, review: ReviewDecision, held: Held | None) -> Refusal | None:
+    if held is None or held.session_id != review.session_id:
+        return _unknown(review)
+    if review.decision == "deny":
+        return Refusal("wrong_decision", "a memory is approved or rejected; deny answers an escalation")
+    if review.digest != held.content_digest:
+        return Refusal("wrong_digest", "the review is of other content than what is held")
+    return _wrong_signer(registry, arrival, review, held)
+
+
+def _wrong_signer(registry: Registry, arrival: Arrival, review: ReviewDecision, held: Held) -> Refusal | None:
+    approver = registry.approvers.get(review.approver_id)
+    if approver is None or not _may_review(approver, held, arrival.timestamp_ms):
+        return Refusal("not_a_reviewer", f"no reviewer of this tenant in force: {review.approver_id}")
+    if review.approver_id in (held.agent_id, held.source_id):
+        return Refusal("own_memory", "who wrote a memory does not review it")
+    if not signed_by(approver.public_key, review):
+        return Refusal("wrong_signature", "the signature is not the reviewer's over this review")
+    return None
+
+
+def _may_review(approver: Approver, held: Held, now_ms: int) -> bool:
+    in_time = approver.valid_until_ms is None or now_ms < approver.valid_until_ms
+    of_tenant = approver.tenants is None or held.tenant in approver.tenants
+    return approver.active and in_time and of_tenant and ROLE in approver.roles
+
+
+def _unknown(review: ReviewDecision) -> Refusal:
+    return Refusal("unknown_subject", f"nothing of this session waits under {review.subject_id}")
+
+
+def _content(answer: Answer, held: Held) -> ProposedMemoryWrite | None:
+    """The write that is held, from the bytes at its coordinates; None when they are not what was held."""
+    if answer.status != "answered" or not isinstance(answer.payload, bytes):
+        return None
+    write = read(ProposedMemoryWrite, answer.payload)
+    if isinstance(write, Unreadable) or digest_of(write.content) != held.content_digest:
+        return None
+    return write
+
+
+def _refused(arrival: Arrival, review: ReviewDecision, draft: SessionDraft, why: Refusal) -> Decision:
+    record = refused(
+        arrival.coordinates(),
+        arrival.timestamp_ms,
+        review.session_id,
+        review.subject_id,
+        why.reason,
+        why.message,
+    )
+    records = [*time_records(draft), record]
+    return Decision(None if draft.state.gone else draft.transition(), records)
+
+
+def _too_late(arrival: Arrival, review: ReviewDecision, draft: SessionDraft, held: Held) -> Decision:
+    """The input's own time is past the memory's: it finds it expired, timer or not."""
+    event, change = expire(held, arrival.timestamp_ms, arrival)
+    decision = _refused(arrival, review, draft, Refusal("expired", "the memory expired before the review"))
+    decision.records.insert(-1, event)
+    decision.book = (change,)
+    return decision
+
+
+def _decided(
+    registry: Registry,
+    arrival: Arrival,
+    review: ReviewDecision,
+    draft: SessionDraft,
+    held: Held,
+    write: ProposedMemoryWrite | None,
+) -> Decision:
+    """`write`: what to release; None for a rejection."""
+    approver = registry.approvers[review.approver_id]
+    told: dict[str, Any] = {
+        "approver_id": approver.id,
+        "approver_entry": approver.key,
+        "approver_hash": approver.hash,
+        "justification": review.justification,
+    }
+    now = arrival.timestamp_ms
+    records = [*time_records(draft), reviewed(held, arrival, told, approved=write is not None)]
+    if write is not None:
+        records.append(admitted(write, _released(held), now, approver.id))
+    records.append(feedback(held, approved=write is not None, now_ms=now))
+    _remember(draft, held, approved=write is not None)
+    return Decision(None if draft.state.gone else draft.transition(), records, (Left(held),))
+
+
+def _released(held: Held) -> Released:
+    coordinates = {
+        "topic": held.topic,
+        "partition": held.partition,
+        "offset": held.offset,
+        "timestamp": held.entered_ms,
+        "digest": held.input_digest,
+    }
+    return Released(held.memory_id, held.tenant, held.content_digest, held.trust, coordinates)
+
+
+def _remember(draft: SessionDraft, held: Held, *, approved: bool) -> None:
+    """What a person said goes for memories derived from it: at least the write threshold, or nothing."""
+    known = draft.write(held.tenant, held.write_id)
+    if known is None or known.offset != held.offset:
+        return
+    trust = max(held.trust, held.threshold) if approved else 0
+    draft.change(held.tenant).writes[held.write_id] = tuple(known._replace(trust=trust))

@@ -1,0 +1,146 @@
+"""A proposed memory write, from the session's values to a decision: seen before, judged, then remembered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.core.decision import Decision
+from app.core.draft import SessionDraft
+from app.core.expiry import time_records
+from app.core.ids import memory_id
+from app.core.memory.admitted import Released, admitted
+from app.core.memory.book import Decided
+from app.core.memory.context import assess
+from app.core.memory.gate import Judgement, judge
+from app.core.memory.history import seen
+from app.core.memory.quarantine import enter, expire, held_of
+from app.core.memory.record import decision_record
+from app.core.memory.statistics import Whose
+from app.core.session import UNREGISTERED, RecentWrite
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from app.core.arrival import Arrival
+    from app.core.decision import OutRecord
+    from app.core.memory.book import Change
+    from app.core.memory.context import WriteContext
+    from app.core.memory.shared import Shared
+    from app.core.point import PointParts
+    from app.core.requests import Answer, Request
+    from app.core.session import SessionState
+    from topics.records import ProposedMemoryWrite
+
+WRITE_ID_CONFLICT = "write_id_conflict"
+SESSION_CAPACITY = "session_capacity"
+EXPIRED_AT_ONCE = 100
+"""The most memories that one input finds expired; a timer takes the rest."""
+_DIGEST_PREFIX = len("sha256:")
+
+
+def evaluate(
+    parts: PointParts, arrival: Arrival, write: ProposedMemoryWrite, state: SessionState, shared: Shared
+) -> Generator[Request, Answer, Decision]:
+    """Decide on a write. An id seen within its window is answered from memory: nothing is judged.
+
+    What the partition keeps is looked at again after the last answer, since other sessions went on meanwhile.
+    """
+    draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
+    context = assess(parts, arrival, write, draft, shared)
+    known = context.view.known
+    if known is not None and known.digest == arrival.digest[_DIGEST_PREFIX:]:
+        return _repeat(arrival, context, known, draft)
+    if known is not None:
+        judged = Judgement("reject", f"{WRITE_ID_CONFLICT}: {write.write_id}")
+    elif not context.view.room:
+        judged = Judgement("reject", SESSION_CAPACITY)
+    else:
+        judged = yield from judge(context)
+    return _decide(parts, arrival, context, judged, draft, shared)
+
+
+def whose(context: WriteContext) -> Whose:
+    """Whose statistics the decision counts in."""
+    return Whose(context.tenant, "" if context.agent is None else context.agent.id)
+
+
+def _decide(
+    parts: PointParts,
+    arrival: Arrival,
+    context: WriteContext,
+    judged: Judgement,
+    draft: SessionDraft,
+    shared: Shared,
+) -> Decision:
+    records = time_records(draft)
+    due = shared.book.due(arrival.timestamp_ms, EXPIRED_AT_ONCE)
+    gone = [expire(one, draft.now, arrival) for one in due]
+    records += [record for record, _ in gone]
+    changes: list[Change] = [change for _, change in gone]
+    shadow = _shadowed(context, judged)
+    records.append(decision_record(arrival, context, judged, shadow, None))
+    changes.append(Decided(whose(context), judged.action))
+    if judged.action == "quarantine":
+        held = held_of(arrival, context, judged)
+        leaving = frozenset(one.memory_id for one in due)
+        entered, left = enter(arrival, held, judged.reason, shared.book, parts.limits.max_quarantine, leaving)
+        records += entered
+        changes += left
+    if judged.action == "allow":
+        records.append(_released(arrival, context, judged))
+    if context.view.known is None and context.view.room:
+        records += _remembered(parts, arrival, context, judged, shadow, draft)
+    return Decision(draft.transition(), records, tuple(changes))
+
+
+def _shadowed(context: WriteContext, judged: Judgement) -> str | None:
+    """Under shadow everything is let through; what would have been done is the return value."""
+    if context.org.enforcement != "shadow":
+        return None
+    real, judged.action = judged.action, "allow"
+    return real
+
+
+def _released(arrival: Arrival, context: WriteContext, judged: Judgement) -> OutRecord:
+    trust = 0 if judged.trust is None else judged.trust.total
+    memory = Released(context.memory_id, context.tenant, context.content_digest, trust, arrival.coordinates())
+    return admitted(context.write, memory, context.now_ms)
+
+
+def _remembered(
+    parts: PointParts,
+    arrival: Arrival,
+    context: WriteContext,
+    judged: Judgement,
+    shadow: str | None,
+    draft: SessionDraft,
+) -> list[OutRecord]:
+    """Keep the write and its source in the session; a source that nobody has seen is told to its owner."""
+    write, account = context.write, draft.change(context.tenant)
+    account.writes[write.write_id] = tuple(
+        RecentWrite(
+            arrival.digest[_DIGEST_PREFIX:],
+            arrival.offset,
+            draft.now,
+            judged.action,
+            shadow,
+            None if judged.trust is None else judged.trust.total,
+        )
+    )
+    if context.tenant == UNREGISTERED:
+        return []
+    new = context.view.session_type is None and context.view.history.type is None
+    account.sources.pop(write.source.id, None)
+    while len(account.sources) >= parts.limits.max_known_sources:
+        del account.sources[next(iter(account.sources))]
+    account.sources[write.source.id] = (context.source_type, arrival.timestamp_ms)
+    return [seen(context.name, write.source.type, context.memory_id, context.now_ms)] if new else []
+
+
+def _repeat(arrival: Arrival, context: WriteContext, known: RecentWrite, draft: SessionDraft) -> Decision:
+    """The same answer again. It counts nowhere, and nothing is released a second time."""
+    records = time_records(draft)
+    first = memory_id(f"{arrival.topic}:{arrival.partition}:{known.offset}")
+    judged = Judgement(known.action, f"duplicate_of: {first}")
+    records.append(decision_record(arrival, context, judged, known.shadow, first))
+    return Decision(draft.transition(), records)
