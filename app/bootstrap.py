@@ -6,21 +6,39 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from app.adapters.analysis_off import AnalysisOff
 from app.adapters.kafka_control import KafkaControlReader
+from app.adapters.kafka_held_input import KafkaHeldInput
+from app.adapters.kafka_histories import KafkaHistories
+from app.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
 from app.core.actions.stages import shipped_stage
 from app.core.decide import DecisionPoint
 from app.core.errors import CoreError
+from app.core.memory import analysis, reviews, similarity
 from app.core.trust.in_force import PolicyError, PolicyInForce
 from app.core.trust.keys import Roots
 from app.stream.answers import Ports
 from app.stream.application import ApplicationSettings, build_application
 from app.stream.clock import SystemClock
-from app.stream.engine import Engine, EngineSettings
+from app.stream.engine import Engine, EngineSettings, Feeds
 from app.stream.failstop import fail_stop
 from app.stream.policy_feed import PolicyFeed
 from app.stream.readiness import Readiness
+from app.stream.source_feed import SourceFeed
 from app.stream.transaction import BeforeCommit, TransactionSettings, Transactor
-from topics.catalog import ACTIONS, BUNDLES, BY_NAME, CATALOG, OUTCOMES, REGISTRY, SESSIONS_CHANGELOG
+from topics.catalog import (
+    ACTIONS,
+    BUNDLES,
+    BY_NAME,
+    CATALOG,
+    MEMORY_WRITES,
+    OUTCOMES,
+    REGISTRY,
+    REVIEWS,
+    SESSIONS_CHANGELOG,
+    SOURCE_FEEDBACK,
+    SOURCE_HISTORIES,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,7 +50,7 @@ if TYPE_CHECKING:
     from app.settings import Settings
     from app.stream.application import SluiceApp
 
-INPUTS = (ACTIONS, OUTCOMES)
+INPUTS = (ACTIONS, OUTCOMES, MEMORY_WRITES, REVIEWS, SOURCE_FEEDBACK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +70,11 @@ def build_worker(
     transactions = _transaction_settings(settings)
     policy = policy_in_force(settings, added.stages)
     engine = Engine(
-        PolicyFeed(policy.first(records), control_reader(settings), policy, settings.policy.refresh_s),
-        Ports(added.ports),
+        Feeds(
+            PolicyFeed(policy.first(records), control_reader(settings), policy, settings.policy.refresh_s),
+            SourceFeed(_histories(settings), settings.policy.refresh_s),
+        ),
+        Ports({**build_ports(settings), **added.ports}),
         _engine_settings(settings),
         lambda number: Transactor(transactions, number, added.before_commit),
         SystemClock(),
@@ -88,7 +109,7 @@ def build_decision_point(settings: Settings, policy: Policy, stages: Mapping[str
 
 def _decision_point(settings: Settings, policy: Policy, stages: Sequence[Stage]) -> DecisionPoint:
     environment = settings.policy.environment
-    limits = settings.session.limits()
+    limits = settings.limits()
     return DecisionPoint(policy, stages, limits, stopwatch=time.perf_counter_ns, environment=environment)
 
 
@@ -97,6 +118,33 @@ def _stages(settings: Settings, added: Mapping[str, Stage]) -> list[Stage]:
         return [added[name] if name in added else shipped_stage(name) for name in settings.policy.stages]
     except CoreError as wrong:
         raise PolicyError(f"policy.stages: {wrong}") from wrong
+
+
+def build_ports(settings: Settings) -> dict[str, Port]:
+    """What the core may ask, by name: only what the settings switch on. Raises PolicyError."""
+    held_input = KafkaHeldInput(settings.kafka.bootstrap_servers, real_names(settings))
+    ports: dict[str, Port] = {reviews.PORT: held_input, analysis.PORT: _analysis(settings)}
+    if settings.embedding.encoder != "off":
+        ports[similarity.PORT] = SentenceEncoder(EncoderSettings(threads=settings.embedding.threads))
+    return ports
+
+
+def _analysis(settings: Settings) -> Port:
+    given = settings.analysis
+    if given.api_key is None:
+        return AnalysisOff("no API key is set")
+    from app.adapters.anthropic_analysis import AnthropicAnalysis, AnthropicSettings  # noqa: PLC0415 - 1 s
+
+    chosen = AnthropicSettings(**given.model_dump(exclude={"api_key"}))
+    try:
+        return AnthropicAnalysis(given.api_key, chosen)
+    except ValueError as wrong:
+        raise PolicyError(f"analysis.api_key: {wrong}") from wrong
+
+
+def _histories(settings: Settings) -> KafkaHistories:
+    name = real_names(settings)[SOURCE_HISTORIES]
+    return KafkaHistories(settings.kafka.bootstrap_servers, name, settings.kafka.partitions)
 
 
 def control_reader(settings: Settings) -> KafkaControlReader:

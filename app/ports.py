@@ -6,7 +6,7 @@ and resumes the pipeline with the answer (sans-I/O, as in h11).
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 class PortUnavailable(Exception):
@@ -24,3 +24,14 @@ class Port(Protocol):
 
         Raises PortUnavailable. May be cancelled at its budget or when its partition is revoked.
         """
+
+
+@runtime_checkable
+class Lasting(Protocol):
+    """A port that holds something: a connection, a process."""
+
+    async def start(self) -> None:
+        """Make it ready before the first question. Raises PortUnavailable; a question tries again."""
+
+    async def close(self) -> None:
+        """Give up what it holds."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -25,6 +25,12 @@ ROOT = Path(__file__).resolve().parent.parent
 DEFAULT_FILE = ROOT / "config" / "sluice.toml"
 
 STAGES = ("controls", "fast_reject", "rules", "consequence", "topology", "tier_auth")
+
+STAND_INS = (
+    ("KAFKA_BOOTSTRAP_SERVERS", "SLUICE_KAFKA__BOOTSTRAP_SERVERS", "kafka", "bootstrap_servers"),
+    ("ANTHROPIC_API_KEY", "SLUICE_ANALYSIS__API_KEY", "analysis", "api_key"),
+)
+"""Environment variables by their usual names, and which of ours each stands for."""
 
 PublicKey = Annotated[str, Field(pattern=r"^[A-Za-z0-9+/]{43}=$")]
 """The 32 raw bytes of an Ed25519 key, base64."""
@@ -87,6 +93,8 @@ class SessionSettings(_Group):
     max_recent_actions: Positive = 1024
     max_early_outcomes: Positive = 64
     max_tenants: Positive = 8
+    max_recent_writes: Positive = 1024
+    max_known_sources: Positive = 64
 
     @model_validator(mode="after")
     def _idle_covers_window(self) -> SessionSettings:
@@ -96,15 +104,24 @@ class SessionSettings(_Group):
             )
         return self
 
-    def limits(self) -> SessionLimits:
-        """In ms, as the core takes them."""
+    def limits(self, max_quarantine: int) -> SessionLimits:
+        """In ms, as the core takes them; `max_quarantine` is a partition's."""
         return SessionLimits(
             action_window_ms=int(self.action_window_s * 1000),
             idle_timeout_ms=int(self.idle_timeout_s * 1000),
             max_recent_actions=self.max_recent_actions,
             max_early_outcomes=self.max_early_outcomes,
             max_tenants=self.max_tenants,
+            max_recent_writes=self.max_recent_writes,
+            max_known_sources=self.max_known_sources,
+            max_quarantine=max_quarantine,
         )
+
+
+class MemorySettings(_Group):
+    """The memory gate's quarantine (seed 003, maxQuarantineSize); thresholds and times are the bundle's."""
+
+    max_quarantine_size: Positive = 1000
 
 
 class PolicySettings(_Group):
@@ -115,6 +132,29 @@ class PolicySettings(_Group):
     stages: tuple[str, ...] = STAGES
     refresh_s: Seconds = 0.5
     environment: Annotated[str, Field(min_length=1, max_length=64)] = "development"
+
+
+class EmbeddingSettings(_Group):
+    """The sentence encoder beside the rules; a bundle says whether it is asked."""
+
+    encoder: Literal["off", "all-minilm-l6-v2"] = "off"
+    threads: Annotated[int, Field(ge=1, le=64)] = 1
+
+
+class AnalysisSettings(_Group):
+    """The hosted model that may lower a memory's trust; a bundle says whether it is asked.
+
+    It is off without a key.
+    """
+
+    model: Annotated[str, Field(max_length=128)] = "claude-opus-5-5"
+    base_url: str = "https://api.anthropic.com"
+    api_key: SecretStr | None = None
+    timeout_ms: Annotated[int, Field(ge=1, le=600_000)] = 20_000
+    max_tokens: Annotated[int, Field(ge=256, le=64_000)] = 2048
+    max_retries: Annotated[int, Field(ge=0, le=8)] = 1
+    max_connections: Annotated[int, Field(ge=1, le=1024)] = 8
+    effort: Literal["low", "medium", "high"] | None = "low"
 
 
 class LoggingSettings(_Group):
@@ -133,8 +173,15 @@ class Settings(BaseSettings):
     kafka: KafkaSettings = KafkaSettings()
     worker: WorkerSettings = WorkerSettings()
     session: SessionSettings = SessionSettings()
+    memory: MemorySettings = MemorySettings()
     policy: PolicySettings = PolicySettings()
+    embedding: EmbeddingSettings = EmbeddingSettings()
+    analysis: AnalysisSettings = AnalysisSettings()
     logging: LoggingSettings = LoggingSettings()
+
+    def limits(self) -> SessionLimits:
+        """Of sessions and of a partition's quarantine, as the core takes them."""
+        return self.session.limits(self.memory.max_quarantine_size)
 
     @classmethod
     def settings_customise_sources(
@@ -156,11 +203,12 @@ class Settings(BaseSettings):
 def load_settings() -> Settings:
     """The settings in force. Raises SettingsError with a line per wrong setting.
 
-    `KAFKA_BOOTSTRAP_SERVERS`, the field's usual name, stands in for `SLUICE_KAFKA__BOOTSTRAP_SERVERS`.
+    The field's usual names stand in for two of ours: see STAND_INS.
     """
-    servers = os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
-    stands_in = servers and "SLUICE_KAFKA__BOOTSTRAP_SERVERS" not in os.environ
-    given: dict[str, Any] = {"kafka": {"bootstrap_servers": servers}} if stands_in else {}
+    given: dict[str, Any] = {}
+    for usual, own, group, name in STAND_INS:
+        if (value := os.environ.get(usual)) and own not in os.environ:
+            given[group] = {name: value}
     named = os.environ.get("SLUICE_CONFIG")
     if named and not Path(named).is_file():
         raise SettingsError(f"SLUICE_CONFIG: no such file: {named}")

@@ -116,7 +116,7 @@ def _point_or_stop(settings: Settings, files: PolicyFiles, at_ms: int, *, unsign
     except (CoreError, PolicyFileError) as error:
         hint = "" if unsigned else "\n--unsigned takes files that nobody signed"
         stop(f"{error}{hint}")
-    environment, limits = settings.policy.environment, settings.session.limits()
+    environment, limits = settings.policy.environment, settings.limits()
     return DecisionPoint(policy, stages, limits, stopwatch=lambda: 0, environment=environment)
 
 

@@ -1,7 +1,8 @@
 """Bundles as their authors keep them: a file that may build on others. What is signed is the whole document.
 
 `"extends": "default.json"` takes another bundle's fields where this one has none of its own.
-`"include": ["../patterns/sql.json"]` appends the lists of pattern sets to this bundle's `patterns`.
+`"include": ["../patterns/sql.json", "../content/override.json"]` adds the fields of those files: pattern sets to
+this bundle's `patterns`, what content is judged with to its `memory`. Lists are appended, objects merged.
 Both name files relative to the bundle's.
 """
 
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from app.core.content.sets import ContentSets
 from app.core.errors import BundleError
 from app.core.strict import json_object
 
@@ -18,6 +20,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MAX_EXTENSIONS = 8
+PATTERNS = ("patterns",)
+MEMORY = ("memory",)
+_PLACES = {
+    **dict.fromkeys(ContentSets.model_fields, (*MEMORY, "content")),
+    "similarity": MEMORY,
+    "analysis": MEMORY,
+}
+"""Where the fields of an included file belong; those of pattern sets are named nowhere else."""
 
 
 def whole_bundle(path: Path) -> bytes:
@@ -52,12 +62,23 @@ def _document(path: Path) -> dict[str, Any]:
 
 
 def _append(bundle: dict[str, Any], more: dict[str, Any], name: str) -> None:
-    patterns = bundle.get("patterns", {})
-    if not isinstance(patterns, dict):
-        raise BundleError("$.patterns: not an object")
-    for kind, listed in more.items():
-        known = patterns.get(kind, [])
-        if not isinstance(known, list) or not isinstance(listed, list):
-            raise BundleError(f"{name}: $.{kind}: not a list")
-        patterns = {**patterns, kind: [*known, *listed]}
-    bundle["patterns"] = patterns
+    for key, value in more.items():
+        place = _PLACES.get(key, PATTERNS)
+        holder = bundle
+        for step in place:
+            holder = holder.setdefault(step, {})
+            if not isinstance(holder, dict):
+                raise BundleError(f"$.{'.'.join(place)}: not an object")
+        holder[key] = _together(holder[key], value, f"{name}: $.{key}") if key in holder else value
+
+
+def _together(known: Any, more: Any, where: str) -> Any:
+    """Lists one after the other, objects field by field. Raises BundleError for what is neither."""
+    if isinstance(known, list) and isinstance(more, list):
+        return [*known, *more]
+    if isinstance(known, dict) and isinstance(more, dict):
+        both = {
+            name: _together(known[name], more[name], f"{where}.{name}") for name in known.keys() & more.keys()
+        }
+        return {**known, **more, **both}
+    raise BundleError(f"{where}: said twice, and neither two lists nor two objects")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 from app.core.requests import Answer, Request
-from app.ports import Port, PortUnavailable
+from app.ports import Lasting, Port, PortUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+log = logging.getLogger(__name__)
 
 
 class Ports:
@@ -17,6 +20,16 @@ class Ports:
 
     def __init__(self, ports: Mapping[str, Port]) -> None:
         self._ports = ports
+
+    async def start(self) -> None:
+        """Make every port ready that can be; what cannot answers as unavailable."""
+        await asyncio.gather(*(_started(name, port) for name, port in self._ports.items()))
+
+    async def close(self) -> None:
+        """Give up what the ports hold."""
+        for port in self._ports.values():
+            if isinstance(port, Lasting):
+                await port.close()
 
     async def answer(self, request: Request) -> Answer:
         """What the core is resumed with. Another exception than PortUnavailable is an I/O fault: raised."""
@@ -30,3 +43,11 @@ class Ports:
             return Answer("overrun", detail=f"over {request.budget_ms} ms")
         except PortUnavailable as reason:
             return Answer("unavailable", detail=str(reason))
+
+
+async def _started(name: str, port: Port) -> None:
+    if isinstance(port, Lasting):
+        try:
+            await port.start()
+        except PortUnavailable as reason:
+            log.error("the port %s is not ready: %s", name, reason)  # noqa: TRY400 - what it says is enough

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import faust
+from aiokafka.errors import KafkaError
 from faust.types import TP
 
 from app.stream.consumer import BatchConsumer
@@ -166,3 +167,7 @@ async def _on_revoked(app: SluiceApp, revoked: set[Any], **_: Any) -> None:
 
 async def _on_shutdown(app: SluiceApp, **_: Any) -> None:
     await app.close_partitions()
+    try:
+        await app.engine.close()
+    except KafkaError as away:
+        log.warning("a connection could not be closed in good order: %s", away)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from app.core.trust.refused import Refused
     from app.stream.answers import Ports
     from app.stream.policy_feed import PolicyFeed
+    from app.stream.source_feed import SourceFeed
     from app.stream.store import PartitionedStore
     from app.stream.transaction import Transactor
 
@@ -71,6 +72,14 @@ class Recovered:
     committed: Mapping[int, Mapping[str, int]]
 
 
+@dataclass(frozen=True, slots=True)
+class Feeds:
+    """What every decision rests on beside its partition's state, kept up to date from the broker."""
+
+    policy: PolicyFeed
+    sources: SourceFeed
+
+
 class StateBehind(Exception):
     """The recovered state is older than what the group has committed: a changelog was lost or cut."""
 
@@ -93,7 +102,7 @@ class Engine:
 
     def __init__(
         self,
-        policy: PolicyFeed,
+        feeds: Feeds,
         ports: Ports,
         settings: EngineSettings,
         new_transactor: NewTransactor,
@@ -101,8 +110,9 @@ class Engine:
         fail: Callable[[BaseException], None],
     ) -> None:
         self.settings = settings
-        self._around = Surroundings(policy.first, ports, settings)
-        self._policy = policy
+        self._around = Surroundings(feeds.policy.first, ports, settings, feeds.sources.histories)
+        self._policy = feeds.policy
+        self._sources = feeds.sources
         self._refused: Sequence[Refused] = ()
         self._new_transactor = new_transactor
         self._clock = clock
@@ -132,7 +142,9 @@ class Engine:
         self._fenced = {number: self._new_transactor(number) for number in wanted}
         await asyncio.gather(*(transactor.start() for transactor in self._fenced.values()))
         log.info("fenced %d partitions in %.0f ms", len(wanted), 1e3 * (self._clock.monotonic_s() - started))
-        await self._policy.catch_up(self.use)
+        await asyncio.gather(
+            self._policy.catch_up(self.use), self._sources.catch_up(), self._around.ports.start()
+        )
 
     async def open(self, generation: int, recovered: Recovered) -> None:
         """Take up the recovered partitions and mark them open, durably, before an input is read.
@@ -155,7 +167,7 @@ class Engine:
         await asyncio.gather(*(owned.open() for owned in self._owned.values()))
         self._note_refused()
         self._generation = generation
-        loops = (self._observe(), self._timers(), self._policy.follow(self.use))
+        loops = (self._observe(), self._timers(), self._policy.follow(self.use), self._sources.follow())
         self._background = [background(run, self._fail) for run in loops]
         log.info("open: partitions %s", self.numbers)
 
@@ -205,6 +217,10 @@ class Engine:
             await asyncio.gather(*(one.close() for one in owned.values()))
             self._written |= {n: o for n, one in owned.items() if (o := one.changelog_offset) is not None}
             await asyncio.gather(*(transactor.stop() for transactor in fenced.values()))
+
+    async def close(self) -> None:
+        """Give up every connection but the transactors', which `drain` has stopped. The worker ends."""
+        await asyncio.gather(self._policy.close(), self._sources.close(), self._around.ports.close())
 
     def changelog_offsets(self) -> dict[int, int]:
         """By number, the last changelog offset written here: memory holds everything up to it."""

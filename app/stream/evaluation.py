@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from app.core.arrival import Arrival
     from app.core.decide import DecisionPoint
     from app.core.decision import Decision
+    from app.core.memory.shared import Shared
     from app.core.requests import Answer, Request
     from app.core.session import SessionState
     from app.stream.inbound import Inbound
@@ -29,11 +30,14 @@ WRONG_PARTITION = Unreadable(
 class Evaluation:
     """Drives the core for one input. `advance` returns what the core asks for, or the decision."""
 
-    __slots__ = ("_at_home", "_generator", "_message", "_point", "arrival", "state")
+    __slots__ = ("_at_home", "_generator", "_message", "_point", "_shared", "arrival", "state")
 
-    def __init__(self, point: DecisionPoint, inbound: Inbound, state: SessionState, *, at_home: bool) -> None:
+    def __init__(
+        self, point: DecisionPoint, inbound: Inbound, state: SessionState, shared: Shared, *, at_home: bool
+    ) -> None:
         """`at_home`: the record lies in the partition that its key belongs to."""
         self._point = point
+        self._shared = shared
         self._message = inbound.message
         self._at_home = at_home
         self._generator: Generator[Request, Answer, Decision] | None = None
@@ -59,7 +63,7 @@ class Evaluation:
             return self._point.unreadable(self.arrival, message)
         if not self._at_home:
             return self._point.unreadable(self.arrival, WRONG_PARTITION)
-        self._generator = self._point.evaluate(self.arrival, message, self.state)
+        self._generator = self._point.evaluate(self.arrival, message, self.state, self._shared)
         return next(self._generator)
 
     def _fault(self, reason: str) -> Request | Decision:

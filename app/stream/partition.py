@@ -8,20 +8,22 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from aiokafka.partitioner import murmur2
-
 from app.core.dead_letters import dead_letter
 from app.core.ledger.chain import Chain
+from app.core.memory.book import Book
+from app.core.memory.shared import Shared
 from app.core.session import KEY_PREFIX
 from app.stream.crash_guard import CrashGuard
 from app.stream.evaluation import Evaluation
 from app.stream.guarded import guarded
+from app.stream.home import home_of
 from app.stream.inbound import Inbound, receive, unread
 from app.stream.intake import Intake
 from app.stream.lanes import Lanes
 from app.stream.outbox import Outbox
 from app.stream.partition_record import RESERVED_KEY, PartitionRecord
 from app.stream.sessions import Sessions
+from topics.catalog import REVIEWS, SOURCE_FEEDBACK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from app.core.arrival import Arrival
     from app.core.decide import DecisionPoint
     from app.core.decision import Decision
+    from app.core.memory.history import History, SourceName
     from app.core.session import SessionState
     from app.core.trust.refused import Refused
     from app.stream.answers import Ports
@@ -36,14 +39,20 @@ if TYPE_CHECKING:
     from app.stream.outbox import Output
 
 
+TRANSACTIONAL = frozenset({SOURCE_FEEDBACK})
+"""Written by the workers' transactions, whose markers take offsets too."""
+
+
 @dataclass(slots=True)
 class Surroundings:
     """What every partition of a worker shares. `point` is the one in force, exchanged when the policy
-    changes: whoever decides takes it once and keeps it to the decision's end."""
+    changes: whoever decides takes it once and keeps it to the decision's end. `histories` are every memory
+    source's, kept up to date from outside."""
 
     point: DecisionPoint
     ports: Ports
     settings: EngineSettings
+    histories: Mapping[SourceName, History]
 
 
 class Partition:
@@ -68,7 +77,9 @@ class Partition:
         self._unnoted: deque[Refused] = deque()
         self.intakes = {
             topic: Intake(
-                topic, *record.positions.get(topic, (0, ())), halt_on_gap=settings.halt_on_offset_gap
+                topic,
+                *record.positions.get(topic, (0, ())),
+                halt_on_gap=settings.halt_on_offset_gap and topic not in TRANSACTIONAL,
             )
             for topic in settings.input_topics
         }
@@ -76,8 +87,11 @@ class Partition:
             record.marker, self.positions(), ends, window=settings.crash_window, group=settings.crash_group
         )
         self.sessions = Sessions(table, settings.max_hot_sessions)
+        self.book = Book(table)
+        self._shared = Shared(self.book, around.histories)
+        self._reviews_at_takeover = ends.get(REVIEWS, 0)
         self.lanes = Lanes(around.ports, self._begin, self._finish, fail)
-        self._outbox = Outbox(self.chain, settings.source)
+        self._outbox = Outbox(self.chain, settings.source, settings.partitions)
         self.staged = 0
         self.work = asyncio.Event()
         self.full = asyncio.Event()
@@ -116,6 +130,18 @@ class Partition:
                 self.sessions.retry(key, now_ms + int(settings.timer_retry_s * 1000))
             else:
                 self._stage(key, self.sessions.load(key), expired, None, queued_at=None)
+        self._expire_held(now_ms)
+
+    def _expire_held(self, now_ms: int) -> None:
+        """Not before every review that came while nobody owned the partition is decided: each has the time of
+        its arrival, and may have come in time."""
+        if self.intakes[REVIEWS].resume_at < self._reviews_at_takeover:
+            return
+        expired = self._around.point.expire_held(self.book, now_ms, self._around.settings.timer_batch)
+        if expired is not None:
+            self.book.apply(expired.book)
+            self._outbox.add(expired.records, None)
+            self._count_staged()
 
     def note(self, refused: Iterable[Refused]) -> None:
         """Enter the refusals of control records into the ledger, each once (partition 0's business).
@@ -133,6 +159,9 @@ class Partition:
         """The staged batch: changelog entries (the partition's own record last) and outputs."""
         outputs = self._outbox.take()
         entries = self.sessions.flush()
+        for key, value in self.book.flush().items():
+            _put(self._table, key, value)
+            entries.append((key, value))
         record = PartitionRecord(
             self.chain.sequence,
             self.chain.head,
@@ -173,10 +202,10 @@ class Partition:
     def _begin(self, inbound: Inbound) -> Evaluation:
         key = _session_key(inbound.arrival)
         at_home = self.sessions.known(key) or self._home(inbound.arrival.key) == self.number
-        return Evaluation(self._around.point, inbound, self.sessions.load(key), at_home=at_home)
+        return Evaluation(self._around.point, inbound, self.sessions.load(key), self._shared, at_home=at_home)
 
     def _home(self, key: bytes | None) -> int:
-        return int(murmur2(key or b"") & 0x7FFFFFFF) % self._around.settings.partitions
+        return home_of(key or b"", self._around.settings.partitions)
 
     def _finish(self, evaluation: Evaluation, decision: Decision) -> None:
         arrival, state = evaluation.arrival, evaluation.state
@@ -202,6 +231,7 @@ class Partition:
     ) -> None:
         """`queued_at`: the time under which the session stands in the timers' queue, None if it does not."""
         state.apply(decision.transition)
+        self.book.apply(decision.book)
         if not state.gone or self.sessions.known(key):
             self.sessions.touch(key, state, queued_at)
         self._outbox.add(decision.records, traceparent)
@@ -216,3 +246,10 @@ class Partition:
 
 def _session_key(arrival: Arrival) -> bytes:
     return KEY_PREFIX + (arrival.key or b"")
+
+
+def _put(table: dict[bytes, bytes], key: bytes, value: bytes | None) -> None:
+    if value is None:
+        table.pop(key, None)
+    else:
+        table[key] = value

@@ -30,6 +30,9 @@ class ControlReader(Protocol):
     async def to_end(self) -> list[Arrival]:
         """Every record up to the end that the topics have now. Raises KafkaError."""
 
+    async def close(self) -> None:
+        """Give up the connection."""
+
 
 class InForce(Protocol):
     """What a fold gives: the point to decide with, and every record that does not count."""
@@ -81,6 +84,11 @@ class PolicyFeed:
                 await self.catch_up(use)
             except KafkaError as away:
                 log.warning("the control topics cannot be read now: %s", away)
+
+    async def close(self) -> None:
+        """Give up the connection."""
+        async with self._turn:
+            await self._reader.close()
 
     async def _refold(self, use: Use) -> None:
         """Counted as folded only when it is done: `follow` may be cancelled in between."""

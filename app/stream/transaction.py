@@ -17,10 +17,11 @@ BeforeCommit = Callable[[int], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one transaction writes. Topics are real names; `offsets` go to the group of the worker."""
+    """What one transaction writes. Topics are real names; `outputs` are topic, partition (None: the writer's
+    own), key, value and headers; `offsets` go to the group of the worker."""
 
     changelog: Sequence[tuple[bytes, bytes | None]]
-    outputs: Sequence[tuple[str, bytes, bytes, KafkaHeaders]]
+    outputs: Sequence[tuple[str, int | None, bytes, bytes, KafkaHeaders]]
     offsets: Mapping[aiokafka.TopicPartition, int] = field(default_factory=dict)
 
 
@@ -75,7 +76,8 @@ class Transactor:
         """
         producer = self._producer
         await producer.begin_transaction()
-        changelog = await self._send(self._settings.changelog, [(k, v, []) for k, v in batch.changelog])
+        place = (self._settings.changelog, self._number)
+        changelog = await self._send(place, [(key, value, []) for key, value in batch.changelog])
         try:
             futures = await self._send_outputs(batch)
         except IllegalOperation:
@@ -90,24 +92,25 @@ class Transactor:
         return self._last_offset(done[: len(changelog)], len(batch.changelog))
 
     async def _send_outputs(self, batch: Batch) -> list[asyncio.Future[Any]]:
-        by_topic: dict[str, list[tuple[bytes, bytes | None, KafkaHeaders]]] = defaultdict(list)
-        for topic, key, value, headers in batch.outputs:
-            by_topic[topic].append((key, value, headers))
-        return [future for topic, records in by_topic.items() for future in await self._send(topic, records)]
+        by_place: dict[tuple[str, int], list[tuple[bytes, bytes | None, KafkaHeaders]]] = defaultdict(list)
+        for topic, partition, key, value, headers in batch.outputs:
+            place = (topic, self._number if partition is None else partition)
+            by_place[place].append((key, value, headers))
+        return [future for place, records in by_place.items() for future in await self._send(place, records)]
 
     async def _send(
-        self, topic: str, records: Sequence[tuple[bytes, bytes | None, KafkaHeaders]]
+        self, place: tuple[str, int], records: Sequence[tuple[bytes, bytes | None, KafkaHeaders]]
     ) -> list[asyncio.Future[Any]]:
         futures: list[asyncio.Future[Any]] = []
         builder = self._producer.create_batch()
         for key, value, headers in records:
             if not self._append(builder, key, value, headers):
-                futures.append(await self._submit(builder, topic))
+                futures.append(await self._submit(builder, place))
                 builder = self._producer.create_batch()
                 if not self._append(builder, key, value, headers):
-                    raise RecordTooLarge(f"{topic}: {len(value or b'')} bytes")
+                    raise RecordTooLarge(f"{place[0]}: {len(value or b'')} bytes")
         if builder.record_count():
-            futures.append(await self._submit(builder, topic))
+            futures.append(await self._submit(builder, place))
         return futures
 
     def _append(self, builder: Any, key: bytes, value: bytes | None, headers: KafkaHeaders) -> bool:
@@ -115,8 +118,9 @@ class Transactor:
             raise RecordTooLarge(f"{len(value or b'')} bytes")
         return builder.append(key=key, value=value, timestamp=None, headers=headers) is not None
 
-    async def _submit(self, builder: Any, topic: str) -> asyncio.Future[Any]:
-        sent: asyncio.Future[Any] = await self._producer.send_batch(builder, topic, partition=self._number)
+    async def _submit(self, builder: Any, place: tuple[str, int]) -> asyncio.Future[Any]:
+        topic, partition = place
+        sent: asyncio.Future[Any] = await self._producer.send_batch(builder, topic, partition=partition)
         return sent
 
     @staticmethod

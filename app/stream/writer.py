@@ -71,7 +71,7 @@ class Writer:
             names = self._settings.real_names
             batch = Batch(
                 entries,
-                [(names[o.topic], o.key, o.value, o.headers) for o in outputs],
+                [(names[o.topic], o.partition, o.key, o.value, o.headers) for o in outputs],
                 self._offsets(loop.time()),
             )
             began = loop.time()

@@ -66,7 +66,7 @@ def point() -> DecisionPoint:
 
 def parts(rules: list[dict[str, Any]] | None = None) -> PointParts:
     """What a decision point decides with, for measuring one stage of it."""
-    under, stages, limits = policy(rules), shipped_stages(), Settings().session.limits()
+    under, stages, limits = policy(rules), shipped_stages(), Settings().limits()
     return PointParts(under, stages, STAGES, limits, time.perf_counter_ns, TENANT, standings(under))
 
 

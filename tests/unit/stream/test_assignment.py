@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, cast
 from app.core.trust.in_force import InForce
 from app.stream.answers import Ports
 from app.stream.clock import SystemClock
-from app.stream.engine import Engine, EngineSettings
+from app.stream.engine import Engine, EngineSettings, Feeds
 from app.stream.policy_feed import PolicyFeed
+from app.stream.source_feed import SourceFeed
 from topics.catalog import ACTIONS
 
 if TYPE_CHECKING:
@@ -30,6 +31,20 @@ class Broker:
         return []
 
 
+class Histories:
+    """The topic of source histories."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    async def to_end(self) -> list[bytes]:
+        self._broker.asked.append("read the histories")
+        return []
+
+    async def close(self) -> None:
+        pass
+
+
 class Fence:
     """The producer of one partition number."""
 
@@ -47,13 +62,13 @@ async def test_the_policy_is_read_once_every_former_owner_is_fenced() -> None:
     """One who is not may decide under a policy that is newer than what was read before."""
     broker = Broker()
     await _engine(broker).assign(NUMBERS)
-    assert broker.asked == ["fence", "fence", "read the policy"]
+    assert broker.asked == ["fence", "fence", "read the policy", "read the histories"]
 
 
 def _engine(broker: Broker) -> Engine:
-    feed = PolicyFeed(cast("DecisionPoint", None), broker, lambda _: InForce(None, ()), 0.0)
+    policy = PolicyFeed(cast("DecisionPoint", None), broker, lambda _: InForce(None, ()), 0.0)
     return Engine(
-        feed,
+        Feeds(policy, SourceFeed(Histories(broker), 0.0)),
         Ports({}),
         _settings(),
         lambda _: cast("Transactor", Fence(broker)),

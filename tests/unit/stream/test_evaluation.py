@@ -14,6 +14,7 @@ from app.core.ledger.chain import Chain
 from app.core.policy import Policy
 from app.core.registry import load_registry
 from app.core.requests import Answer, Ask, Request
+from app.core.memory.shared import Shared
 from app.core.session import SessionState
 from app.offline.bundle_source import whole_bundle
 from app.settings import ROOT, Settings
@@ -61,12 +62,12 @@ def evaluation(mode: str, **parameters: object) -> Evaluation:
         "rows_affected": 7,
     }
     arrival = Arrival(ACTIONS, 0, 5, 1_800_000_000_000, b"s", json.dumps(record).encode())
-    return Evaluation(point(), receive(arrival), SessionState(b"s:s"), at_home=True)
+    return Evaluation(point(), receive(arrival), SessionState(b"s:s"), Shared(), at_home=True)
 
 
 def answered(step: Request | Decision, chain: Chain) -> dict[str, dict[str, object]]:
     assert isinstance(step, Decision)
-    outbox = Outbox(chain, "/test")
+    outbox = Outbox(chain, "/test", 8)
     outbox.add(step.records, None)
     return {output.topic: json.loads(output.value) for output in outbox.take()}
 
@@ -101,12 +102,12 @@ def test_a_record_under_another_key_or_in_another_partition_is_unreadable() -> N
     tried = evaluation("high_stakes")
     moved = Arrival(ACTIONS, 0, 5, 1_800_000_000_000, b"other", tried.arrival.value)
     assert receive(moved).message == KEY_MISMATCH
-    astray = Evaluation(point(), receive(tried.arrival), tried.state, at_home=False)
+    astray = Evaluation(point(), receive(tried.arrival), tried.state, Shared(), at_home=False)
     assert answered(astray.advance(), Chain(0))[DEAD_LETTERS]["code"] == "wrong_partition"
 
 
 def test_an_input_that_is_not_to_be_read_is_denied_unread() -> None:
     tried = evaluation("high_stakes")
-    blind = Evaluation(point(), unread(tried.arrival), tried.state, at_home=True)
+    blind = Evaluation(point(), unread(tried.arrival), tried.state, Shared(), at_home=True)
     verdict = answered(blind.advance(), Chain(0))[VERDICTS]
     assert (verdict["verdict"], verdict["action_id"]) == ("denied", None)

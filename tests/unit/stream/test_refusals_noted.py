@@ -40,7 +40,7 @@ def fail(fault: BaseException) -> None:
 
 def keeper(table: dict[bytes, bytes]) -> Partition:
     nothing_is_decided = cast("DecisionPoint", None)
-    return Partition(0, Surroundings(nothing_is_decided, Ports({}), settings()), table, {}, fail)
+    return Partition(0, Surroundings(nothing_is_decided, Ports({}), settings(), {}), table, {}, fail)
 
 
 def garbage(records: int) -> list[Refused]:

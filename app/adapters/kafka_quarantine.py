@@ -1,0 +1,150 @@
+"""The quarantine as it lies on a broker: its events, the decisions behind them, content; its reviews."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError
+
+from app.adapters.kafka_held_input import KafkaHeldInput
+from app.adapters.kafka_publish import publish
+from app.adapters.kafka_read import KafkaUnreachable, open_reader, partitions_of
+from topics.catalog import (
+    BY_NAME,
+    DEAD_LETTERS,
+    MEMORY_DECISIONS,
+    QUARANTINE,
+    REVIEWS,
+    SESSION_EVENTS,
+    SESSIONS_CHANGELOG,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping
+
+    from app.adapters.kafka_publish import Outgoing, Placed
+    from app.adapters.kafka_read import Reader, StoredRecord
+
+Place = tuple[str, int, int]
+"""Base topic, partition and offset of an input."""
+T = TypeVar("T")
+
+CLOCKS_APART_MS = 60_000
+"""A decision is written after its input; brokers' clocks differ by less than this."""
+ANSWERS = (QUARANTINE, SESSION_EVENTS, DEAD_LETTERS)
+"""Where it is written what became of a review."""
+_POLL_MS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewed(Generic[T]):
+    """Where a review lies, and what became of it; None where nobody said so in time."""
+
+    placed: Placed
+    outcome: T | None
+
+
+class KafkaQuarantine:
+    """Reads one installation's topics. Its methods raise UnknownTopics and KafkaUnreachable."""
+
+    def __init__(self, bootstrap_servers: str, real_names: Mapping[str, str]) -> None:
+        """`real_names`: topic on the broker by base name."""
+        self._servers = bootstrap_servers
+        self._names = real_names
+        self._bases = {real: base for base, real in real_names.items()}
+
+    async def events(self) -> AsyncIterator[StoredRecord]:
+        """Every committed event of gate.quarantine, each partition in order."""
+        async for _, record in self._all(QUARANTINE):
+            yield record
+
+    async def changelog(self) -> AsyncIterator[StoredRecord]:
+        """Every committed entry of the workers' table, as far as the log is not compacted."""
+        async for _, record in self._all(SESSIONS_CHANGELOG):
+            yield record
+
+    async def ledger(self) -> AsyncIterator[tuple[str, StoredRecord]]:
+        """Base topic and record of every decision on a write and every event of the quarantine."""
+        async for found in self._all(MEMORY_DECISIONS, QUARANTINE):
+            yield found
+
+    async def _all(self, *bases: str) -> AsyncIterator[tuple[str, StoredRecord]]:
+        async with open_reader(self._servers, [self._names[base] for base in bases], "beginning") as reader:
+            async for batch in reader.to_end():
+                for record in batch:
+                    yield self._bases[record.topic], record
+
+    async def content(self, place: Place) -> bytes:
+        """The value of the input at this place. Raises PortUnavailable where it is no longer to be had."""
+        topic, partition, offset = place
+        held_input = KafkaHeldInput(self._servers, self._names)
+        try:
+            found = await held_input.ask({"topic": topic, "partition": partition, "offset": offset})
+        finally:
+            await held_input.close()
+        assert isinstance(found, bytes)  # noqa: S101 - what the port answers
+        return found
+
+    async def decision(self, memory_id: str, partition: int, since_ms: int) -> bytes | None:
+        """The decision on the write of this id, whose input came at `since_ms` (0: unknown)."""
+        part = TopicPartition(self._names[MEMORY_DECISIONS], partition)
+        if part not in await partitions_of(self._servers, [part.topic]):
+            return None
+        sought = f'"memory_id":"{memory_id}"'.encode()
+        async with self._consumer() as consumer:
+            consumer.assign([part])
+            since = max(0, since_ms - CLOCKS_APART_MS)
+            start = (await consumer.offsets_for_times({part: since}))[part]
+            end = (await consumer.end_offsets([part]))[part]
+            if start is None:
+                return None
+            consumer.seek(part, start.offset)
+            while await consumer.position(part) < end:
+                for message in (await consumer.getmany(part, timeout_ms=_POLL_MS)).get(part, ()):
+                    if sought in (message.value or b""):
+                        return bytes(message.value)
+        return None
+
+    async def review(
+        self, review: Outgoing, told: Callable[[Placed, StoredRecord], T | None], patience_s: float
+    ) -> Reviewed[T]:
+        """Publish a review and wait for what becomes of it: the first thing that `told` makes of a record
+        written since."""
+        async with open_reader(self._servers, [self._names[base] for base in ANSWERS], "end") as reader:
+            most = BY_NAME[REVIEWS].max_message_bytes
+            (placed,) = await publish(self._servers, self._names[REVIEWS], [review], max_request_bytes=most)
+            try:
+                async with asyncio.timeout(patience_s):
+                    return Reviewed(placed, await _first(reader, lambda record: told(placed, record)))
+            except TimeoutError:
+                return Reviewed(placed, None)
+
+    @asynccontextmanager
+    async def _consumer(self) -> AsyncIterator[AIOKafkaConsumer]:
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=self._servers,
+            isolation_level="read_committed",
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            fetch_max_wait_ms=_POLL_MS,
+        )
+        try:
+            await consumer.start()
+            yield consumer
+        except KafkaError as error:
+            raise KafkaUnreachable(f"{self._servers}: {error}") from error
+        finally:
+            await consumer.stop()
+
+
+async def _first(reader: Reader, told: Callable[[StoredRecord], T | None]) -> T | None:
+    async for batch in reader.follow(None):
+        for record in batch:
+            outcome = told(record)
+            if outcome is not None:
+                return outcome
+    return None

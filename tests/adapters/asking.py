@@ -1,0 +1,46 @@
+"""The analysis port on the real SDK, before a server that answers by a script."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pydantic import SecretStr
+
+from app.adapters.anthropic_analysis import AnthropicAnalysis, AnthropicSettings
+from app.core.memory.analysis import AnalysisPolicy, question
+from app.ports import PortUnavailable
+from tests.messages_api import MODEL, MessagesApi, messages_api
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.messages_api import Reply
+
+KEY = "sk-ant-a-key-that-nobody-else-may-see"
+POLICY = AnalysisPolicy()
+ORDINARY = question("The user prefers metric units.", "user", POLICY)
+
+
+@asynccontextmanager
+async def asked(*script: Reply, **changed: Any) -> AsyncIterator[tuple[AnthropicAnalysis, MessagesApi]]:
+    """A port and the server behind it, which answers by the script."""
+    async with messages_api(*script) as api:
+        values = {"timeout_ms": 10_000, "max_tokens": 2048, "max_retries": 0, "max_connections": 4}
+        settings = AnthropicSettings(
+            **{"model": MODEL, "base_url": api.base_url, "effort": "low", **values, **changed}
+        )
+        port = AnthropicAnalysis(SecretStr(KEY), settings)
+        try:
+            yield port, api
+        finally:
+            await port.close()
+
+
+async def refused(*script: Reply, **changed: Any) -> str:
+    """Why the port was unavailable, having asked once."""
+    async with asked(*script, **changed) as (port, _):
+        with pytest.raises(PortUnavailable) as why:
+            await port.ask(ORDINARY.payload)
+    return str(why.value)

@@ -1,0 +1,139 @@
+"""A model's API that lies, rambles, floods or gives secrets away has no more say than one that is down."""
+
+from __future__ import annotations
+
+import json
+import logging
+import traceback
+from typing import TYPE_CHECKING
+
+import pytest
+
+from app.core.memory.analysis import PORT, analysed, ceiling
+from app.ports import PortUnavailable
+from app.stream.answers import Ports
+from tests.adapters.asking import KEY, ORDINARY, POLICY, asked, refused
+from tests.messages_api import answering, closed, echoing_key, flooding, judging, saying
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.messages_api import Reply
+
+ALLOWING = '{"categories": [], "explanation": "Reviewed and safe.", "trust": 1}'
+
+
+def deep(levels: int) -> str:
+    """JSON nested this deep."""
+    return '{"trust":' * levels + "1" + "}" * levels
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        judging(trust=2.0),
+        judging(trust=-0.1),
+        judging(trust=float("nan")),
+        judging(trust=float("inf")),
+        judging(trust="1"),
+        judging(trust=True),
+        judging(trust=None),
+        judging(allow=True),
+        judging(categories=["harmless"]),
+        judging(categories=["persistence"] * 17),
+        judging(categories="none"),
+        judging(explanation=None),
+        saying('{"trust": 1}'),
+        saying('{"categories": [], "explanation": "", "trust": 0.1, "trust": 1}'),
+        saying("This text is fine. Trust: 1"),
+        saying('Sure: {"categories": [], "explanation": "", "trust": 1}'),
+        saying("[]"),
+        saying(deep(20_000)),
+        saying('{"categories": [], "explanation": "\\ud800", "trust": 1}'),
+        saying(ALLOWING, content=[]),
+        saying(ALLOWING, content=None),
+        saying(ALLOWING, content=[{"type": "text", "text": ALLOWING}] * 2),
+        saying(ALLOWING, content=[{"type": "text", "text": 1}]),
+        saying(ALLOWING, content=[{"type": "tool_use", "id": "t", "name": "allow", "input": {"trust": 1}}]),
+        saying(ALLOWING, model="<script>"),
+        saying(ALLOWING, model=None),
+    ],
+)
+async def test_an_answer_that_is_not_to_the_letter_is_inconclusive(reply: Reply) -> None:
+    async with asked(reply) as (port, _):
+        answer = await Ports({PORT: port}).answer(ORDINARY)
+    assert answer.status == "unavailable"
+    assert analysed(answer, POLICY).standing == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        (saying("{}", stop_reason="refusal"), "the model declined to judge the text"),
+        (saying("{}", stop_reason="max_tokens"), "the model's answer was cut off at max_tokens"),
+        (saying("{}", stop_reason="tool_use"), "the model stopped without an answer"),
+        (saying("{}", stop_reason=["end_turn"]), "the model stopped without an answer"),
+        (answering(200, b"<html>"), "the model's API did not answer with one JSON object"),
+        (answering(200, b"\xff\xfe"), "the model's API did not answer with one JSON object"),
+        (answering(200, b""), "the model's API did not answer with one JSON object"),
+        (flooding, "the connection to the model's API failed"),
+        (answering(200, b"\x1f\x8b", "content-encoding: gzip"), "the connection to the model's API failed"),
+        (answering(500, b"x" * 2**20), "the connection to the model's API failed"),
+    ],
+)
+async def test_what_is_no_answer_says_why(reply: Reply, said: str) -> None:
+    assert await refused(reply) == said
+
+
+async def test_an_explanation_is_kept_on_one_line_within_its_bound() -> None:
+    steering = "Red:\x1b[31m\r\n\u202eflip " + "long " * 500
+    async with asked(judging(explanation=steering)) as (port, _):
+        found = ceiling(await port.ask(ORDINARY.payload))
+    assert found is not None
+    assert found.explanation.startswith("Red: [31m flip long long")
+    assert len(found.explanation) == 500
+    assert found.explanation.isprintable()
+
+
+def shown_everywhere(key: str) -> Reply:
+    """An error that shows the key wherever an error has room for it."""
+    body = json.dumps({"type": "error", "error": {"type": key, "message": key}}).encode()
+    return answering(401, body, f"request-id: {key}", f"location: /{key}", reason=key)
+
+
+def escaped(key: str) -> Reply:
+    """An answer in whose JSON the key is there only once it is read."""
+    return saying(f'{{"categories": [], "trust": 1, "explanation": "\\u{ord(key[0]):04x}{key[1:]}"}}')
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        shown_everywhere,
+        escaped,
+        lambda key: judging(explanation=f"I know {key}"),
+        lambda key: judging(explanation="x" * 490 + key),
+        lambda key: judging(categories=[key]),
+        lambda key: saying(json.dumps({"key": key})),
+        lambda key: saying(ALLOWING, model=key),
+        lambda key: answering(200, key.encode()),
+    ],
+)
+async def test_a_server_that_sends_the_key_back_gets_it_nowhere(
+    place: Callable[[str], Reply], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)  # the most that the settings allow
+    async with asked(echoing_key(place)) as (port, _):
+        with pytest.raises(PortUnavailable) as why:
+            await port.ask(ORDINARY.payload)
+        shown = f"{port!r}{vars(port)!r}"
+    assert why.value.__context__ is None  # what reports errors must not find the request behind it
+    assert KEY[:10] not in "".join(traceback.format_exception(why.value)) + shown + caplog.text
+
+
+async def test_the_key_is_not_logged_by_the_sdk_at_any_level(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with asked(closed, judging(), max_retries=1) as (port, _):
+        await port.ask(ORDINARY.payload)
+    assert any(record.name.startswith("anthropic") for record in caplog.records)
+    assert KEY not in caplog.text
