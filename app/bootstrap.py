@@ -10,11 +10,12 @@ from app.adapters.analysis_off import AnalysisOff
 from app.adapters.kafka_control import KafkaControlReader
 from app.adapters.kafka_held_input import KafkaHeldInput
 from app.adapters.kafka_histories import KafkaHistories
+from app.adapters.kafka_lineage import KafkaLineage
 from app.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
 from app.core.actions.stages import shipped_stage
 from app.core.decide import DecisionPoint
 from app.core.errors import CoreError
-from app.core.memory import analysis, reviews, similarity
+from app.core.memory import analysis, lineage, reviews, similarity
 from app.core.trust.in_force import PolicyError, PolicyInForce
 from app.core.trust.keys import Roots
 from app.stream.answers import Ports
@@ -122,8 +123,12 @@ def _stages(settings: Settings, added: Mapping[str, Stage]) -> list[Stage]:
 
 def build_ports(settings: Settings) -> dict[str, Port]:
     """What the core may ask, by name: only what the settings switch on. Raises PolicyError."""
-    held_input = KafkaHeldInput(settings.kafka.bootstrap_servers, real_names(settings))
-    ports: dict[str, Port] = {reviews.PORT: held_input, analysis.PORT: _analysis(settings)}
+    names, partitions = real_names(settings), settings.kafka.partitions
+    ports: dict[str, Port] = {
+        reviews.PORT: KafkaHeldInput(settings.kafka.bootstrap_servers, names),
+        lineage.PORT: KafkaLineage(settings.kafka.bootstrap_servers, names, partitions),
+        analysis.PORT: _analysis(settings),
+    }
     if settings.embedding.encoder != "off":
         ports[similarity.PORT] = SentenceEncoder(EncoderSettings(threads=settings.embedding.threads))
     return ports
@@ -135,7 +140,8 @@ def _analysis(settings: Settings) -> Port:
         return AnalysisOff("no API key is set")
     from app.adapters.anthropic_analysis import AnthropicAnalysis, AnthropicSettings  # noqa: PLC0415 - 1 s
 
-    chosen = AnthropicSettings(**given.model_dump(exclude={"api_key"}))
+    effort = None if given.effort == "none" else given.effort
+    chosen = AnthropicSettings(**given.model_dump(exclude={"api_key", "effort"}), effort=effort)
     try:
         return AnthropicAnalysis(given.api_key, chosen)
     except ValueError as wrong:

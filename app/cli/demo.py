@@ -1,4 +1,4 @@
-"""`sluice demo`: broker, topics, worker, 400 real actions, and what became of them."""
+"""`sluice demo`: broker, topics, worker, 400 real actions, 50 memories, and what became of them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def demo(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
 ) -> None:
-    """Show Sluice at work: about 400 real tool calls of agents in, verdicts out, the ledger verified.
+    """Show Sluice at work: 400 real tool calls and 50 texts to remember in, decisions out, the ledger
+    verified.
 
     Takes the broker that KAFKA_BOOTSTRAP_SERVERS names, else this checkout's running one, else starts one in
     Docker or on a local JVM; then makes topics of its own, starts a worker, publishes and reads. The calls

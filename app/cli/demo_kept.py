@@ -29,6 +29,8 @@ def say_how_to_use(teller: Console, place: Place) -> None:
         "    | .venv/bin/sluice publish -",
         "  .venv/bin/sluice ledger verify",
         "  .venv/bin/sluice rerun --sample 20",
+        "  .venv/bin/sluice quarantine list",
+        "  .venv/bin/sluice quarantine stats --recount",
         f"  .venv/bin/sluice bundle sign mine.json --key {place.keys}/owner.pem --out mine.dsse.json",
         "  .venv/bin/sluice bundle publish mine.dsse.json             # in force half a second later",
         "",

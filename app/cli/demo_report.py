@@ -6,6 +6,12 @@ from typing import TYPE_CHECKING
 
 from rich.columns import Columns
 
+from app.cli.demo_memories import (
+    decisions_table,
+    held_examples_table,
+    quarantine_table,
+    statistics_table,
+)
 from app.cli.demo_tables import (
     causes_table,
     dead_letters_table,
@@ -29,11 +35,13 @@ _TELLING_UNANSWERED = 5
 
 def print_opening(console: Console, material: Material) -> None:
     """What is going to happen, and what of it is real."""
-    repositories = len({row.source.partition("@")[0] for row in material.rows})
+    sources = [row.source for row in material.rows] + [row["source"] for row in material.writes]
+    repositories = len({source.partition("@")[0] for source in sources})
     console.print(
-        f"[bold]{len(material.rows)} real tool calls[/] of agents, from {repositories} public repositories, "
-        f"in {len(material.sessions)} sessions.\n[yellow]Generated:[/] row estimates, session ids, "
-        f"registry, outcomes, unreadable records (seed {material.recipe.seed}).\n",
+        f"[bold]{len(material.rows)} real tool calls[/] of agents and [bold]{len(material.writes)} texts[/] "
+        f"to be remembered, from {repositories} public repositories, in {len(material.sessions)} sessions.\n"
+        f"[yellow]Generated:[/] row estimates, session ids, registry, outcomes, the texts' metadata, the "
+        f"story of the quarantine,\nreviews, unreadable records (seed {material.recipe.seed}).\n",
         highlight=False,
     )
 
@@ -54,6 +62,10 @@ def print_result(console: Console, result: Result, seconds: float) -> None:
         ),
         repeats_table(answers),
         settled_table(answers),
+        decisions_table(answers),
+        held_examples_table(answers),
+        quarantine_table(answers),
+        statistics_table(result.statistics),
         dead_letters_table(answers),
         escalations_table(answers),
     ):
@@ -76,14 +88,15 @@ def _sentence(result: Result, seconds: float) -> str:
     if result.well:
         return (
             f"[bold green]✓ All {answers.published} inputs were answered, each once, "
-            f"the ledger is intact ({result.report.records} records),\n  and every verdict came out the same "
-            f"when it was executed again ({result.reruns.total()}).[/]\n{took}"
+            f"the ledger is intact ({result.report.records} records),\n  and every decision came out the "
+            f"same when it was executed again ({result.reruns.total()}).[/]\n{took}"
         )
     missing = [str(one.fields) for one in answers.unanswered[:_TELLING_UNANSWERED]]
     ledger = "intact" if result.report.intact else "not intact"
     counts = (
         f"{len(answers.unanswered)} of {answers.published} inputs unanswered, "
-        f"{answers.answered_twice} answered twice, the ledger {ledger}, reruns: {dict(result.reruns)}."
+        f"{answers.answered_twice} answered twice, {answers.held} memories still held, the ledger {ledger}, "
+        f"reruns: {dict(result.reruns)}, statistics {'equal' if result.statistics.equal else 'not equal'}."
     )
     kept = f"Kept for you to look at: {result.place.folder}. {took}"
     return "\n".join([f"[bold red]Not well:[/] {counts}", *missing, kept])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from app.cli.ledger_report import report_fields
 from app.demo.tally import by_session, counted, settled
-from topics.catalog import DEAD_LETTERS
+from topics.catalog import DEAD_LETTERS, MEMORY_DECISIONS
 
 if TYPE_CHECKING:
     from app.demo.run import Result
@@ -14,13 +15,21 @@ if TYPE_CHECKING:
 
 def summary_fields(result: Result, seconds: float) -> dict[str, Any]:
     """{well, run, generated, inputs, answered, unanswered, verdicts, sessions, escalations, settled,
-    dead_letters, ledger, reruns, seconds}; `generated` names what is not the panel's.
+    dead_letters, memory, ledger, reruns, seconds}; `generated` names what is not the panel's.
     """
     answers = result.answers
     return {
         "well": result.well,
         "run": result.place.run,
-        "generated": ["row estimates", "sessions", "registry", "outcomes", "unreadable records"],
+        "generated": [
+            "row estimates",
+            "sessions",
+            "registry",
+            "outcomes",
+            "unreadable records",
+            "memory metadata",
+            "reviews",
+        ],
         "inputs": answers.published,
         "answered": answers.answered,
         "unanswered": [one.fields for one in answers.unanswered],
@@ -37,6 +46,12 @@ def summary_fields(result: Result, seconds: float) -> dict[str, Any]:
         "dead_letters": [
             {"code": one.body["code"], "path": one.body["path"]} for one in answers.of(DEAD_LETTERS)
         ],
+        "memory": {
+            "decisions": dict(Counter(one.body["action"] for one in answers.of(MEMORY_DECISIONS))),
+            "admitted": len(answers.admitted),
+            "statistics": result.statistics.live.fields(),
+            "recount_equal": result.statistics.equal,
+        },
         "ledger": report_fields(result.report),
         "reruns": dict(result.reruns),
         "seconds": round(seconds, 1),

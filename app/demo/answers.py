@@ -5,7 +5,15 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from topics.catalog import DEAD_LETTERS, ESCALATIONS, SESSION_EVENTS, VERDICTS
+from topics.catalog import (
+    ADMITTED,
+    DEAD_LETTERS,
+    ESCALATIONS,
+    MEMORY_DECISIONS,
+    QUARANTINE,
+    SESSION_EVENTS,
+    VERDICTS,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -14,8 +22,11 @@ if TYPE_CHECKING:
     from app.adapters.kafka_read import StoredRecord
     from app.demo.plan import Planned
 
-ANSWERING = (VERDICTS, DEAD_LETTERS, SESSION_EVENTS)
-"""An input has its answer in one of these; an escalation comes beside its verdict."""
+ANSWERING = (VERDICTS, DEAD_LETTERS, SESSION_EVENTS, MEMORY_DECISIONS)
+"""An input has its answer in one of these; an escalation comes beside its verdict. A review's answer is an
+event of the quarantine, or its refusal."""
+REVIEWED = frozenset({"sluice/quarantine_approved/v1", "sluice/quarantine_rejected/v1"})
+ENTERED = "sluice/quarantine_entered/v1"
 
 Coordinates = tuple[str, int, int]
 """An input's topic (without prefix), partition, offset."""
@@ -34,6 +45,8 @@ class Answers:
 
     def __init__(self, prefix: str) -> None:
         self.escalations: list[dict[str, Any]] = []
+        self.quarantine: list[dict[str, Any]] = []
+        self.admitted: list[dict[str, Any]] = []
         self.answered_twice = 0
         self._prefix = prefix
         self._published: dict[Coordinates, Planned] = {}
@@ -52,7 +65,12 @@ class Answers:
     def _take(self, topic: str, body: dict[str, Any]) -> None:
         if topic == ESCALATIONS:
             self.escalations.append(body)
-        elif topic in ANSWERING and body["input"] is not None:
+        elif topic == ADMITTED:
+            self.admitted.append(body)
+        elif topic == QUARANTINE:
+            self.quarantine.append(body)
+        answers = topic in ANSWERING or (topic == QUARANTINE and body["schema"] in REVIEWED)
+        if answers and body["input"] is not None:
             came = body["input"]
             coordinates = (came["topic"], came["partition"], came["offset"])
             self.answered_twice += coordinates in self._found
@@ -69,6 +87,12 @@ class Answers:
     @property
     def unanswered(self) -> list[Planned]:
         return [one for where, one in self._published.items() if where not in self._found]
+
+    @property
+    def held(self) -> int:
+        """Memories in quarantine: entered and not ended."""
+        entered = [one for one in self.quarantine if one["schema"] == ENTERED]
+        return 2 * len(entered) - len(self.quarantine)
 
     def of(self, topic: str) -> Iterator[Answered]:
         """The inputs that this topic answers, in the order in which they were published."""

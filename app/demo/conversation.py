@@ -12,12 +12,14 @@ from app.adapters.kafka_read import open_reader
 from app.adapters.kafka_topics import create
 from app.demo.answers import ANSWERING, Answers
 from app.demo.outcomes import make_outcomes
-from topics.catalog import BY_NAME, ESCALATIONS
+from app.demo.reviews import make_reviews
+from topics.catalog import ADMITTED, BY_NAME, ESCALATIONS, QUARANTINE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
     from app.adapters.kafka_read import StoredRecord
+    from app.core.trust.keys import SigningKey
     from app.demo.place import Place
     from app.demo.plan import Planned
     from app.demo.recipe import Recipe
@@ -41,19 +43,27 @@ async def create_topics(place: Place) -> int:
 
 
 async def converse(
-    place: Place, plan: Sequence[Planned], recipe: Recipe, watcher: Watcher, now: Callable[[], str]
+    place: Place,
+    plan: Sequence[Planned],
+    recipe: Recipe,
+    reviewer: SigningKey,
+    watcher: Watcher,
+    now: Callable[[], str],
 ) -> Answers:
-    """Publish the plan, wait for its answers, then publish outcomes and wait for theirs.
+    """Publish the plan, wait for its answers, then publish outcomes and reviews and wait for theirs, then
+    until what nobody reviews has expired.
 
     `now` gives RFC 3339 for the headers. Returns also when answers stay away: see `Answers.unanswered`.
     """
     talk = _Talk(place, recipe.burst, watcher)
-    names = [f"{place.prefix}{name}" for name in (*ANSWERING, ESCALATIONS)]
+    names = [f"{place.prefix}{name}" for name in (*ANSWERING, ESCALATIONS, QUARANTINE, ADMITTED)]
     async with open_reader(place.bootstrap_servers, names, "beginning") as reader:
         batches = reader.follow(None)
         await talk.hold(plan, batches)
         outcomes = make_outcomes(talk.answers, recipe, random.Random(recipe.seed), now())  # noqa: S311 - seeded
-        await talk.hold(outcomes, batches)
+        reviews = make_reviews(talk.answers, reviewer, now())
+        await talk.hold([*outcomes, *reviews], batches)
+        await talk.outlast(recipe.review_s, batches)
     return talk.answers
 
 
@@ -79,6 +89,13 @@ class _Talk:
             if self.answers.answered > before:
                 last = time.monotonic()
             self._watcher.progress(self.answers.published, self.answers.answered, total)
+
+    async def outlast(self, review_s: float, batches: AsyncIterator[list[StoredRecord]]) -> None:
+        """Read until nothing is held any more, or its time and our patience are over."""
+        end = time.monotonic() + review_s + PATIENCE_S
+        while self.answers.held and time.monotonic() < end:
+            self._watcher.alive()
+            self.answers.take(await anext(batches))
 
     async def _publish(self, burst: Sequence[Planned]) -> None:
         """Each topic's records in order, the topics side by side."""

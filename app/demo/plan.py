@@ -10,7 +10,7 @@ from app.adapters.kafka_publish import Outgoing
 from app.demo.encoding import to_bytes
 from app.demo.sessions import REPEATING
 from app.demo.unreadable import unreadable_values
-from topics.catalog import ACTIONS, BY_NAME
+from topics.catalog import ACTIONS, BY_NAME, MEMORY_WRITES
 from topics.headers import input_headers
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SOURCE = "/sluice/demo"
 """ce_source of what the demo publishes."""
-Kind = Literal["action", "repeat", "conflict", "unreadable", "outcome"]
+Kind = Literal["action", "repeat", "conflict", "unreadable", "outcome", "write", "review"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +35,10 @@ class Planned:
 
 
 def make_plan(sessions: Sequence[Session], time: str) -> list[Planned]:
-    """The sessions' actions in turn, each session's in its order; then repeats and unreadable records among
-    them. `time` is RFC 3339, for the headers.
+    """The sessions' actions and memory writes in turn, each session's in its order; then repeats and
+    unreadable records among them. `time` is RFC 3339, for the headers.
     """
-    columns = [[_action(fields, "action", time) for fields in session.actions] for session in sessions]
+    columns = [_column(session, time) for session in sessions]
     for session, column in zip(sessions, columns, strict=True):
         if session.id == REPEATING:
             column.extend(_again(session.actions[0], time))
@@ -46,6 +46,13 @@ def make_plan(sessions: Sequence[Session], time: str) -> list[Planned]:
     for column, one in zip(columns[-len(spoilt) :], spoilt, strict=True):
         column.insert(len(column) // 2, one)
     return [one for one in chain.from_iterable(zip_longest(*columns)) if one is not None]
+
+
+def _column(session: Session, time: str) -> list[Planned]:
+    """Actions and writes by turns, as long as there are both."""
+    actions = [_action(fields, "action", time) for fields in session.actions]
+    writes = [input_of("write", MEMORY_WRITES, one["write_id"], one, time) for one in session.writes]
+    return [one for one in chain.from_iterable(zip_longest(actions, writes)) if one is not None]
 
 
 def input_of(kind: Kind, topic: str, record_id: str, fields: dict[str, Any], time: str) -> Planned:

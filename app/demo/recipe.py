@@ -29,6 +29,7 @@ class Recipe(BaseModel):
     outcome_every: Positive
     outcome_factor: Annotated[float, Field(ge=0)]
     burst: Positive
+    review_s: Annotated[float, Field(gt=0)]
 
 
 def load_recipe(path: Path) -> Recipe:

@@ -10,7 +10,9 @@ from collections import Counter
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+import orjson
 
 from app.adapters.kafka_evidence import KafkaEvidence
 from app.adapters.kafka_ledger import verify_ledger
@@ -18,13 +20,16 @@ from app.adapters.kafka_rerun import rerun_all
 from app.broker import locate, own, state
 from app.core.actions.stages import shipped_stage
 from app.core.bundles import load_bundle
+from app.core.strict import json_object
 from app.demo import kept
 from app.demo.conversation import converse, create_topics
+from app.demo.memories import load_writes, with_memories
 from app.demo.place import Place
 from app.demo.plan import make_plan
 from app.demo.recipe import load_recipe
 from app.demo.registry import generated_registry
 from app.demo.sessions import make_sessions
+from app.demo.statistics import Counted, counted
 from app.demo.stopping import undisturbed
 from app.demo.trust import ThrowawayTrust, publish_policy
 from app.demo.worker import start_worker
@@ -85,6 +90,7 @@ class Material:
     """What is published, and from what it was made."""
 
     rows: Sequence[Row]
+    writes: Sequence[dict[str, Any]]
     sessions: Sequence[Session]
     plan: Sequence[Planned]
     recipe: Recipe
@@ -101,13 +107,17 @@ class Result:
     answers: Answers
     report: Report
     reruns: Counter[str]
+    statistics: Counted
 
     @property
     def well(self) -> bool:
-        """Every input was answered once, the ledger is intact, and every verdict came out the same again."""
+        """Every input was answered once, nothing is held any more, the ledger is intact, it has what the
+        worker counted, and every decision came out the same again.
+        """
         answers = self.answers
-        answered = not answers.unanswered and not answers.answered_twice
-        return answered and self.report.intact and self.reruns.keys() == {"identical"}
+        answered = not answers.unanswered and not answers.answered_twice and not answers.held
+        same = self.reruns.keys() == {"identical"} and self.statistics.equal
+        return answered and self.report.intact and same
 
 
 def prepare(wish: Wish) -> Material:
@@ -115,9 +125,18 @@ def prepare(wish: Wish) -> Material:
     recipe = load_recipe(wish.config / "recipe.toml")
     rows = load_panel(wish.config / "actions.jsonl")
     rng = random.Random(recipe.seed)  # noqa: S311 - seeded, so that two runs publish the same
-    bundle = whole_bundle(wish.bundle)
-    sessions = make_sessions(rows, load_bundle(bundle), recipe, rng)
-    return Material(rows, sessions, make_plan(sessions, wish.now()), recipe, bundle)
+    bundle = _hurried(whole_bundle(wish.bundle), recipe)
+    writes = load_writes(wish.config / "memory_writes.jsonl")
+    now = wish.now()
+    sessions = with_memories(make_sessions(rows, load_bundle(bundle), recipe, rng), writes, now)
+    return Material(rows, writes, sessions, make_plan(sessions, now), recipe, bundle)
+
+
+def _hurried(bundle: bytes, recipe: Recipe) -> bytes:
+    """The bundle with the recipe's time for reviews: nobody waits an hour for a demo."""
+    document = json_object(bundle)
+    memory = document.get("memory", {})
+    return orjson.dumps({**document, "memory": {**memory, "quarantineReviewMs": int(recipe.review_s * 1000)}})
 
 
 def perform(wish: Wish, material: Material, narrator: Narrator) -> Result:
@@ -153,7 +172,7 @@ def _performed(wish: Wish, folder: Path, material: Material, narrator: Narrator)
         place = Place(wish.run, folder, broker.bootstrap_servers, trust.root_key, keys)
         _policy(place, trust, material, narrator)
         worker = _worker(wish, place, narrator, started)
-        result = _converse(wish, place, material, worker, narrator)
+        result = _converse(wish, place, material, trust, worker, narrator)
         if wish.keep and result.well:
             _keep(wish, place, broker, worker)
             started.pop_all()
@@ -190,7 +209,7 @@ def _policy(place: Place, trust: ThrowawayTrust, material: Material, narrator: N
         records = trust.policy(material.bundle, generated_registry(material.rows))
         asyncio.run(publish_policy(place.bootstrap_servers, place.prefix, records))
         step.say(
-            f"a bundle and {len(records) - 1} generated neutral entries, signed with this run's own keys"
+            f"a bundle and {len(records) - 3} generated neutral entries, signed with this run's own keys"
         )
 
 
@@ -203,18 +222,29 @@ def _worker(wish: Wish, place: Place, narrator: Narrator, started: ExitStack) ->
     return worker
 
 
-def _converse(wish: Wish, place: Place, material: Material, worker: Worker, narrator: Narrator) -> Result:
-    with narrator.step("Actions") as step:
+def _converse(
+    wish: Wish,
+    place: Place,
+    material: Material,
+    trust: ThrowawayTrust,
+    worker: Worker,
+    narrator: Narrator,
+) -> Result:
+    with narrator.step("Inputs") as step:
         watcher = _Watcher(step, worker)
-        answers = asyncio.run(converse(place, material.plan, material.recipe, watcher, wish.now))
+        talk = converse(place, material.plan, material.recipe, trust.reviewer, watcher, wish.now)
+        answers = asyncio.run(talk)
         step.say(f"{answers.published} inputs published, {answers.answered} answered")
     with narrator.step("Ledger") as step:
         report = asyncio.run(verify_ledger(place.bootstrap_servers, place.prefix))
         step.say(f"{report.records} records read and verified")
     with narrator.step("Rerun") as step:
         reruns = asyncio.run(_rerun(place))
-        step.say(f"{reruns['identical']} of {reruns.total()} verdicts executed again, identical")
-    return Result(place, worker.identity, material, answers, report, reruns)
+        step.say(f"{reruns['identical']} of {reruns.total()} decisions executed again, identical")
+    with narrator.step("Statistics") as step:
+        statistics = asyncio.run(counted(place))
+        step.say("counted live and from the ledger")
+    return Result(place, worker.identity, material, answers, report, reruns, statistics)
 
 
 async def _rerun(place: Place) -> Counter[str]:

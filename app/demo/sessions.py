@@ -29,10 +29,12 @@ _REPEATING_TYPES = frozenset({"DATABASE_READ"})
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """`actions`: the fields of each ProposedAction by wire name, as the agent proposes them in turn."""
+    """`actions`, `writes`: the fields of each ProposedAction and ProposedMemoryWrite by wire name, as they
+    come in turn."""
 
     id: str
     actions: tuple[dict[str, Any], ...]
+    writes: tuple[dict[str, Any], ...] = ()
 
 
 def make_sessions(rows: Sequence[Row], bundle: Bundle, recipe: Recipe, rng: random.Random) -> list[Session]:

@@ -23,17 +23,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 OWNER = "owner"
+REVIEWER = "reviewer"
 ControlRecord = tuple[str, bytes, bytes]
 """Topic (base name), key and value of a control record."""
 
 
 class ThrowawayTrust:
-    """A root key, and an owner's who may publish everything. In memory, unless `write` is called."""
+    """A root key, an owner's who may publish everything, a reviewer's. In memory, unless `write` is called."""
 
     def __init__(self) -> None:
-        self._private = {name: Ed25519PrivateKey.generate() for name in ("root", OWNER)}
+        self._private = {name: Ed25519PrivateKey.generate() for name in ("root", OWNER, REVIEWER)}
         self.root = SigningKey(self._private["root"])
         self.owner = SigningKey(self._private[OWNER])
+        self.reviewer = SigningKey(self._private[REVIEWER])
 
     @property
     def root_key(self) -> str:
@@ -52,6 +54,11 @@ class ThrowawayTrust:
         spec = {"public_key": self.owner.public.text, "signs": list(get_args(SignedKind))}
         return self._entry({"kind": "approver", "id": OWNER, "revision": 1, "spec": spec}, self.root)
 
+    def reviewing(self) -> ControlRecord:
+        """The entry of one who may review quarantined memories, signed by the root key."""
+        spec = {"public_key": self.reviewer.public.text, "roles": [REVIEWER]}
+        return self._entry({"kind": "approver", "id": REVIEWER, "revision": 1, "spec": spec}, self.root)
+
     def entries(self, entries: Sequence[dict[str, Any]], change: str | None = None) -> list[ControlRecord]:
         """Registry entries, signed by the owner; with a change's id they take effect together."""
         if change is None:
@@ -66,9 +73,10 @@ class ThrowawayTrust:
         return BUNDLES, f"{frame['id']}@{frame['revision']}".encode(), envelope.written()
 
     def policy(self, bundle: bytes, registry: bytes) -> list[ControlRecord]:
-        """Everything that a new installation needs: the owner, a registry file's entries, one bundle."""
+        """Everything that a new installation needs: the owner, the reviewer, a registry file's entries, one
+        bundle."""
         entries = json_object(registry)["entries"]
-        return [self.approver(), *self.entries(entries), self.bundle(bundle)]
+        return [self.approver(), self.reviewing(), *self.entries(entries), self.bundle(bundle)]
 
     def _entry(self, entry: dict[str, Any], signer: SigningKey) -> ControlRecord:
         envelope = sign(PAYLOAD_TYPES[REGISTRY], orjson.dumps(entry), [signer])

@@ -14,7 +14,8 @@ class Kind:
     """Where a schema's records lie and which field, if any, names the decision.
 
     The id is "<word>:<topic>:<partition>:<offset>" of the record's own input; no word: it is not made from
-    that input (the end of an escalation carries the id that its opening was given). `many`: one input may
+    that input (the end of an escalation or of a held memory carries the id that its beginning was
+    given). `many`: one input may
     have several such records, the second and later with ":2", ":3" … at the end.
     """
 
@@ -32,5 +33,17 @@ KINDS: dict[str, Kind] = {
     "sluice/session_folded/v1": Kind("gate.session.events"),
     "sluice/reservation_settled/v1": Kind("gate.session.events", "outcome_id", "outcome", many=True),
     "sluice/input_refused/v1": Kind("gate.session.events", "refusal_id", "refusal"),
+    "sluice/memory_decision/v1": Kind("gate.memory.decisions", "memory_id", "memory"),
+    "sluice/quarantine_entered/v1": Kind("gate.quarantine", "memory_id", "memory"),
+    "sluice/quarantine_approved/v1": Kind("gate.quarantine", "memory_id"),
+    "sluice/quarantine_rejected/v1": Kind("gate.quarantine", "memory_id"),
+    "sluice/quarantine_expired/v1": Kind("gate.quarantine", "memory_id"),
+    "sluice/quarantine_evicted/v1": Kind("gate.quarantine", "memory_id"),
     "sluice/dead_letter/v1": Kind("gate.dead_letters", "dead_letter_id", "dead_letter"),
+    "sluice/memory_decision/v1": Kind("gate.memory.decisions", "memory_id", "memory"),
+    "sluice/quarantine_entered/v1": Kind("gate.quarantine", "memory_id", "memory"),
+    "sluice/quarantine_approved/v1": Kind("gate.quarantine", "memory_id"),
+    "sluice/quarantine_rejected/v1": Kind("gate.quarantine", "memory_id"),
+    "sluice/quarantine_expired/v1": Kind("gate.quarantine", "memory_id"),
+    "sluice/quarantine_evicted/v1": Kind("gate.quarantine", "memory_id"),
 }

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from app.core.memory.analysis import analysed, question
+from app.core.memory.lineage import lineage_request, resolved, unknown
 from app.core.memory.quality import faults
 from app.core.memory.similarity import read_answer, similarity_finding, similarity_request
 from app.core.memory.trust import Facts, Trust, reason, route, score
@@ -53,6 +54,7 @@ def judge(context: WriteContext) -> Generator[Request, Answer, Judgement]:
     found = Judgement("allow", "")
     facts = _facts(context)
     found.findings = facts.inspection.findings
+    facts = yield from _with_lineage(context, policy, facts, found)
     facts = yield from _with_similarity(context, policy, facts, found)
     facts = yield from _with_analysis(context, policy, facts, found)
     trust = score(policy.trust, facts)
@@ -108,6 +110,18 @@ def _facts(context: WriteContext) -> Facts:
     )
 
 
+def _with_lineage(
+    context: WriteContext, policy: MemoryPolicy, facts: Facts, found: Judgement
+) -> Generator[Request, Answer, Facts]:
+    wanted = unknown(context.view.parents)
+    if not wanted or _rejected(policy, facts):
+        return facts
+    approved = policy.trust.write_threshold
+    request = lineage_request(context.tenant, wanted, approved, policy.lineage_budget_ms)
+    answer = yield from _asked(request, found)
+    return replace(facts, parents=resolved(context.view.parents, answer.payload))
+
+
 def _with_similarity(
     context: WriteContext, policy: MemoryPolicy, facts: Facts, found: Judgement
 ) -> Generator[Request, Answer, Facts]:
@@ -141,7 +155,7 @@ def _with_analysis(
         return facts
     answer = yield from _asked(question(context.write.content, context.source_type, settings), found)
     judged = analysed(answer, settings)
-    found.analysis = {"status": judged.standing, **judged.record()}
+    found.analysis = judged.record()
     if judged.ceiling is not None:
         return replace(facts, ceiling=judged.ceiling.trust, ceiling_by="llm_analysis")
     if judged.standing == "inconclusive":

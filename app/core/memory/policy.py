@@ -12,16 +12,21 @@ from app.core.memory.quality import WriteQuality
 from app.core.memory.similarity_settings import SimilaritySettings  # noqa: TC001 - the same
 from app.core.memory.trust_policy import AtLeastOne, SeedNames, TrustPolicy
 
+MOST_REVIEW_MS = 10 * 365 * 86_400_000
+"""Ten years. The ledger can write no time beyond the year 9999 (RFC 3339)."""
+
 
 class MemoryPolicy(SeedNames):
     """`enabled: false` allows every write with a score of -1. `review_after_ms`: how long a quarantined
-    memory waits for a reviewer before it expires.
+    memory waits for a reviewer before it expires. `lineage_budget_ms`: the deadline for finding parents of
+    other sessions in the ledger.
 
     Without `similarity` no encoder is asked; without `analysis` no model is, whatever `trust` says.
     """
 
     enabled: bool = True
-    review_after_ms: Annotated[AtLeastOne, Field(alias="quarantineReviewMs")] = 3_600_000
+    review_after_ms: Annotated[AtLeastOne, Field(alias="quarantineReviewMs", le=MOST_REVIEW_MS)] = 3_600_000
+    lineage_budget_ms: Annotated[AtLeastOne, Field(le=600_000)] = 2_000
     trust: TrustPolicy = TrustPolicy()
     quality: WriteQuality = WriteQuality()
     content: ContentSets = ContentSets()
