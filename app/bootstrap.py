@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from app.core.actions.stage import Stage
     from app.core.arrival import Arrival
+    from app.core.memory.similarity_settings import Library
     from app.core.policy import Policy
     from app.ports import Port
     from app.settings import Settings
@@ -70,12 +71,13 @@ def build_worker(
     added = additions or Additions()
     transactions = _transaction_settings(settings)
     policy = policy_in_force(settings, added.stages)
+    first = policy.first(records)
     engine = Engine(
         Feeds(
-            PolicyFeed(policy.first(records), control_reader(settings), policy, settings.policy.refresh_s),
+            PolicyFeed(first, control_reader(settings), policy, settings.policy.refresh_s),
             SourceFeed(_histories(settings), settings.policy.refresh_s),
         ),
-        Ports({**build_ports(settings), **added.ports}),
+        Ports({**build_ports(settings, _libraries(first.policy)), **added.ports}),
         _engine_settings(settings),
         lambda number: Transactor(transactions, number, added.before_commit),
         SystemClock(),
@@ -121,8 +123,11 @@ def _stages(settings: Settings, added: Mapping[str, Stage]) -> list[Stage]:
         raise PolicyError(f"policy.stages: {wrong}") from wrong
 
 
-def build_ports(settings: Settings) -> dict[str, Port]:
-    """What the core may ask, by name: only what the settings switch on. Raises PolicyError."""
+def build_ports(settings: Settings, libraries: Sequence[Library] = ()) -> dict[str, Port]:
+    """What the core may ask, by name: only what the settings switch on. Raises PolicyError.
+
+    `libraries`: what the encoder learns before its first question.
+    """
     names, partitions = real_names(settings), settings.kafka.partitions
     ports: dict[str, Port] = {
         reviews.PORT: KafkaHeldInput(settings.kafka.bootstrap_servers, names),
@@ -130,8 +135,15 @@ def build_ports(settings: Settings) -> dict[str, Port]:
         analysis.PORT: _analysis(settings),
     }
     if settings.embedding.encoder != "off":
-        ports[similarity.PORT] = SentenceEncoder(EncoderSettings(threads=settings.embedding.threads))
+        ports[similarity.PORT] = SentenceEncoder(
+            EncoderSettings(threads=settings.embedding.threads), libraries=libraries
+        )
     return ports
+
+
+def _libraries(policy: Policy) -> list[Library]:
+    wanted = [bundle.memory.similarity for bundle in policy.bundles.values()]
+    return [one.library for one in wanted if one is not None and one.enabled]
 
 
 def _analysis(settings: Settings) -> Port:

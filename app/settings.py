@@ -104,8 +104,8 @@ class SessionSettings(_Group):
             )
         return self
 
-    def limits(self, max_quarantine: int) -> SessionLimits:
-        """In ms, as the core takes them; `max_quarantine` is a partition's."""
+    def limits(self, memory: MemorySettings) -> SessionLimits:
+        """In ms, as the core takes them, with the bounds of a partition."""
         return SessionLimits(
             action_window_ms=int(self.action_window_s * 1000),
             idle_timeout_ms=int(self.idle_timeout_s * 1000),
@@ -114,7 +114,8 @@ class SessionSettings(_Group):
             max_tenants=self.max_tenants,
             max_recent_writes=self.max_recent_writes,
             max_known_sources=self.max_known_sources,
-            max_quarantine=max_quarantine,
+            max_quarantine=memory.max_quarantine_size,
+            max_source_histories=memory.max_source_histories,
         )
 
 
@@ -122,6 +123,7 @@ class MemorySettings(_Group):
     """The memory gate's quarantine (seed 003, maxQuarantineSize); thresholds and times are the bundle's."""
 
     max_quarantine_size: Positive = 1000
+    max_source_histories: Positive = 100_000
 
 
 class PolicySettings(_Group):
@@ -147,14 +149,14 @@ class AnalysisSettings(_Group):
     It is off without a key.
     """
 
-    model: Annotated[str, Field(max_length=128)] = "claude-opus-5-5"
-    base_url: str = "https://api.anthropic.com"
+    model: Annotated[str, Field(max_length=128)] = "claude-haiku-5-5"
+    base_url: Annotated[str, Field(pattern=r"^https?://[^@\s/?#]+(?:/[^@\s?#]*)?$")] = "https://api.anthropic.com"
     api_key: SecretStr | None = None
     timeout_ms: Annotated[int, Field(ge=1, le=600_000)] = 20_000
     max_tokens: Annotated[int, Field(ge=256, le=64_000)] = 2048
     max_retries: Annotated[int, Field(ge=0, le=8)] = 1
     max_connections: Annotated[int, Field(ge=1, le=1024)] = 8
-    effort: Literal["low", "medium", "high"] | None = "low"
+    effort: Literal["none", "low", "medium", "high"] = "none"
 
 
 class LoggingSettings(_Group):
@@ -180,8 +182,8 @@ class Settings(BaseSettings):
     logging: LoggingSettings = LoggingSettings()
 
     def limits(self) -> SessionLimits:
-        """Of sessions and of a partition's quarantine, as the core takes them."""
-        return self.session.limits(self.memory.max_quarantine_size)
+        """Of sessions and of a partition, as the core takes them."""
+        return self.session.limits(self.memory)
 
     @classmethod
     def settings_customise_sources(

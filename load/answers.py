@@ -7,8 +7,8 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from load.traffic import KIND_HEADER
-from topics.catalog import BUNDLES, DEAD_LETTERS, REGISTRY
+from load.events import KIND_HEADER, MALFORMED
+from topics.catalog import BUNDLES, DEAD_LETTERS, QUARANTINE, REGISTRY
 
 if TYPE_CHECKING:
     from app.adapters.kafka_read import StoredRecord
@@ -19,16 +19,31 @@ Place = tuple[str, int, int]
 
 CHAIN_FIELDS = frozenset({"sequence", "prev_hash", "event_hash"})
 INTERNAL_ERROR = "internal_error"
+COMPANIONS = frozenset(f"sluice/quarantine_{what}/v1" for what in ("entered", "evicted", "expired"))
+"""What an input does to memories beside its own answer; time alone may do the last."""
 
 
 @dataclass(slots=True)
 class Answered:
-    """An input with the ledger records about it, in ledger order: decisions, and dead letters."""
+    """An input with the ledger records about it, in ledger order: decisions, dead letters, and what it did
+    to held memories beside."""
 
     record: StoredRecord
     topic: str
     decisions: list[dict[str, Any]] = field(default_factory=list)
     letters: list[dict[str, Any]] = field(default_factory=list)
+    companions: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def readable(self) -> bool:
+        """Whether somebody was to read it, and did."""
+        return not self.unread and not self.kind.startswith(MALFORMED)
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """The JSON object in it; only of a readable one."""
+        message: dict[str, Any] = json.loads(self.record.value or b"null")
+        return message
 
     @property
     def kind(self) -> str:
@@ -94,12 +109,22 @@ def place_of(body: dict[str, Any]) -> Place | None:
     return None if where is None else (where["topic"], where["partition"], where["offset"])
 
 
+def is_answer(body: dict[str, Any]) -> bool:
+    """Whether a ledger record decides on its input, and does not only say what the input did beside."""
+    return body["schema"] not in COMPANIONS
+
+
 def _attach(inputs: dict[Place, Answered], topic: str, body: dict[str, Any]) -> bool:
     place = place_of(body)
-    found = inputs.get(place) if place is not None else None
+    if place is None:
+        return topic == QUARANTINE
+    found = inputs.get(place)
     if found is None or found.digest != body["input"]["digest"]:
         return False
-    (found.letters if topic == DEAD_LETTERS else found.decisions).append(body)
+    if not is_answer(body):
+        found.companions.append(body)
+    else:
+        (found.letters if topic == DEAD_LETTERS else found.decisions).append(body)
     return True
 
 

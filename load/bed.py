@@ -6,6 +6,7 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from load.policy import MOST_HELD
 from load.site import prepare
 from load.traffic import Mix, Traffic
 
@@ -33,13 +34,15 @@ class Bed:
         name = f"faults-{run.replace('_', '-')}-{self.salt}"
         folder = self.folder / run
         folder.mkdir(parents=True)
-        return await prepare(self.broker.bootstrap_servers, folder, name)
+        site = await prepare(self.broker.bootstrap_servers, folder, name)
+        site.settings["SLUICE_MEMORY__MAX_QUARANTINE_SIZE"] = str(MOST_HELD)
+        return site
 
     def rng(self, run: str) -> random.Random:
         """The run's randomness."""
         return random.Random(f"{self.seed}:{run}")
 
-    def traffic(self, run: str, scale: Scale, slow: float = SLOW) -> Traffic:
-        """Ordinary traffic of the run; `slow` is the share of actions that ask the slow port."""
+    def traffic(self, site: Site, run: str, scale: Scale, slow: float = SLOW) -> Traffic:
+        """Ordinary traffic of the run; `slow` is the share of actions and writes that ask the slow port."""
         mix = Mix(sessions=scale.sessions, slow=slow)
-        return Traffic(self.rng(f"{run}:traffic"), f"{run}-{self.salt}", mix)
+        return Traffic(self.rng(f"{run}:traffic"), f"{run}-{self.salt}", mix, site.trust.reviewer)

@@ -9,6 +9,7 @@ from app.verifier.located import Located
 from app.verifier.verify import verify
 from load import figures
 from load.answers import account
+from load.memory_findings import memory_figures
 from load.recount import wrong_sessions
 from load.reruns import executed_again
 
@@ -49,6 +50,7 @@ def integrity(
         figures.none("internal_errors", found.count("faulted"), "inputs"),
         figures.exactly("denied_unread", found.count("unread"), denied_unread, "inputs"),
         figures.exactly("refused_by_ledger", len(found.refused), policy_refused, "records"),
+        *memory_figures(evidence, found),
     ]
 
 

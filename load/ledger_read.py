@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from aiokafka import AIOKafkaConsumer
 
 from app.adapters.kafka_read import StoredRecord, open_reader, partitions_of
-from topics.catalog import ACTIONS, DEAD_LETTERS, OUTCOMES
+from topics.catalog import (
+    ACTIONS,
+    ADMITTED,
+    DEAD_LETTERS,
+    MEMORY_WRITES,
+    OUTCOMES,
+    REVIEWS,
+    SOURCE_FEEDBACK,
+    SOURCE_HISTORIES,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,11 +27,14 @@ if TYPE_CHECKING:
     from load.site import Site
 
 READ_S = 120.0
+INPUTS = (ACTIONS, OUTCOMES, MEMORY_WRITES, REVIEWS)
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All records read_committed, each partition in offset order, with base names of the inputs' topics.
+    """All records read_committed, each partition in offset order.
+
+    `admitted`: memories released; `feedback` and `histories`: what was learnt of sources, and folded.
 
     `rolled_back`: records of the ledger and the changelog that only a read_uncommitted reader sees.
     """
@@ -32,21 +44,30 @@ class Evidence:
     ledger: list[StoredRecord]
     changelog: list[StoredRecord]
     rolled_back: int
+    admitted: list[StoredRecord] = field(default_factory=list)
+    feedback: list[StoredRecord] = field(default_factory=list)
+    histories: list[StoredRecord] = field(default_factory=list)
 
 
 async def gather(site: Site) -> Evidence:
     """Read the run back. Raises KafkaUnreachable and TimeoutError."""
     async with asyncio.timeout(READ_S):
-        inputs = await _read(site, [site.real(ACTIONS), site.real(OUTCOMES)])
+        inputs = await _read(site, [site.real(topic) for topic in INPUTS])
         ledger = await _read(site, site.ledger)
         changelog = await _read(site, [site.changelog])
         produced = await _count_uncommitted(site, [*site.ledger, site.changelog])
-    return Evidence(site, inputs, ledger, changelog, produced - len(ledger) - len(changelog))
+        told = [await records_of(site, topic) for topic in (ADMITTED, SOURCE_FEEDBACK, SOURCE_HISTORIES)]
+    return Evidence(site, inputs, ledger, changelog, produced - len(ledger) - len(changelog), *told)
+
+
+async def records_of(site: Site, base: str) -> list[StoredRecord]:
+    """Everything that one topic holds now."""
+    return await _read(site, [site.real(base)])
 
 
 async def policy_refusals(site: Site) -> int:
     """How many dead letters there are in a run that publishes no unreadable input."""
-    return len(await _read(site, [site.real(DEAD_LETTERS)]))
+    return len(await records_of(site, DEAD_LETTERS))
 
 
 async def _read(site: Site, topics: Sequence[str]) -> list[StoredRecord]:

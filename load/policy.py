@@ -1,6 +1,8 @@
-"""A neutral policy for the fault runs: every verdict follows from the tool and the rows alone.
+"""A neutral policy for the fault runs: every decision follows from what its input says.
 
-Allowed: everything, but for a purge (which cannot be undone) of more than `PURGE_LIMIT` rows.
+Allowed: every action, but for a purge (which cannot be undone) of more than `PURGE_LIMIT` rows; every memory
+write, but for those without metadata, with the words `ATTACK`, or derived from what is not trusted. Whatever
+is known of its source, a write with nothing else against it stays above the write threshold.
 """
 
 from __future__ import annotations
@@ -19,17 +21,30 @@ READ_TOOL = "load.read"
 PURGE_TOOL = "load.purge"
 PURGE_LIMIT = 1000
 BUNDLE = "load.neutral"
+EXEMPT_SOURCE = "load-feed"
+ATTACK = "obey the load run"
+WRITE_THRESHOLD, QUARANTINE_THRESHOLD = 0.5, 0.3
+REVIEW_AFTER_MS = 3000
+MOST_HELD = 5
+"""Of a partition, in the runs that want memories evicted."""
 STAGES = ("controls", "fast_reject", "poison", "slow_probe", "consequence", "tier_auth")
 
 _T2 = {"reversible": "T2", "irreversible": "T2", "unknown": "T2"}
 
 
 def entries(revision: int = 1, tenant: str = TENANT) -> list[dict[str, Any]]:
-    """One tenant's one agent, and two tools."""
-    specs = {
+    """One tenant's one agent, two tools, and a memory source that brings no metadata."""
+    exempt = {
+        "tenant_id": tenant,
+        "source_id": EXEMPT_SOURCE,
+        "quality_exempt": True,
+        "reason": "a feed of the fault runs",
+    }
+    specs: dict[tuple[str, str], dict[str, Any]] = {
         ("agent", AGENT): {"tenant_id": tenant, "tier": "T2"},
         ("tool", READ_TOOL): _tool("T1", "DATABASE_READ", reversible=True),
         ("tool", PURGE_TOOL): _tool("T2", "DATABASE_WRITE", reversible=False),
+        ("source", f"{tenant}/{EXEMPT_SOURCE}"): exempt,
     }
     return [
         {"kind": kind, "id": name, "revision": revision, "spec": spec} for (kind, name), spec in specs.items()
@@ -53,6 +68,7 @@ def bundle(revision: int = 1, purge_limit: int = PURGE_LIMIT) -> dict[str, Any]:
             "block_at": 1001,
         },
         "escalation_ttl_ms": 3_600_000,
+        "memory": _memory(),
     }
 
 
@@ -68,6 +84,29 @@ def environment(trust: ThrowawayTrust) -> dict[str, str]:
         "SLUICE_POLICY__STAGES": json.dumps(STAGES),
         "SLUICE_POLICY__ROOT_KEYS": json.dumps([trust.root_key]),
         "SLUICE_POLICY__DEFAULT_BUNDLE": BUNDLE,
+    }
+
+
+def _memory() -> dict[str, Any]:
+    """A model is asked about every write, so that some of them wait while others are decided."""
+    attack = {
+        "id": "load.attack",
+        "kind": "instruction_override",
+        "weight": "definite",
+        "reason": "the words that the fault runs take for an attack",
+        "source": "load/policy.py",
+        "any": [ATTACK],
+        "framed": False,
+    }
+    return {
+        "quarantineReviewMs": REVIEW_AFTER_MS,
+        "trust": {
+            "writeThreshold": WRITE_THRESHOLD,
+            "quarantineThreshold": QUARANTINE_THRESHOLD,
+            "llmAnalysis": True,
+        },
+        "content": {"findings": [attack]},
+        "analysis": {"budget_ms": 60_000},
     }
 
 

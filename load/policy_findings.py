@@ -31,12 +31,12 @@ MOST_LAG_MS = 10_000
 """From a change's last record to the input after which nobody decides under what was before: far more than
 the interval of reading and the slowest fold on a busy machine."""
 Revisions = tuple[int, int]
-"""Of agent and tools, and of the bundle."""
+"""Of agent, tools and source, and of the bundle."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """What was ever in force, by the hashes that verdicts hold."""
+    """What was ever in force, by the hashes that decisions hold."""
 
     bundles: dict[str, int]
     entries: dict[str, str]
@@ -57,31 +57,31 @@ class Policies:
             {name: _digest(document) for name, document in entries.items()},
         )
 
-    def accepted(self, verdict: dict[str, Any]) -> bool:
-        """Whether the verdict rests on nothing but what was in force at some time."""
-        return verdict["bundle_hash"] in self.bundles and all(
-            self.entries.get(name) == its_hash for name, its_hash in verdict["registry_hashes"].items()
+    def accepted(self, decision: dict[str, Any]) -> bool:
+        """Whether the decision rests on nothing but what was in force at some time."""
+        return decision["bundle_hash"] in self.bundles and all(
+            self.entries.get(name) == its_hash for name, its_hash in decision["registry_hashes"].items()
         )
 
-    def revisions(self, verdict: dict[str, Any]) -> Revisions:
-        """Of an accepted verdict under a whole change."""
-        return min(_entry_revisions(verdict)), self.bundles[verdict["bundle_hash"]]
+    def revisions(self, decision: dict[str, Any]) -> Revisions:
+        """Of an accepted decision under a whole change."""
+        return min(_entry_revisions(decision)), self.bundles[decision["bundle_hash"]]
 
 
 def policy_figures(found: Account, placed: Sequence[Placed]) -> list[Figure]:
     """All of it, from the run's ledger and what was published."""
     policies = Policies.of(placed)
-    verdicts = [body for body in found.ledger if body.get("verdict_id") and body["registry_hashes"]]
-    accepted = [one for one in verdicts if policies.accepted(one)]
+    decisions = [body for body in found.ledger if body.get("rerun_hash") and body["registry_hashes"]]
+    accepted = [one for one in decisions if policies.accepted(one)]
     whole = [one for one in accepted if len(_entry_revisions(one)) == 1]
     seen = [(one, policies.revisions(one)) for one in whole]
-    at_once = [(one, at) for one, at in seen if not one["model_outputs"]]
+    at_once = [(one["partition"], at) for one, at in seen if not one["model_outputs"]]
     return [
         figures.some("policies_decided_under", len({at for _, at in seen}), "policies"),
-        figures.none("under_refused_policy", len(verdicts) - len(accepted), "verdicts"),
-        figures.none("under_half_a_change", len(accepted) - len(whole), "verdicts"),
-        figures.none("back_in_a_session", _back((one["session_id"], at) for one, at in seen), "verdicts"),
-        figures.none("back_in_a_partition", _back((one["partition"], at) for one, at in at_once), "verdicts"),
+        figures.none("under_refused_policy", len(decisions) - len(accepted), "decisions"),
+        figures.none("under_half_a_change", len(accepted) - len(whole), "decisions"),
+        figures.none("back_in_a_session", _back((one["session_id"], at) for one, at in seen), "decisions"),
+        figures.none("back_in_a_partition", _back(at_once), "decisions"),
         figures.at_most("policy_lag", _lag_ms(seen, placed), MOST_LAG_MS, "ms"),
         *_letters(found, placed),
     ]
@@ -123,8 +123,8 @@ def _lag_ms(seen: Iterable[tuple[dict[str, Any], Revisions]], placed: Sequence[P
                 before = next(iter(one.event.documents.values()))["revision"]
     return max(
         (
-            verdict["input"]["timestamp"] - replaced[at]
-            for verdict, revisions in seen
+            decision["input"]["timestamp"] - replaced[at]
+            for decision, revisions in seen
             for at in zip((REGISTRY, BUNDLES), revisions, strict=True)
             if at in replaced
         ),
@@ -132,8 +132,8 @@ def _lag_ms(seen: Iterable[tuple[dict[str, Any], Revisions]], placed: Sequence[P
     )
 
 
-def _entry_revisions(verdict: dict[str, Any]) -> set[int]:
-    return {int(name.rpartition("@")[2]) for name in verdict["registry_hashes"]}
+def _entry_revisions(decision: dict[str, Any]) -> set[int]:
+    return {int(name.rpartition("@")[2]) for name in decision["registry_hashes"]}
 
 
 def _name(entry: dict[str, Any]) -> str:

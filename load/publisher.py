@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from aiokafka import AIOKafkaProducer
 
-from load.traffic import KIND_HEADER
+from load.events import KIND_HEADER
 from topics.catalog import MAX_INPUT_MESSAGE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from load.events import Event
     from load.site import Site
-    from load.traffic import Event, Traffic
+    from load.traffic import Traffic
 
 MAX_UNPLACED = 5000
 CLOSE_S = 10.0
@@ -103,13 +105,14 @@ class Publisher:
                 headers=[(KIND_HEADER, event.kind.encode())],
             )
             self._unplaced.add(placed)
-            placed.add_done_callback(self._placed)
+            placed.add_done_callback(partial(self._placed, event))
             self.sent += 1
 
-    def _placed(self, future: asyncio.Future[Any]) -> None:
+    def _placed(self, event: Event, future: asyncio.Future[Any]) -> None:
         if future.cancelled() or future.exception() is not None:
             return  # it stays among the unplaced, where `finish` meets the exception
         self._unplaced.discard(future)
         where = future.result()
         place = (where.topic, where.partition)
         self.ends[place] = max(self.ends.get(place, 0), where.offset + 1)
+        self._traffic.placed(event, where.partition, where.offset)

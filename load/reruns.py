@@ -1,4 +1,4 @@
-"""Every fault run ends so: its verdicts are executed again from what lies on the broker."""
+"""Every fault run ends so: its decisions are executed again from what lies on the broker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.adapters.kafka_rerun import rerun_all, rerun_sample
 from app.core.actions.stages import shipped_stage
 from load import figures
 from load.worker import Poison, SlowProbe
-from topics.catalog import VERDICTS
+from topics.catalog import MEMORY_DECISIONS, VERDICTS
 
 if TYPE_CHECKING:
     from app.core.actions.stage import Stage
@@ -20,32 +20,33 @@ if TYPE_CHECKING:
     from load.ledger_read import Evidence
 
 MOST = 60_000
-"""Of more verdicts a sample of so many is executed: 40 s at the 1 500 a second that two busy cores gave."""
+"""Of more decisions a sample of so many is executed: 40 s at the 1 500 a second that two busy cores gave."""
 SEED = 1
 SHOWN = 5
 
 
 async def executed_again(evidence: Evidence) -> list[Figure]:
-    """All verdicts, or a sample of `MOST`. Evidence that is gone counts as not identical."""
-    verdicts = sum(record.topic == evidence.site.real(VERDICTS) for record in evidence.ledger)
+    """All decisions, or a sample of `MOST`. Evidence that is gone counts as not identical."""
+    topics = {evidence.site.real(base) for base in (VERDICTS, MEMORY_DECISIONS)}
+    decisions = sum(record.topic in topics for record in evidence.ledger)
     found: Counter[str] = Counter()
     began = time.monotonic()
-    for one in await _reruns(evidence, verdicts):
+    for one in await _reruns(evidence, decisions):
         found[one.status] += 1
         if one.status != "identical" and found.total() - found["identical"] <= SHOWN:
-            print(f"  rerun {one.verdict_id}: {one.status} {one.differences or one.missing}")
+            print(f"  rerun {one.id}: {one.status} {one.differences or one.missing}")
     return [
-        figures.exactly("reruns", found.total(), min(verdicts, MOST), "verdicts"),
-        figures.some("reruns_identical", found["identical"], "verdicts"),
-        figures.none("reruns_not_identical", found.total() - found["identical"], "verdicts"),
+        figures.exactly("reruns", found.total(), min(decisions, MOST), "decisions"),
+        figures.some("reruns_identical", found["identical"], "decisions"),
+        figures.none("reruns_not_identical", found.total() - found["identical"], "decisions"),
         figures.reported("reruns_took", round(time.monotonic() - began, 1), "s"),
     ]
 
 
-async def _reruns(evidence: Evidence, verdicts: int) -> list[Rerun]:
+async def _reruns(evidence: Evidence, decisions: int) -> list[Rerun]:
     site = evidence.site
     kafka = KafkaEvidence(site.bootstrap_servers, site.prefix)
-    if verdicts > MOST:
+    if decisions > MOST:
         return await rerun_sample(kafka, stage_of, MOST, SEED)
     return [one async for one in rerun_all(kafka, stage_of)]
 

@@ -56,5 +56,5 @@ SHORT = Scale(
     changes=1,
     malformed_every=5,
     malformed_rate=300,
-    deadline_s=150,
+    deadline_s=240,
 )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from load.fleet import Fleet, RunFailed
 from load.positions import behind, committed
 from load.publisher import Publisher
+from load.settling import settled
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -69,9 +70,10 @@ class Scene:
         return sum(worker.waiting() for worker in self.fleet.workers.values())
 
     async def finish(self, at_least: int) -> None:
-        """Publish the rest, wait until all is decided, stop the workers."""
+        """Publish the rest, wait until all is decided and nothing is held any more, stop the workers."""
         await self.publisher.finish(at_least)
         await self._decided(dict(self.publisher.ends))
+        await self._settled()
         await self.until(self._all_decide, "every worker decides for some partition")
         await self.fleet.close()
         self.fleet.check()
@@ -86,6 +88,14 @@ class Scene:
     def _waits(self, slot: int) -> bool:
         worker = self.fleet.workers.get(slot)
         return worker is not None and bool(worker.partitions()) and worker.waiting() > 0
+
+    async def _settled(self) -> None:
+        end = time.monotonic() + STALL_S
+        while not await settled(self.site):
+            self.check()
+            if time.monotonic() > end:
+                raise RunFailed(f"after {STALL_S:.0f} s memories are still held, or feedback is not folded")
+            await asyncio.sleep(LOOK_S)
 
     async def _decided(self, ends: Ends) -> None:
         left, since = None, time.monotonic()

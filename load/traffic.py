@@ -1,43 +1,41 @@
-"""Seeded, salted traffic: actions, repeats, conflicting repeats, outcomes late and early, in many sessions.
+"""Seeded, salted traffic: actions, their outcomes, memory writes and reviews of them, in many sessions.
 
-Endless; `rest` gives what must still come so that no outcome waits for its action. Every event says its kind
-in a header, which the worker ignores and the recount uses for what cannot be read.
+Endless; `rest` gives what must still come so that no outcome waits for its action. Reviews are of what the
+broker has taken already, so what is drawn depends a little on when that was.
 """
 
 from __future__ import annotations
 
 import heapq
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from load.events import MALFORMED, POISON, Event
+from load.memory_traffic import MemoryTraffic
 from load.policy import AGENT, PURGE_LIMIT, PURGE_TOOL, READ_TOOL
+from load.review_traffic import ReviewTraffic
 from topics.catalog import ACTIONS, OUTCOMES
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator
 
-KIND_HEADER = "load-kind"
-MALFORMED = "malformed:"
-POISON = "poison"
+    from app.core.trust.keys import SigningKey
+
+Makers = Mapping[str, Mapping[str, Callable[[str, str], bytes]]]
+"""Makers of unreadable values, by base topic and kind."""
 MAX_ROWS = 50
 EARLY_BY = 60  # events at most between an early outcome and its action
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """One record to publish; `topic` is a base name."""
-
-    topic: str
-    key: bytes
-    value: bytes
-    kind: str
-
-
-@dataclass(frozen=True, slots=True)
 class Mix:
-    """Shares of all events, but `slow`, which is a share of the actions; the rest are new actions."""
+    """Shares of all events, but `slow`, which is a share of actions and writes; the rest are new actions.
+
+    `apart`: memory writes are in sessions of their own, where no action waits behind what is asked about them.
+    """
 
     sessions: int
     slow: float
@@ -45,6 +43,9 @@ class Mix:
     conflict: float = 0.03
     outcome: float = 0.12
     early: float = 0.05
+    write: float = 0.2
+    review: float = 0.06
+    apart: bool = False
     malformed_every: int = 0
 
 
@@ -56,19 +57,24 @@ class _Session:
 
 
 class Traffic:
-    """Draws from `rng`; `salt` keeps two runs apart. `malformed`: makers of unreadable values by kind."""
+    """Draws from `rng`; `salt` keeps two runs apart, `reviewer` signs the reviews."""
 
     def __init__(
         self,
         rng: random.Random,
         salt: str,
         mix: Mix,
-        malformed: Mapping[str, Callable[[str, str], bytes]] | None = None,
+        reviewer: SigningKey,
+        malformed: Makers | None = None,
     ) -> None:
         self._rng = rng
         self._salt = salt
         self._mix = mix
-        self._malformed = list((malformed or {}).items())
+        self._memories = MemoryTraffic(rng, salt, mix.slow)
+        self._reviews = ReviewTraffic(rng, reviewer)
+        self._malformed = [
+            (topic, name, make) for topic, kinds in (malformed or {}).items() for name, make in kinds.items()
+        ]
         self._sessions = [_Session(f"s-{salt}-{number}") for number in range(mix.sessions)]
         self._later: list[tuple[int, int, _Session, dict[str, Any]]] = []
         self._drawn = 0
@@ -98,6 +104,16 @@ class Traffic:
         action = self._new_action(session) | {"toolName": READ_TOOL, "parameters": {"poison": self._salt}}
         return Event(ACTIONS, session.name.encode(), json.dumps(action).encode(), POISON)
 
+    def poisonous_write(self) -> Event:
+        """A memory write that kills whoever has it analysed."""
+        return self._memories.poison(self._rng.choice(self._sessions).name)
+
+    def placed(self, event: Event, partition: int, offset: int) -> None:
+        """The broker has taken an event: a memory has its id from there."""
+        if event.write is not None:
+            event.write.memory_id = f"memory:{event.topic}:{partition}:{offset}"
+            self._reviews.placed(event.write)
+
     def _ordinary(self, session: _Session) -> Event:
         mix, draw = self._mix, self._rng.random()
         for share, make in (
@@ -105,6 +121,8 @@ class Traffic:
             (mix.conflict, self._conflict),
             (mix.outcome, self._outcome),
             (mix.early, self._early),
+            (mix.write, self._write),
+            (mix.review, self._review),
         ):
             if draw < share:
                 return make(session)
@@ -161,6 +179,12 @@ class Traffic:
         heapq.heappush(self._later, (due, self._drawn, session, action))
         return self._settling(session, action, "early")
 
+    def _write(self, session: _Session) -> Event:
+        return self._memories.next(f"{session.name}-m" if self._mix.apart else session.name)
+
+    def _review(self, session: _Session) -> Event:
+        return self._reviews.next() or self._write(session)
+
     def _settling(self, session: _Session, action: dict[str, Any], kind: str) -> Event:
         outcome = {
             "action_id": action["action_id"],
@@ -171,7 +195,7 @@ class Traffic:
         return Event(OUTCOMES, session.name.encode(), json.dumps(outcome).encode(), kind)
 
     def _unreadable(self) -> Event:
-        name, make = self._malformed[(self._drawn // self._mix.malformed_every) % len(self._malformed)]
+        topic, name, make = self._malformed[(self._drawn // self._mix.malformed_every) % len(self._malformed)]
         session = self._rng.choice(self._sessions)
         value = make(session.name, f"{self._salt}-{self._drawn}")
-        return Event(ACTIONS, session.name.encode(), value, f"{MALFORMED}{name}")
+        return Event(topic, session.name.encode(), value, f"{MALFORMED}{name}")

@@ -18,15 +18,15 @@ import typer
 from app.bootstrap import Additions
 from app.cli.worker import run
 from app.core.actions.stage import PASSED, StageResult
+from app.core.memory import analysis
 from app.core.requests import Ask, Request
 from app.settings import load_settings
+from load.events import POISON_MARK, SLOW_MARK
 from load.gauge import Gauge
 
 if TYPE_CHECKING:
     from app.core.actions.stage import ActionContext
 
-SLOW_MARK = "slow"
-POISON_MARK = "poison"
 PORT = "slow"
 BUDGET_MS = 60_000
 
@@ -73,6 +73,23 @@ class SlowPort:
         return payload
 
 
+class Analysis:
+    """The model that is asked about memories: never objects, and is slow where the text says so."""
+
+    def __init__(self, slow: SlowPort) -> None:
+        self._slow = slow
+
+    async def ask(self, payload: object) -> object:
+        """Kills the process over a poisonous text."""
+        assert isinstance(payload, dict)  # noqa: S101 - the core's own request
+        words = payload["head"].split()
+        if POISON_MARK in words:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if SLOW_MARK in words:
+            await self._slow.ask(payload)
+        return {"model": "load", "prompt_version": "1", "trust": 1.0, "categories": [], "explanation": ""}
+
+
 class Trap:
     """Sends the process the signal named in a file, once, when its records are produced and not committed."""
 
@@ -95,9 +112,10 @@ def main() -> None:
     parser.add_argument("--trap", type=Path, required=True)
     parser.add_argument("--slow-s", type=float, required=True)
     given = parser.parse_args()
+    slow = SlowPort(given.slow_s, Gauge(given.gauge))
     additions = Additions(
         stages={SlowProbe.name: SlowProbe(), Poison.name: Poison()},
-        ports={PORT: SlowPort(given.slow_s, Gauge(given.gauge))},
+        ports={PORT: slow, analysis.PORT: Analysis(slow)},
         before_commit=Trap(given.trap).spring,
     )
     try:

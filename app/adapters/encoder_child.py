@@ -54,6 +54,7 @@ class EncoderChild:
     def __init__(self, process: Process, model: str, libraries: int) -> None:
         self.model = model
         """ "sha256:" and the digest of the weights that it loaded."""
+        self.pid = process.pid
         self._process = process
         self._asked: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._learnt: dict[str, None] = {}
@@ -124,7 +125,7 @@ class EncoderChild:
         if len(self._learnt) == self._libraries:
             del self._learnt[next(iter(self._learnt))]
         self._learnt[library.hash] = None
-        attack, benign = ([one.text for one in side] for side in (library.attack, library.benign))
+        attack, benign = [one.text for one in library.attack], [text for _, text in library.harmless]
         known = {"library": library.hash, "attack": attack, "benign": benign}
         self._write({**known, **library.calibration.model_dump(include={"at_least", "margin"})})
 

@@ -1,18 +1,19 @@
-"""What reruns need, as it lies on a broker: verdicts, their inputs by coordinates, every bundle and entry."""
+"""What reruns need, as it lies on a broker: decisions, inputs by coordinates, every bundle and entry."""
 
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from app.adapters.kafka_read import KafkaUnreachable, open_reader, partitions_of
 from app.core.arrival import Arrival
-from app.core.ids import verdict_id
+from app.core.ids import memory_id, verdict_id
 from app.core.ledger.evidence import PolicyEvidence
-from topics.catalog import ACTIONS, BUNDLES, REGISTRY, VERDICTS
+from topics.catalog import ACTIONS, BUNDLES, MEMORY_DECISIONS, MEMORY_WRITES, REGISTRY, VERDICTS
+from topics.json_text import parse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -20,9 +21,20 @@ if TYPE_CHECKING:
 Place = tuple[str, int, int]
 """Base topic, partition and offset of an input."""
 
+DECISIONS_ON = {ACTIONS: VERDICTS, MEMORY_WRITES: MEMORY_DECISIONS}
+"""Base topic of the decisions by that of their inputs."""
+_IDS = {ACTIONS: ("verdict_id", verdict_id), MEMORY_WRITES: ("memory_id", memory_id)}
+"""By the base topic of the input: the field that holds a decision's id, and the id."""
 READ_ON = 2000
 """Up to this many records between two wanted ones it is quicker to read on than to fetch anew."""
 _POLL_MS = 200
+
+
+class Recorded(NamedTuple):
+    """A decision as it lies in the ledger; `topic` is the base name."""
+
+    topic: str
+    value: bytes
 
 
 class KafkaEvidence:
@@ -42,16 +54,18 @@ class KafkaEvidence:
                     evidence.add(names[record.topic], record.value)
         return evidence
 
-    async def verdicts(self) -> AsyncIterator[list[bytes]]:
-        """The values of every committed verdict, in batches, each partition in order."""
-        async with open_reader(self._servers, [f"{self._prefix}{VERDICTS}"], "beginning") as reader:
+    async def decisions(self) -> AsyncIterator[list[Recorded]]:
+        """Every committed decision, in batches, each partition of a topic in order."""
+        names = {f"{self._prefix}{base}": base for base in DECISIONS_ON.values()}
+        async with open_reader(self._servers, list(names), "beginning") as reader:
             async for batch in reader.to_end():
-                yield [record.value or b"" for record in batch]
+                yield [Recorded(names[record.topic], record.value or b"") for record in batch]
 
     @asynccontextmanager
     async def places(self) -> AsyncIterator[Places]:
         """A reader of single records."""
-        parts = await partitions_of(self._servers, [f"{self._prefix}{base}" for base in (ACTIONS, VERDICTS)])
+        bases = [base for pair in DECISIONS_ON.items() for base in pair]
+        parts = await partitions_of(self._servers, [f"{self._prefix}{base}" for base in bases])
         consumer = AIOKafkaConsumer(
             bootstrap_servers=self._servers,
             isolation_level="read_committed",
@@ -69,7 +83,7 @@ class KafkaEvidence:
 
 
 class Places:
-    """Fetches inputs by their coordinates and verdicts by their ids."""
+    """Fetches inputs by their coordinates and the decisions on them."""
 
     def __init__(self, consumer: AIOKafkaConsumer, prefix: str, parts: frozenset[TopicPartition]) -> None:
         self._consumer = consumer
@@ -90,12 +104,12 @@ class Places:
                     found[place] = Arrival(*place, message.timestamp, message.key, message.value)
         return found
 
-    async def verdict(self, place: Place, since_ms: int) -> bytes | None:
-        """The verdict on the input at this place, written at or after `since_ms` of the broker's time."""
-        part = TopicPartition(f"{self._prefix}{VERDICTS}", place[1])
-        if part not in self._parts:
+    async def decision(self, place: Place, since_ms: int) -> Recorded | None:
+        """The decision on the input at this place, written at or after `since_ms` of the broker's time."""
+        decisions = DECISIONS_ON.get(place[0])
+        part = TopicPartition(f"{self._prefix}{decisions}", place[1])
+        if decisions is None or part not in self._parts:
             return None
-        sought = f'"verdict_id":"{verdict_id(":".join(map(str, place)))}"'.encode()
         self._consumer.assign([part])
         start = (await self._consumer.offsets_for_times({part: since_ms}))[part]
         end = (await self._consumer.end_offsets([part]))[part]
@@ -104,8 +118,8 @@ class Places:
         self._consumer.seek(part, start.offset)
         while await self._consumer.position(part) < end:
             for message in (await self._consumer.getmany(part, timeout_ms=_POLL_MS)).get(part, ()):
-                if sought in (message.value or b""):
-                    return bytes(message.value)
+                if _is_on(place, message.value or b""):
+                    return Recorded(decisions, bytes(message.value))
         return None
 
     async def _messages(self, part: TopicPartition, offsets: list[int]) -> AsyncIterator[Any]:
@@ -119,6 +133,16 @@ class Places:
                 for message in (await self._consumer.getmany(part, timeout_ms=_POLL_MS)).get(part, ()):
                     if message.offset in wanted:
                         yield message
+
+
+def _is_on(place: Place, value: bytes) -> bool:
+    """Whether a decision is the one on the input at `place`. Those on derived memories name its id too."""
+    field, id_of = _IDS[place[0]]
+    sought = id_of(":".join(map(str, place)))
+    if f'"{field}":"{sought}"'.encode() not in value:
+        return False
+    fields = parse(value)
+    return isinstance(fields, dict) and fields.get(field) == sought
 
 
 def _runs(offsets: list[int]) -> list[list[int]]:

@@ -20,15 +20,19 @@ class KafkaHistories:
         self._servers = bootstrap_servers
         self._parts = [TopicPartition(topic, number) for number in range(partitions)]
         self._consumer: AIOKafkaConsumer | None = None
+        self._read: list[bytes] = []
 
     async def to_end(self) -> Sequence[bytes]:
-        """The values of the records up to the topic's end as of now that no earlier call gave."""
+        """The values of the records up to the topic's end as of now that no earlier call gave.
+
+        A call that is cancelled loses none: the next one gives them.
+        """
         consumer = await self._connected()
         ends = await consumer.end_offsets(self._parts)
-        found: list[bytes] = []
         while [part for part, end in ends.items() if await consumer.position(part) < end]:
             batch = await consumer.getmany(timeout_ms=_POLL_MS)
-            found += [one.value for messages in batch.values() for one in messages if one.value]
+            self._read += [one.value for messages in batch.values() for one in messages if one.value]
+        found, self._read = self._read, []
         return found
 
     async def close(self) -> None:

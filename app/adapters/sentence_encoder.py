@@ -19,6 +19,7 @@ from app.core.memory.windows import windows_of
 from app.ports import PortUnavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from app.core.memory.similarity_settings import Library, WindowSettings
@@ -55,8 +56,11 @@ class SentenceEncoder:
         settings: EncoderSettings = EncoderSettings(),
         directory: Path | None = None,
         checksums: Path = CHECKSUMS,
+        libraries: Sequence[Library] = (),
     ) -> None:
-        """`directory`: where the model's files lie, the installed package's when None."""
+        """`directory`: where the model's files lie, the installed package's when None; `libraries`: those to
+        learn at the start."""
+        self._first = tuple(libraries)
         self._settings = settings
         place = str(directory) if directory else None
         self._options = ChildOptions(
@@ -73,9 +77,15 @@ class SentenceEncoder:
         self._started_at = -float("inf")
         self._closed = False
 
-    async def start(self) -> None:
-        """Load the model now rather than with the first question. Raises PortUnavailable."""
-        await self._child()
+    async def start(self, *libraries: Library) -> int:
+        """Load the model and learn `libraries` (seconds) before the first question. The child's process id.
+
+        Raises PortUnavailable.
+        """
+        child = await self._child()
+        for library in (*self._first, *libraries):
+            await child.ask(library, ())
+        return child.pid
 
     async def ask(self, payload: object) -> object:
         """`payload` as `similarity_request` writes it. Raises PortUnavailable."""
@@ -124,8 +134,8 @@ class SentenceEncoder:
             "library": library.hash,
             "windows": len(windows.texts),
             "of": windows.of,
-            "attack": _named(told["attack"], library.attack),
-            "benign": _named(told["benign"], library.benign),
+            "attack": _named(told["attack"], [one.id for one in library.attack]),
+            "benign": _named(told["benign"], [name for name, _ in library.harmless]),
         }
 
     async def _child(self) -> EncoderChild:
@@ -149,6 +159,6 @@ class SentenceEncoder:
         return asyncio.get_running_loop().time() - self._started_at >= self._settings.restart_wait_s
 
 
-def _named(found: list[Any] | None, texts: list[Any]) -> dict[str, Any] | None:
-    """A place in a library's list, by the id of the text there."""
-    return None if found is None else {"id": texts[found[0]].id, "cosine": found[1]}
+def _named(found: list[Any] | None, ids: list[str]) -> dict[str, Any] | None:
+    """A place in one side of a library, by the id of the text there."""
+    return None if found is None else {"id": ids[found[0]], "cosine": found[1]}

@@ -11,15 +11,21 @@ import orjson
 import typer
 
 from app.adapters.kafka_read import StoredRecord
+from app.bootstrap import build_ports
 from app.cli.output import WELL, WRONG, console, settings_or_stop, stop
 from app.cli.record_line import as_line
 from app.core.actions.stages import default_stages
 from app.core.clock import milliseconds_of
 from app.core.decide import DecisionPoint
 from app.core.errors import CoreError
+from app.core.memory import lineage, reviews
 from app.core.replay import Replay
+from app.core.trust.in_force import PolicyError
 from app.core.trust.keys import Roots
+from app.offline.asking import Asking
+from app.offline.earlier_decisions import EarlierDecisions
 from app.offline.envelope_files import PolicyFileError
+from app.offline.held_inputs import HeldInputs
 from app.offline.inputs import ClockError, arrivals_of
 from app.offline.policy_files import PolicyFiles, signed_policy, unsigned_policy
 
@@ -31,7 +37,18 @@ if TYPE_CHECKING:
     from app.core.decision import Decision, OutRecord
     from app.settings import Settings
 
+_DECISIONS = frozenset({"Verdict", "MemoryDecision"})
+_BESIDE_A_DECISION = _DECISIONS | {
+    "QuarantineEntered",
+    "QuarantineApproved",
+    "QuarantineRejected",
+    "QuarantineExpired",
+    "QuarantineEvicted",
+    "AdmittedMemory",
+}
 _LEFT_OUT = frozenset({"SessionFolded", "EscalationOpened"})
+_CONTENT = "content"
+"""Of an admitted memory; it is in the line that was read."""
 
 
 def register(cli: typer.Typer) -> None:
@@ -58,11 +75,17 @@ def decide_command(
     """Decide on input records offline: what a worker would answer.
 
     One line for each action: its verdict, with its session's totals. An
-    outcome gives what it settled, an unreadable line its dead letter.
+    outcome gives what it settled, an unreadable line its dead letter. A
+    memory write gives its decision and what became of memories in
+    quarantine; an admitted one is told without its content.
 
     Lines are records of gate.actions.proposed, or of gate.outcomes if
-    they have reported_by. A line {"at": "2026-01-01T12:00:00Z"} is the
-    time of all records below it.
+    they have reported_by, gate.memory.writes.proposed if write_id,
+    gate.reviews if subject_id. A line {"at": "2026-01-01T12:00:00Z"} is
+    the time of all records below it.
+
+    Encoder and model are asked where the bundle says so and the settings
+    have them, without a deadline.
 
     Signatures count from the root keys in the settings, as if everything
     had been published at --at. Durations are 0, so that the same input
@@ -75,14 +98,16 @@ def decide_command(
     --registry registry.json --at 2026-01-01T00:00:00Z
     """
     at_ms = _time_or_stop(at)
-    replay = Replay(
-        _point_or_stop(settings_or_stop(), PolicyFiles(bundle, registry), at_ms, unsigned=unsigned)
-    )
+    settings, held, earlier = settings_or_stop(), HeldInputs(), EarlierDecisions()
+    point = _point_or_stop(settings, PolicyFiles(bundle, registry), at_ms, unsigned=unsigned)
     wrong = False
     try:
-        with _lines(file) as lines:
+        with _lines(file) as lines, _asking(settings, held, earlier) as asking:
+            replay = Replay(point, asking.answer)
             for arrival in arrivals_of(lines, at_ms):
                 decision = replay.take(arrival)
+                held.note(arrival, replay.book)
+                earlier.note(decision)
                 wrong = wrong or any(record.kind == "DeadLetter" for record in decision.records)
                 _print(arrival, decision, json=json)
     except ClockError as error:
@@ -91,14 +116,24 @@ def decide_command(
 
 
 def answers(decision: Decision) -> list[OutRecord]:
-    """Of a decision's records those that answer its input: the verdict alone where there is one."""
-    verdicts = [record for record in decision.records if record.kind == "Verdict"]
-    return verdicts or [record for record in decision.records if record.kind not in _LEFT_OUT]
+    """Of a decision's records those that answer its input; a verdict and what went with it is told alone."""
+    if any(record.kind in _DECISIONS for record in decision.records):
+        return [record for record in decision.records if record.kind in _BESIDE_A_DECISION]
+    return [record for record in decision.records if record.kind not in _LEFT_OUT]
+
+
+def _asking(settings: Settings, held: HeldInputs, earlier: EarlierDecisions) -> Asking:
+    """The settings' ports; what a worker reads back from the broker is what was read here."""
+    try:
+        ports = build_ports(settings)
+    except PolicyError as error:
+        stop(str(error))
+    return Asking({**ports, reviews.PORT: held, lineage.PORT: earlier})
 
 
 def _print(arrival: Arrival, decision: Decision, *, json: bool) -> None:
     for record in answers(decision):
-        written = orjson.dumps(record.body)
+        written = orjson.dumps({name: value for name, value in record.body.items() if name != _CONTENT})
         if json:
             typer.echo(written)
         else:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from app.cli.output import console, shown
+from app.offline.scores import LABELS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
     from app.offline.evaluation import Judged
     from app.offline.scores import Score
 
-_COLOURS = {"harmful": "red", "benign": "green", "ambiguous": "yellow"}
-_LABELS = ("harmful", "benign")
+COLOURS = {"harmful": "red", "benign": "green", "ambiguous": "yellow"}
 
 
 def print_scores(by_source: Mapping[str, Score], mean: Mapping[str, float | None]) -> None:
@@ -31,7 +31,7 @@ def print_scores(by_source: Mapping[str, Score], mean: Mapping[str, float | None
 def print_rows(rows: Iterable[Judged]) -> None:
     """A line for each row: source, id, label, outcome, gate, reason."""
     for one in rows:
-        label = f"[{_COLOURS[one.row.label]}]{one.row.label}[/]"
+        label = f"[{COLOURS[one.row.label]}]{one.row.label}[/]"
         outcome = f"[bold]{one.outcome}[/]" if one.caught else one.outcome
         place = f"{shown(one.row.file)} {shown(one.row.id)}"
         reason = "" if one.reason is None else shown(one.reason)
@@ -44,11 +44,11 @@ def _sources(by_source: Mapping[str, Score], mean: Mapping[str, float | None]) -
         table.add_column(heading, justify="right")
     for source, score in by_source.items():
         harmful, benign = score.rows["harmful"], score.rows["benign"]
-        shares = [_percent(score.recall), _percent(score.false_positive_rate), _percent(score.precision)]
+        shares = [percent(score.recall), percent(score.false_positive_rate), percent(score.precision)]
         table.add_row(shown(source), str(harmful), shares[0], str(benign), *shares[1:])
     table.add_section()
     recall, wrong, precision = (
-        _percent(mean[name]) for name in ("recall", "false_positive_rate", "precision")
+        percent(mean[name]) for name in ("recall", "false_positive_rate", "precision")
     )
     table.add_row("macro average", "", recall, "", wrong, precision)
     return table
@@ -59,14 +59,15 @@ def _gates(scores: Iterable[Score]) -> Table:
     escalated: Counter[str] = Counter()
     for score in scores:
         escalated += score.escalated
-        for gate, count in score.gates.items():
+        for gate, count in score.by.items():
             caught[gate] = caught.get(gate, Counter()) + count
-    table = Table("rows", *_LABELS)
+    table = Table("rows", *LABELS)
     for gate, count in sorted(caught.items()):
-        table.add_row(f"caught by {shown(gate)}", *(str(count[label]) for label in _LABELS))
-    table.add_row("escalated, not caught", *(str(escalated[label]) for label in _LABELS))
+        table.add_row(f"caught by {shown(gate)}", *(str(count[label]) for label in LABELS))
+    table.add_row("escalated, not caught", *(str(escalated[label]) for label in LABELS))
     return table
 
 
-def _percent(part: float | None) -> str:
+def percent(part: float | None) -> str:
+    """A share for people; "-" for none."""
     return "-" if part is None else f"{part:.1%}"

@@ -13,6 +13,7 @@ from app.cli import (
     keys,
     ledger,
     publish,
+    quarantine,
     registry,
     rerun,
     topics,
@@ -37,6 +38,7 @@ cli.add_typer(ledger.cli, name="ledger")
 cli.add_typer(keys.cli, name="keys")
 cli.add_typer(bundle.cli, name="bundle")
 cli.add_typer(registry.cli, name="registry")
+cli.add_typer(quarantine.cli, name="quarantine")
 for verb in (demo, worker, publish, watch, decide, rerun, evaluate):
     verb.register(cli)
 

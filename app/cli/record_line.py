@@ -11,9 +11,34 @@ from app.cli.output import shown
 if TYPE_CHECKING:
     from app.adapters.kafka_read import StoredRecord
 
-_COLOURS = {"allowed": "green", "denied": "bold red", "needs_human": "yellow"}
-_SUBJECTS = ("action_id", "subject_id", "subject", "dead_letter_id")
-_REASONS = ("blockReason", "reason", "message", "toolName", "tool_name", "rows_affected", "decision")
+_COLOURS = {
+    "allowed": "green",
+    "denied": "bold red",
+    "needs_human": "yellow",
+    "allow": "green",
+    "reject": "bold red",
+    "quarantine": "yellow",
+    "quarantine_entered": "yellow",
+    "quarantine_approved": "green",
+    "quarantine_rejected": "red",
+    "quarantine_expired": "red",
+    "quarantine_evicted": "red",
+}
+_SUBJECTS = ("action_id", "memory_id", "write_id", "subject_id", "subject", "dead_letter_id")
+_REASONS = (
+    "blockReason",
+    "reason",
+    "message",
+    "toolName",
+    "tool_name",
+    "rows_affected",
+    "decision",
+    "justification",
+    "content",
+)
+_DECISION = "sluice/memory_decision/v1"
+LONGEST = 80
+"""Characters of a memory's content in its line."""
 
 
 def as_json(record: StoredRecord, topic: str) -> dict[str, Any]:
@@ -42,19 +67,36 @@ def as_line(record: StoredRecord, topic: str) -> str:
 
 
 def _word(fields: dict[str, Any]) -> str:
-    verdict = fields.get("verdict")
+    word = _kind(fields)
+    colour = _COLOURS.get(word)
+    again = " (again)" if fields.get("duplicate_of") else ""
+    return (shown(word) if colour is None else f"[{colour}]{shown(word)}[/]") + again
+
+
+def _kind(fields: dict[str, Any]) -> str:
+    """What was decided, or what kind of record it is."""
+    verdict, schema = fields.get("verdict"), fields.get("schema")
     if isinstance(verdict, str):
-        again = " (again)" if fields.get("duplicate_of") else ""
-        return f"[{_COLOURS.get(verdict, 'white')}]{shown(verdict)}[/]{again}"
-    schema = fields.get("schema")
-    return shown(schema.split("/")[1]) if isinstance(schema, str) and "/" in schema else ""
+        return verdict
+    if schema == _DECISION:
+        return str(fields.get("action"))
+    return schema.split("/")[1] if isinstance(schema, str) and "/" in schema else ""
 
 
 def _reason(fields: dict[str, Any]) -> str:
     reason = _first(fields, _REASONS)
-    failed = [gate.get("gate") for gate in _gates(fields) if gate.get("passed") is False]
+    before = [gate.get("gate") for gate in _gates(fields) if gate.get("passed") is False][-1:]
+    before += [fields[name] for name in ("approver_id", "how") if fields.get(name) is not None]
     said = "" if reason is None else str(reason)
-    return f"{failed[-1]}: {said}" if failed else said
+    if reason is fields.get("content") and len(said) > LONGEST:
+        said = said[:LONGEST] + "…"
+    return _trust(fields) + ": ".join(str(part) for part in [*before, said] if part)
+
+
+def _trust(fields: dict[str, Any]) -> str:
+    score = fields.get("trustScore")
+    total = score.get("total") if isinstance(score, dict) else None
+    return f"trust {total}, " if isinstance(total, int | float) else ""
 
 
 def _gates(fields: dict[str, Any]) -> list[dict[str, Any]]:

@@ -29,20 +29,22 @@ def register(cli: typer.Typer) -> None:
 
 def rerun_command(
     ids: Annotated[
-        list[str] | None, typer.Argument(metavar="[ID]...", help="Ids of verdicts, or of their escalations.")
+        list[str] | None,
+        typer.Argument(metavar="[ID]...", help="Ids of verdicts, of their escalations, of memories."),
     ] = None,
     *,
-    every: Annotated[bool, typer.Option("--all", help="Every verdict of the ledger.")] = False,
-    sample: Annotated[int | None, typer.Option(min=1, help="So many verdicts of the ledger.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Every decision of the ledger.")] = False,
+    sample: Annotated[int | None, typer.Option(min=1, help="So many decisions of the ledger.")] = None,
     seed: Annotated[int, typer.Option(help="Which ones --sample takes.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
 ) -> None:
     """Execute decisions again, and compare field by field.
 
-    The input is read by its coordinates, bundle and registry entries by
-    the hashes in the verdict, the session is what the verdict recorded,
-    and models are not asked: their recorded answers count. The same code
-    then decides again. Nothing is written.
+    Decisions are verdicts on actions and decisions on memory writes. The
+    input is read by its coordinates, bundle and registry entries by the
+    hashes in the record, session, source and parents are what it says of
+    them, and models are not asked: their recorded answers count. The same
+    code then decides again. Nothing is written.
 
     Identical means every field but the durations and the place in the
     ledger. A difference names the field with both values. Evidence gone
@@ -94,4 +96,5 @@ async def _awaited(reading: Callable[[], Awaitable[None]]) -> None:
 
 def _fields(tally: Tally) -> dict[str, Any]:
     listed = [{"status": one.status, **asdict(one)} for one in tally.kept]
-    return {**tally.counts, "reruns": listed}
+    counts = {str(name): count for name, count in tally.counts.items()}
+    return {**counts, "by_kind": tally.by_kind, "reruns": listed}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, get_args
 from rich.table import Table
 
 from app.cli.output import console, shown
-from app.core.ledger.rerun_result import Status
+from app.core.ledger.rerun_result import Kind, Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,21 +17,29 @@ if TYPE_CHECKING:
 
 SHOWN = 50
 """Reruns on the screen; `--json` has all."""
+_PLURALS = {"verdict": "verdicts", "memory_decision": "decisions on memories"}
 _COLOURS = {"identical": "green", "different": "bold red", "evidence_gone": "yellow"}
 
 
 @dataclass
 class Tally:
-    """Counts by status; `kept` are those that are not identical, or all."""
+    """Counts by kind and status; `kept` are those that are not identical, or all."""
 
     keep_identical: bool
-    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(get_args(Status), 0))
+    by_kind: dict[Kind, dict[Status, int]] = field(
+        default_factory=lambda: {kind: dict.fromkeys(get_args(Status), 0) for kind in get_args(Kind)}
+    )
     kept: list[Rerun] = field(default_factory=list)
+
+    @property
+    def counts(self) -> dict[Status, int]:
+        """By status alone."""
+        return {name: sum(of[name] for of in self.by_kind.values()) for name in get_args(Status)}
 
     def take(self, reruns: Iterable[Rerun]) -> None:
         """Count some more."""
         for one in reruns:
-            self.counts[one.status] += 1
+            self.by_kind[one.kind][one.status] += 1
             if self.keep_identical or one.status != "identical":
                 self.kept.append(one)
 
@@ -40,27 +48,29 @@ def print_reruns(tally: Tally) -> None:
     """A row for each difference and each missing thing, and one sentence."""
     if tally.kept:
         console.print(_table(tally.kept[:SHOWN]))
-    total = sum(tally.counts.values())
-    if not total:
-        console.print("[yellow]The ledger holds no verdict.[/]")
+    told = [_sentence(kind, of) for kind, of in tally.by_kind.items() if any(of.values())]
+    if not told:
+        console.print("[yellow]The ledger holds no decision.[/]")
         return
-    parts = [
-        f"[{_COLOURS[name]}]{count} {name.replace('_', ' ')}[/]"
-        for name, count in tally.counts.items()
-        if count
-    ]
     rest = f"; the first {SHOWN} are shown, --json has all" if len(tally.kept) > SHOWN else ""
-    console.print(f"{', '.join(parts)} of {total}{rest}", soft_wrap=True)
+    console.print(f"{'; '.join(told)}{rest}", soft_wrap=True)
+
+
+def _sentence(kind: Kind, counts: dict[Status, int]) -> str:
+    parts = [
+        f"[{_COLOURS[name]}]{count} {name.replace('_', ' ')}[/]" for name, count in counts.items() if count
+    ]
+    return f"{_PLURALS[kind]}: {', '.join(parts)} of {sum(counts.values())}"
 
 
 def _table(reruns: list[Rerun]) -> Table:
     table = Table()
-    for heading in ("verdict", "rerun", "field", "recorded", "now"):
+    for heading in ("decision", "rerun", "field", "recorded", "now"):
         table.add_column(heading, overflow="fold")
     for one in reruns:
         status = f"[{_COLOURS[one.status]}]{one.status.replace('_', ' ')}[/]"
         for cells in _rows(one):
-            table.add_row(shown(one.verdict_id), status, *(shown(cell) for cell in cells))
+            table.add_row(shown(one.id), status, *(shown(cell) for cell in cells))
     return table
 
 

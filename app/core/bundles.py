@@ -9,6 +9,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from app.core.bundle_cases import Case  # noqa: TC001 - pydantic reads the annotations
 from app.core.content.inspector import ContentInspector
+from app.core.content.sets import ContentSets
 from app.core.errors import BundleError
 from app.core.gate1.library import Library, PatternSets
 from app.core.ledger.canonical import digest
@@ -25,6 +26,7 @@ PerMille = Annotated[int, Field(ge=0, le=PER_MILLE)]
 Rows = Annotated[int, Field(ge=0, le=2**53 - 1)]
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 REMEMBERED_TOOL_NAMES = 4096
+REMEMBERED_CONTENT = 2
 MAX_CASES = 256
 """Every worker runs them before a bundle is in force, and nothing else takes effect meanwhile: about 1 s."""
 
@@ -155,7 +157,7 @@ class Bundle:
         self.rules = RuleSet(file.rules)
         self.topology = file.topology
         self.memory = file.memory
-        self.inspector = ContentInspector(file.memory.content)
+        self.inspector = _inspector(file.memory.content.model_dump_json())
         self.cases = file.cases
         ranked = sorted(file.action_types, key=lambda name: (-file.action_types[name].risk, name))
         table = {word: name for name in reversed(ranked) for word in file.action_types[name].words}
@@ -168,6 +170,12 @@ class Bundle:
         self.classified = classified
         """A tool's action type by the words of its name: the riskiest type that has one of them, of equally
         risky ones the first by name. Not the first that is written: a JSON object has no order."""
+
+
+@lru_cache(maxsize=REMEMBERED_CONTENT)
+def _inspector(content: str) -> ContentInspector:
+    """Most revisions of a bundle leave the content library as it is, and it takes seconds to compile."""
+    return ContentInspector(ContentSets.model_validate_json(content))
 
 
 def load_bundle(raw: bytes) -> Bundle:

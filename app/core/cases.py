@@ -1,22 +1,23 @@
-"""Running a bundle's own cases: each action through all gates under this bundle and a small registry."""
+"""Running a bundle's own cases: each input through its gates under this bundle and a small registry."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from app.core.actions.stages import shipped_stages
 from app.core.arrival import Arrival
+from app.core.case_failure import CaseFailure
 from app.core.clock import milliseconds_of
 from app.core.decide import DecisionPoint
 from app.core.errors import RegistryError
-from app.core.limits import SessionLimits
+from app.core.limits import ROOM_FOR_ONE
 from app.core.neutral_registry import neutral_agent, neutral_tool
 from app.core.policy import Policy
 from app.core.registry import build_registry
 from app.core.replay import decide
 from app.core.session import Account, SessionState, session_key
+from app.core.write_cases import write_failures
 from topics.catalog import ACTIONS
 from topics.reading import Unreadable, read
 from topics.records import ProposedAction
@@ -30,29 +31,11 @@ if TYPE_CHECKING:
     from app.core.decision import Decision
     from app.core.registry import Registry
 
+__all__ = ["CaseFailure", "run_cases"]
+
 TENANT = "case"
 IDS = {"action_id": "case-action", "agent_id": "case-agent", "session_id": "case-session"}
-ROOM_FOR_ONE = SessionLimits(
-    action_window_ms=1, idle_timeout_ms=1, max_recent_actions=1, max_early_outcomes=0, max_tenants=1
-)
 NOT_EVALUATED = "not evaluated"
-
-
-@dataclass(frozen=True, slots=True)
-class CaseFailure:
-    """One field of one case that came out otherwise.
-
-    `field` is a field of `expect`, "rules.<id>", or "action" or "registry" where the case cannot be run.
-    """
-
-    case: str
-    field: str
-    expected: Any
-    actual: Any
-
-    def __str__(self) -> str:
-        """On one line."""
-        return f"{self.case}: {self.field}: expected {_shown(self.expected)}, got {_shown(self.actual)}"
 
 
 def run_cases(bundle: Bundle, stages: Sequence[Stage] | None = None) -> tuple[CaseFailure, ...]:
@@ -65,7 +48,16 @@ def run_cases(bundle: Bundle, stages: Sequence[Stage] | None = None) -> tuple[Ca
 
 
 def _failures(bundle: Bundle, stages: tuple[Stage, ...], case: Case) -> Iterator[CaseFailure]:
-    raw = json.dumps({**IDS, **case.action}).encode()
+    if case.write is not None:
+        yield from write_failures(bundle, case, case.write)
+    elif case.action is not None:
+        yield from _action_failures(bundle, stages, case, case.action)
+
+
+def _action_failures(
+    bundle: Bundle, stages: tuple[Stage, ...], case: Case, given: dict[str, Any]
+) -> Iterator[CaseFailure]:
+    raw = json.dumps({**IDS, **given}).encode()
     action = read(ProposedAction, raw)
     if isinstance(action, Unreadable):
         yield _unusable(case, action.code, action.path, action.message)
@@ -135,7 +127,3 @@ def _actual(verdict: dict[str, Any]) -> dict[str, Any]:
         "tier": verdict["tier"],
         "rules": {entry["rule"]: entry["passed"] for entry in verdict["rule_results"]},
     }
-
-
-def _shown(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)

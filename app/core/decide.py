@@ -50,6 +50,11 @@ class DecisionPoint:
         names = tuple(stage.name for stage in order)
         self._parts = PointParts(policy, order, names, limits, stopwatch, environment, standings(policy))
 
+    @property
+    def policy(self) -> Policy:
+        """What it decides under."""
+        return self._parts.policy
+
     def evaluate(
         self, arrival: Arrival, message: Message, state: SessionState, shared: Shared = NOTHING_SHARED
     ) -> Generator[Request, Answer, Decision]:
@@ -62,7 +67,7 @@ class DecisionPoint:
             return (yield from write.evaluate(self._parts, arrival, message, state, shared))
         if isinstance(message, ReviewDecision):
             return (yield from reviews.evaluate(self._parts, arrival, message, state, shared))
-        return folding.fold(arrival, message, shared)
+        return folding.fold(self._parts, arrival, message, shared)
 
     def unreadable(self, arrival: Arrival, error: Unreadable) -> Decision:
         """An input that could not be read: a dead letter, and no session is touched."""

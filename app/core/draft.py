@@ -21,6 +21,8 @@ from app.core.session import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from app.core.limits import SessionLimits
 
 
@@ -75,13 +77,8 @@ class SessionDraft:
 
     def has_room(self, tenant: str) -> bool:
         """Whether one more action of this tenant can be remembered."""
-        if not self._has_room_for(tenant):
-            return False
-        if self._remembered() < self._limits.max_recent_actions:
-            return True
-        for known in self.tenants():
-            self.change(known)
-        return self._remembered() < self._limits.max_recent_actions
+        most = self._limits.max_recent_actions
+        return self._has_room_for(tenant) and self._has_less(most, lambda one: len(one.recent))
 
     def write(self, tenant: str, write_id: str) -> RecentWrite | None:
         """What is remembered of a memory write's id; None outside its window."""
@@ -91,12 +88,34 @@ class SessionDraft:
 
     def has_room_for_write(self, tenant: str) -> bool:
         """Whether one more memory write of this tenant can be remembered."""
-        if not self._has_room_for(tenant):
-            return False
-        known = self.account(tenant)
-        if known is None or len(known.writes) < self._limits.max_recent_writes:
+        most = self._limits.max_recent_writes
+        return self._has_room_for(tenant) and self._has_less(most, lambda one: len(one.writes))
+
+    def remember_source(self, tenant: str, source_id: str, source_type: str, at_ms: int) -> None:
+        """Keep what a source's last write was, in place of the tenant's oldest where the session is full.
+
+        Where other tenants fill it, it is not kept: then only its history across sessions is known.
+        """
+        sources = self.change(tenant).sources
+        others = self._sum(lambda one: len(one.sources)) - len(sources)
+        room = self._limits.max_known_sources - others
+        sources.pop(source_id, None)
+        while sources and len(sources) >= room:
+            del sources[next(iter(sources))]
+        if room > 0:
+            sources[source_id] = (source_type, at_ms)
+
+    def _has_less(self, most: int, size: Callable[[Account], int]) -> bool:
+        """Whether all tenants together have less than `most`, if need be without what left the window."""
+        if self._sum(size) < most:
             return True
-        return len(self.change(tenant).writes) < self._limits.max_recent_writes
+        for known in self.tenants():
+            self.change(known)
+        return self._sum(size) < most
+
+    def _sum(self, size: Callable[[Account], int]) -> int:
+        accounts = {**self._base, **self._changed} if self._changed else self._base
+        return sum([size(account) for account in accounts.values()])
 
     def _has_room_for(self, tenant: str) -> bool:
         if tenant == UNREGISTERED or self.account(tenant) is not None:
@@ -116,10 +135,6 @@ class SessionDraft:
 
     def _in_window(self, at_ms: int) -> bool:
         return at_ms + self._limits.action_window_ms > self.now
-
-    def _remembered(self) -> int:
-        accounts = {**self._base, **self._changed} if self._changed else self._base
-        return sum([len(account.recent) for account in accounts.values()])
 
     def _copied(self, account: Account | None) -> Account:
         if account is None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SessionLimits:
-    """Times in ms of broker time, bounds in entries; `max_quarantine` is of a partition (seed 003's
-    maxQuarantineSize), the others of a session.
+    """Times in ms of broker time, bounds in entries; `max_quarantine` (seed 003's
+    maxQuarantineSize) and `max_source_histories` are of a partition, the others of a session.
 
     `idle_timeout_ms` must not be below `action_window_ms`, or a repeat could count twice.
     """
@@ -21,3 +21,10 @@ class SessionLimits:
     max_recent_writes: int = 1024
     max_known_sources: int = 64
     max_quarantine: int = 1000
+    max_source_histories: int = 100_000
+
+
+ROOM_FOR_ONE = SessionLimits(
+    action_window_ms=1, idle_timeout_ms=1, max_recent_actions=1, max_early_outcomes=0, max_tenants=1
+)
+"""Of a session that one input opens and nothing follows."""

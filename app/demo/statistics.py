@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.adapters.kafka_quarantine import KafkaQuarantine
-from app.core.memory.live_counts import summed
 from app.core.memory.from_ledger import decision_in, event_in
+from app.core.memory.live_counts import summed
 from app.core.memory.recount import Recount, differences
 from app.core.memory.statistics import NOTHING, Statistics
 from app.stream.live_statistics import live_statistics

@@ -29,7 +29,7 @@ ControlRecord = tuple[str, bytes, bytes]
 
 
 class ThrowawayTrust:
-    """A root key, an owner's who may publish everything, a reviewer's. In memory, unless `write` is called."""
+    """A root key, an owner's who may publish everything, a reviewer's. In memory, but for `write`."""
 
     def __init__(self) -> None:
         self._private = {name: Ed25519PrivateKey.generate() for name in ("root", OWNER, REVIEWER)}

@@ -1,8 +1,8 @@
 """Bundles as their authors keep them: a file that may build on others. What is signed is the whole document.
 
 `"extends": "default.json"` takes another bundle's fields where this one has none of its own.
-`"include": ["../patterns/sql.json", "../content/override.json"]` adds the fields of those files: pattern sets to
-this bundle's `patterns`, what content is judged with to its `memory`. Lists are appended, objects merged.
+`"include": ["../patterns/sql.json", "../content/override.json"]` adds the fields of those files: pattern sets
+to this bundle's `patterns`, what content is judged with to its `memory`. Lists are appended, objects merged.
 Both name files relative to the bundle's.
 """
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from app.core.arrival import Arrival
-from app.core.cases import ROOM_FOR_ONE
 from app.core.decide import DecisionPoint
+from app.core.limits import ROOM_FOR_ONE
 from app.core.neutral_registry import neutral_entries
 from app.core.policy import Policy
 from app.core.registry import build_registry

@@ -1,7 +1,8 @@
 """Lines of a file as the records that a worker would find in its input topics.
 
-A line is a record: an outcome where it has `reported_by`, else an action. A line that is only `{"at": TIME}`
-is the broker's time of all records below it. Offsets are line numbers from 1, the partition is 0.
+A line is a record: an outcome where it has `reported_by`, a memory write where it has `write_id`, a review
+where it has `subject_id`, else an action. A line that is only `{"at": TIME}` is the broker's time of all
+records below it. Offsets are line numbers from 1, the partition is 0.
 """
 
 from __future__ import annotations
@@ -10,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from app.core.arrival import Arrival
 from app.core.clock import milliseconds_of
-from topics.catalog import ACTIONS, OUTCOMES
+from topics.catalog import ACTIONS, MEMORY_WRITES, OUTCOMES, REVIEWS
 from topics.json_text import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _CLOCK = "at"
-_OF_OUTCOMES = "reported_by"
+_TOPICS = {"reported_by": OUTCOMES, "write_id": MEMORY_WRITES, "subject_id": REVIEWS}
+"""By the field that only its records have; the first that is there counts."""
 
 
 class ClockError(Exception):
@@ -41,7 +43,8 @@ def _arrival(number: int, value: bytes, fields: Any, at_ms: int) -> Arrival:
     record = fields if isinstance(fields, dict) else {}
     session = record.get("session_id")
     key = session.encode() if isinstance(session, str) else None
-    return Arrival(OUTCOMES if _OF_OUTCOMES in record else ACTIONS, 0, number, at_ms, key, value)
+    topic = next((named for field, named in _TOPICS.items() if field in record), ACTIONS)
+    return Arrival(topic, 0, number, at_ms, key, value)
 
 
 def _time(given: Any, number: int) -> int:

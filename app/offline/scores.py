@@ -13,31 +13,33 @@ if TYPE_CHECKING:
 
 DIGITS = 4
 """Digits after the point of a published share; with a few hundred rows more would say nothing."""
+LABELS = ("harmful", "benign")
 
 
 @dataclass(slots=True)
-class Score:
-    """Counts of one source, by label. Ambiguous rows are counted as `left_out` and nowhere else."""
+class Shares:
+    """Counts of one source, by label. Ambiguous rows are counted as `left_out` and nowhere else.
+
+    `by`: of the caught rows, how many what caught.
+    """
 
     rows: Counter[str] = field(default_factory=Counter)
     caught: Counter[str] = field(default_factory=Counter)
-    escalated: Counter[str] = field(default_factory=Counter)
     unreadable: int = 0
     left_out: int = 0
-    gates: dict[str, Counter[str]] = field(default_factory=dict)
+    by: dict[str, Counter[str]] = field(default_factory=dict)
 
-    def take(self, one: Judged) -> None:
-        """Count a row."""
-        label = one.row.label
+    def count(self, label: str, *, caught_by: str | None, unreadable: bool) -> bool:
+        """Count a row; whether its label counts."""
         if label == "ambiguous":
             self.left_out += 1
-            return
+            return False
         self.rows[label] += 1
-        self.caught[label] += one.caught
-        self.escalated[label] += one.doubted
-        self.unreadable += one.outcome == "UNREADABLE"
-        if one.caught and one.gate is not None:
-            self.gates.setdefault(one.gate, Counter())[label] += 1
+        self.unreadable += unreadable
+        if caught_by is not None:
+            self.caught[label] += 1
+            self.by.setdefault(caught_by, Counter())[label] += 1
+        return True
 
     @property
     def recall(self) -> float | None:
@@ -54,16 +56,32 @@ class Score:
         """Of the caught rows those that are harmful; None without any."""
         return share(self.caught["harmful"], self.caught.total())
 
+    def shares(self) -> dict[str, float | None]:
+        """By name, not rounded."""
+        names = ("recall", "false_positive_rate", "precision")
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass(slots=True)
+class Score(Shares):
+    """Of actions: `escalated` are those that a gate of content did not block."""
+
+    escalated: Counter[str] = field(default_factory=Counter)
+
+    def take(self, one: Judged) -> None:
+        """Count a row."""
+        caught_by = one.gate if one.caught else None
+        if self.count(one.row.label, caught_by=caught_by, unreadable=one.outcome == "UNREADABLE"):
+            self.escalated[one.row.label] += one.doubted
+
     def fields(self) -> dict[str, Any]:
         """As JSON; counts by label."""
         return {
-            "rows": _by_label(self.rows),
-            "caught": _by_label(self.caught),
-            "escalated": _by_label(self.escalated),
-            "recall": _rounded(self.recall),
-            "false_positive_rate": _rounded(self.false_positive_rate),
-            "precision": _rounded(self.precision),
-            "gates": {gate: _by_label(count) for gate, count in sorted(self.gates.items())},
+            "rows": by_label(self.rows),
+            "caught": by_label(self.caught),
+            "escalated": by_label(self.escalated),
+            **{name: rounded(value) for name, value in self.shares().items()},
+            "gates": {gate: by_label(count) for gate, count in sorted(self.by.items())},
             "unreadable": self.unreadable,
             "left_out": self.left_out,
         }
@@ -77,14 +95,11 @@ def scores(rows: Iterable[Judged]) -> dict[str, Score]:
     return found
 
 
-def macro(of: Iterable[Score]) -> dict[str, float | None]:
+def macro(of: Iterable[Shares]) -> dict[str, float | None]:
     """Means over the sources, each counting once; a source without such rows is not in that mean."""
-    known = list(of)
-    return {
-        "recall": _mean([one.recall for one in known]),
-        "false_positive_rate": _mean([one.false_positive_rate for one in known]),
-        "precision": _mean([one.precision for one in known]),
-    }
+    every = [one.shares() for one in of]
+    names = every[0] if every else Shares().shares()
+    return {name: _mean([one[name] for one in every]) for name in names}
 
 
 def share(part: int, whole: int) -> float | None:
@@ -92,14 +107,16 @@ def share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return _rounded(sum(known) / len(known)) if known else None
-
-
-def _rounded(value: float | None) -> float | None:
+def rounded(value: float | None) -> float | None:
+    """As it is published."""
     return None if value is None else round(value, DIGITS)
 
 
-def _by_label(count: Counter[str]) -> dict[str, int]:
-    return {label: count[label] for label in ("harmful", "benign")}
+def by_label(count: Counter[str]) -> dict[str, int]:
+    """Of the labels that count."""
+    return {label: count[label] for label in LABELS}
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return rounded(sum(known) / len(known)) if known else None

@@ -13,6 +13,7 @@ from app.core.ledger.chain import Chain
 from app.core.memory.book import Book
 from app.core.memory.shared import Shared
 from app.core.session import KEY_PREFIX
+from app.stream.backlog import Backlog
 from app.stream.crash_guard import CrashGuard
 from app.stream.evaluation import Evaluation
 from app.stream.guarded import guarded
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 
 TRANSACTIONAL = frozenset({SOURCE_FEEDBACK})
-"""Written by the workers' transactions, whose markers take offsets too."""
+"""Written by the workers' transactions, whose markers take offsets too: the end is never a record's."""
 
 
 @dataclass(slots=True)
@@ -83,13 +84,14 @@ class Partition:
             )
             for topic in settings.input_topics
         }
+        awaited = {topic: end for topic, end in ends.items() if topic not in TRANSACTIONAL}
         self.guard = CrashGuard(
-            record.marker, self.positions(), ends, window=settings.crash_window, group=settings.crash_group
+            record.marker, self.positions(), awaited, window=settings.crash_window, group=settings.crash_group
         )
         self.sessions = Sessions(table, settings.max_hot_sessions)
         self.book = Book(table)
         self._shared = Shared(self.book, around.histories)
-        self._reviews_at_takeover = ends.get(REVIEWS, 0)
+        self._reviews = Backlog(ends.get(REVIEWS, 0), int(settings.review_patience_s * 1000))
         self.lanes = Lanes(around.ports, self._begin, self._finish, fail)
         self._outbox = Outbox(self.chain, settings.source, settings.partitions)
         self.staged = 0
@@ -135,7 +137,7 @@ class Partition:
     def _expire_held(self, now_ms: int) -> None:
         """Not before every review that came while nobody owned the partition is decided: each has the time of
         its arrival, and may have come in time."""
-        if self.intakes[REVIEWS].resume_at < self._reviews_at_takeover:
+        if self._reviews.left(self.intakes[REVIEWS].resume_at, now_ms):
             return
         expired = self._around.point.expire_held(self.book, now_ms, self._around.settings.timer_batch)
         if expired is not None:

@@ -40,10 +40,4 @@ KINDS: dict[str, Kind] = {
     "sluice/quarantine_expired/v1": Kind("gate.quarantine", "memory_id"),
     "sluice/quarantine_evicted/v1": Kind("gate.quarantine", "memory_id"),
     "sluice/dead_letter/v1": Kind("gate.dead_letters", "dead_letter_id", "dead_letter"),
-    "sluice/memory_decision/v1": Kind("gate.memory.decisions", "memory_id", "memory"),
-    "sluice/quarantine_entered/v1": Kind("gate.quarantine", "memory_id", "memory"),
-    "sluice/quarantine_approved/v1": Kind("gate.quarantine", "memory_id"),
-    "sluice/quarantine_rejected/v1": Kind("gate.quarantine", "memory_id"),
-    "sluice/quarantine_expired/v1": Kind("gate.quarantine", "memory_id"),
-    "sluice/quarantine_evicted/v1": Kind("gate.quarantine", "memory_id"),
 }

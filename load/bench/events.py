@@ -6,10 +6,10 @@ import json
 import os
 import random
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.offline.panel import load_panel
+from load.bench.panels import found
 from load.bench.salt import salted
 
 if TYPE_CHECKING:
@@ -19,16 +19,12 @@ if TYPE_CHECKING:
 
 AGENT = "bench-agent"
 MAX_ID = 256
-PANELS = (
-    Path(__file__).resolve().parents[3] / "shared" / "data" / "panel" / "actions.jsonl",
-    Path(__file__).resolve().parents[2] / "config" / "demo" / "actions.jsonl",
-)
 
 
 @cache
 def panel() -> tuple[Row, ...]:
     """The whole action panel if it is at hand, else the demo's share of it."""
-    return tuple(load_panel(next(path for path in PANELS if path.is_file())))
+    return tuple(load_panel(found("actions.jsonl")))
 
 
 def events(count: int, sessions: int, seed: int) -> Iterator[tuple[bytes, bytes]]:

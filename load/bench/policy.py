@@ -61,7 +61,12 @@ def policy(rules: list[dict[str, Any]] | None = None) -> Policy:
 
 def point() -> DecisionPoint:
     """A decision point that has decided nothing yet."""
-    return build_decision_point(Settings(), policy(), {})
+    return point_of(policy())
+
+
+def point_of(under: Policy) -> DecisionPoint:
+    """The same under a policy that is compiled already."""
+    return build_decision_point(Settings(), under, {})
 
 
 def parts(rules: list[dict[str, Any]] | None = None) -> PointParts:

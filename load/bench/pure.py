@@ -5,36 +5,60 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from app.core.inbound import message_of
+from app.core.ledger.canonical import canonical
 from app.core.ledger.chain import Chain
+from app.core.memory.book import Book
+from app.core.memory.history import UNSEEN, SourceName
+from app.core.memory.shared import Shared
 from app.core.replay import drive, nobody
 from app.core.session import SessionState, session_key
+from topics.catalog import BY_NAME, SOURCE_FEEDBACK
 from topics.unreadable import Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from app.core.arrival import Arrival
     from app.core.decide import DecisionPoint
     from app.core.decision import OutRecord
     from app.core.inbound import Message
+    from app.core.memory.history import History
+    from app.core.requests import Answer, Request
+
+_LEDGER = frozenset(name for name, topic in BY_NAME.items() if topic.ledger)
 
 
 class Pipeline:
-    """The pure core over one decision point."""
+    """The pure core over one decision point, with a partition's quarantine and the sources' histories."""
 
-    def __init__(self, point: DecisionPoint) -> None:
+    def __init__(self, point: DecisionPoint, answer: Callable[[Request], Answer] = nobody) -> None:
+        """`answer`: what the core is told when it asks."""
         self._point = point
+        self._answer = answer
         self._chain = Chain(0)
         self._sessions: dict[bytes, SessionState] = {}
+        self._histories: dict[SourceName, History] = {}
+        self._shared = Shared(Book({}), self._histories)
 
     def take(self, arrivals: Sequence[Arrival]) -> list[dict[str, Any]]:
         """Decide a chunk in the worker's order: read all, decide all, link all. The records' bodies."""
         messages = [message_of(arrival) for arrival in arrivals]
         decided = [self._decide(*one) for one in zip(arrivals, messages, strict=True)]
-        bodies = [record.body for records in decided for record in records]
-        for body in bodies:
-            self._chain.link(body)
-        return bodies
+        written = [record for records in decided for record in records]
+        for record in written:
+            self._write(record)
+        return [record.body for record in written]
+
+    def _write(self, record: OutRecord) -> None:
+        if record.topic in _LEDGER:
+            self._chain.link(record.body)
+            return
+        body = record.body
+        canonical(body, finite=True)
+        if record.topic == SOURCE_FEEDBACK:
+            name = SourceName(body["tenant_id"], body["source_id"])
+            known = self._histories.get(name, UNSEEN)
+            self._histories[name] = known.folded(body["type"], body["verdict"])
 
     def _decide(self, arrival: Arrival, message: Message | Unreadable) -> list[OutRecord]:
         if isinstance(message, Unreadable):
@@ -43,6 +67,7 @@ class Pipeline:
         state = self._sessions.get(key)
         if state is None:
             state = self._sessions[key] = SessionState(key)
-        decision = drive(self._point.evaluate(arrival, message, state), nobody)
+        decision = drive(self._point.evaluate(arrival, message, state, self._shared), self._answer)
         state.apply(decision.transition)
+        self._shared.book.apply(decision.book)
         return decision.records

@@ -36,7 +36,7 @@ async def kill_two(bed: Bed, scale: Scale) -> list[Figure]:
 
 async def _run(bed: Bed, scale: Scale, name: str, workers: int) -> list[Figure]:
     site, rng = await bed.site(name), bed.rng(name)
-    async with open_scene(site, bed.traffic(name, scale), Pace(scale.rate), workers) as scene:
+    async with open_scene(site, bed.traffic(site, name, scale), Pace(scale.rate), workers) as scene:
         kills = await kill_again_and_again(scene, rng, scale, lambda: rng.randrange(workers))
         await scene.finish(scale.events)
     tally = scene.fleet.tally

@@ -18,13 +18,14 @@ import orjson
 
 from load import figures
 from load.answers import account
+from load.events import MALFORMED
 from load.findings import bites, integrity
 from load.ledger_read import gather
-from load.malformed import kinds
+from load.malformed_memory import kinds_by_topic
 from load.publisher import Pace
 from load.reruns import executed_again
 from load.scene import open_scene
-from load.traffic import MALFORMED, Mix, Traffic
+from load.traffic import Mix, Traffic
 from topics.catalog import ACTIONS, VERDICTS
 
 if TYPE_CHECKING:
@@ -41,13 +42,13 @@ GATHERING_MS = 100  # the setting linger_max_ms
 
 
 async def malformed(bed: Bed, scale: Scale) -> list[Figure]:
-    """One worker, no slow calls (they alone would part neighbours)."""
+    """One worker, no slow calls, and nothing asked in the actions' sessions: that alone would part neighbours."""
     name = "malformed"
     site = await bed.site(name)
-    every = kinds()
-    mix = Mix(sessions=scale.sessions, slow=0.0, malformed_every=scale.malformed_every)
-    traffic = Traffic(bed.rng(name), f"{name}-{bed.salt}", mix, every)
-    events = max(scale.events, (len(every) + 1) * scale.malformed_every)
+    every = kinds_by_topic()
+    mix = Mix(sessions=scale.sessions, slow=0.0, apart=True, malformed_every=scale.malformed_every)
+    traffic = Traffic(bed.rng(name), f"{name}-{bed.salt}", mix, site.trust.reviewer, every)
+    events = max(scale.events, (sum(map(len, every.values())) + 1) * scale.malformed_every)
     async with open_scene(site, traffic, Pace(scale.malformed_rate, TICK_S), 1) as scene:
         await scene.finish(events)
     evidence = await gather(site)

@@ -27,7 +27,7 @@ async def outages(bed: Bed, scale: Scale) -> list[Figure]:
     name = "outages"
     site = await bed.site(name)
     bitten = 0
-    async with open_scene(site, bed.traffic(name, scale), Pace(scale.rate), WORKERS) as scene:
+    async with open_scene(site, bed.traffic(site, name, scale), Pace(scale.rate), WORKERS) as scene:
         for end in [bed.broker.stop, bed.broker.kill] * scale.outages:
             await scene.calm()
             bitten += await _outage(scene, end, bed.broker.start, scale.outage_s)

@@ -6,44 +6,57 @@ from typing import TYPE_CHECKING
 
 from load import figures
 from load.answers import account
+from load.events import POISON
 from load.findings import bites, integrity
 from load.ledger_read import gather
 from load.publisher import Pace
 from load.reruns import executed_again
 from load.scene import open_scene
-from load.traffic import POISON
+from topics.catalog import ACTIONS, MEMORY_WRITES
 
 if TYPE_CHECKING:
     from load.answers import Account
     from load.bed import Bed
+    from load.events import Event
     from load.figures import Figure
     from load.scale import Scale
+    from load.scene import Scene
 
 CRASHES = 3
+POISONS = 2
+MOST_HELD = 2  # with the fewer inputs, or nothing would be evicted
+DENIED = {ACTIONS: "BLOCK", MEMORY_WRITES: "reject"}
 SLOW = 0.03
 CALMER = 3  # fewer inputs: after the second crash all suspects of all partitions are tried one by one
 
 
 async def poison(bed: Bed, scale: Scale) -> list[Figure]:
-    """One poisonous action in the middle of ordinary traffic."""
+    """A poisonous action, then a poisonous memory write, in the middle of ordinary traffic."""
     name = "poison"
     site = await bed.site(name)
-    traffic = bed.traffic(name, scale, slow=SLOW)
+    site.settings["SLUICE_MEMORY__MAX_QUARANTINE_SIZE"] = str(MOST_HELD)
+    traffic = bed.traffic(site, name, scale, slow=SLOW)
     async with open_scene(site, traffic, Pace(scale.rate / CALMER), 1) as scene:
-        await scene.busy(0)
-        await scene.publisher.insert(traffic.poison())
-        await scene.until(lambda: scene.fleet.tally.killed >= CRASHES, f"{CRASHES} crashes are seen")
-        await scene.calm()
+        for crashes, event in enumerate((traffic.poison(), traffic.poisonous_write()), 1):
+            await _take(scene, event, crashes * CRASHES)
         await scene.finish(scale.events // CALMER)
     evidence = await gather(site)
     found = account(evidence)
     return [
-        figures.exactly("crashes", scene.fleet.tally.killed, CRASHES, "workers"),
-        figures.exactly("poison_denied_unread", _denied(found), 1, "inputs"),
-        *integrity(evidence, found, denied_unread=1),
+        figures.exactly("crashes", scene.fleet.tally.killed, POISONS * CRASHES, "workers"),
+        figures.exactly("poison_denied_unread", _denied(found), POISONS, "inputs"),
+        *integrity(evidence, found, denied_unread=POISONS),
         *bites(scene.fleet.tally, evidence, ("kills_in_flight",)),
         *await executed_again(evidence),
     ]
+
+
+async def _take(scene: Scene, event: Event, crashes: int) -> None:
+    """Publish a poisonous input and return when the workers have got over it, with so many crashes in all."""
+    await scene.busy(0)
+    await scene.publisher.insert(event)
+    await scene.until(lambda: scene.fleet.tally.killed >= crashes, f"{crashes} crashes are seen")
+    await scene.calm()
 
 
 def _denied(found: Account) -> int:
@@ -52,6 +65,6 @@ def _denied(found: Account) -> int:
         one.kind == POISON
         and one.unread
         and len(one.letters) == 1
-        and [each["outcome"] for each in one.decisions] == ["BLOCK"]
+        and [each.get("outcome") or each.get("action") for each in one.decisions] == [DENIED[one.topic]]
         for one in found.inputs.values()
     )

@@ -21,7 +21,7 @@ async def scaling(bed: Bed, scale: Scale) -> list[Figure]:
     """No fault at all: nobody may be fenced or crash, and partitions must move."""
     name = "scaling"
     site = await bed.site(name)
-    async with open_scene(site, bed.traffic(name, scale), Pace(scale.rate), 1) as scene:
+    async with open_scene(site, bed.traffic(site, name, scale), Pace(scale.rate), 1) as scene:
         for _ in range(scale.changes):
             await scene.calm()
             await scene.busy(0)

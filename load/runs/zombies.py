@@ -27,7 +27,7 @@ async def zombies(bed: Bed, scale: Scale) -> list[Figure]:
     """Suspended anywhere, and between produce and commit; the other worker must take over each time."""
     name = "zombies"
     site, rng = await bed.site(name), bed.rng(name)
-    async with open_scene(site, bed.traffic(name, scale), Pace(scale.rate), WORKERS) as scene:
+    async with open_scene(site, bed.traffic(site, name, scale), Pace(scale.rate), WORKERS) as scene:
         faults = [_stop] * scale.stops + [_stop_mid_commit] * scale.mid_commit_stops
         rng.shuffle(faults)
         for fault in faults:

@@ -1,7 +1,9 @@
 """Encodings of whole texts within a text, each a linear pass whose result is never longer than the text.
 
-MITRE ATT&CK T1027, MITRE ATLAS AML.T0068 (LLM prompt obfuscation). All pieces of one encoding are read as one
-text, a line each, so that no number of decoys hides one. URL, HTML and backslash escapes are Gate 1's.
+No expression looks ahead behind a run that it may not give back, or a run that fails would be read again from
+each of its places. MITRE ATT&CK T1027, MITRE ATLAS AML.T0068 (LLM prompt obfuscation). All pieces of one
+encoding are read as one text, a line each, so that no number of decoys hides one. URL, HTML and backslash
+escapes are Gate 1's.
 """
 
 from __future__ import annotations
@@ -19,10 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _READABLE_SHARE = 0.9
+_SHORTEST = 6
+"""Characters. What decodes to fewer is chance."""
 _RUNS = frozenset(["base64", "hex"])
 _MORSE_CODE = (
-    ".- -... -.-. -.. . ..-. --. .... .. .--- -.- .-.. -- -. --- .--. --.- .-. ... - ..- ...- .-- -..- -.-- --.. "
-    "----- .---- ..--- ...-- ....- ..... -.... --... ---.. ----. .-.-.- --..-- ..--.. -.-.-- -..-. -...- .--.-."
+    ".- -... -.-. -.. . ..-. --. .... .. .--- -.- .-.. -- -. --- .--. --.- .-. ... - ..- ...- .-- -..- "
+    "-.-- --.. ----- .---- ..--- ...-- ....- ..... -.... --... ---.. ----. .-.-.- --..-- ..--.. -.-.-- "
+    "-..-. -...- .--.-."
 )
 _MORSE = dict(zip(_MORSE_CODE.split(), "abcdefghijklmnopqrstuvwxyz0123456789.,?!/=@", strict=True))
 
@@ -35,7 +40,7 @@ def _text(decode: Callable[[str], bytes | str], piece: str) -> str | None:
     except (ValueError, binascii.Error):
         return None
     readable = len(text) if text.isprintable() else sum(map(_is_readable, text))
-    return text if text and readable >= _READABLE_SHARE * len(text) else None
+    return text if len(text) >= _SHORTEST and readable >= _READABLE_SHARE * len(text) else None
 
 
 def _is_readable(sign: str) -> bool:
@@ -105,25 +110,25 @@ _ENCODINGS = (
     _Encoding(
         "hex",
         r"(?:(?:0x|\\x)?[0-9a-f]{2}[\s:,;-]?){6}",
-        re.compile(r"(?<![0-9A-Za-z])(?:(?:0x|\\x)?[0-9A-Fa-f]{2}[\s:,;-]?){6,}+(?![0-9A-Za-z])"),
+        re.compile(r"(?<![0-9A-Za-z])(?:(?:0x|\\x)?[0-9A-Fa-f]{2}[\s:,;-]?){6,}+"),
         _hex,
     ),
     _Encoding(
         "binary",
         r"(?:[01]{7,8}[\s,;-]{0,2}){4}",
-        re.compile(r"(?<![0-9A-Za-z])(?:[01]{7,8}[\s,;-]{0,2}){4,}+(?![0-9A-Za-z])"),
+        re.compile(r"(?<![0-9A-Za-z])(?:[01]{7,8}[\s,;-]{0,2}){4,}+"),
         _binary,
     ),
     _Encoding(
         "decimal",
         r"(?:[1-9]\d{1,2}[,; ]{1,2}){7}",
-        re.compile(r"(?<![0-9.])(?:[1-9]\d{1,2}(?:[,;]\s?|\s)){6,}+[1-9]\d{1,2}(?![0-9])"),
+        re.compile(r"(?<![0-9.])[1-9]\d{1,2}(?:[,;\s]\s?[1-9]\d{1,2}){6,}+"),
         _numbers(10),
     ),
     _Encoding(
         "octal",
         r"(?:[01][0-7]{2}[\s,;]{1,2}){7}",
-        re.compile(r"(?<![0-9.])(?:[01][0-7]{2}[\s,;]{1,2}){6,}+[01][0-7]{2}(?![0-9])"),
+        re.compile(r"(?<![0-9.])[01][0-7]{2}(?:[\s,;]{1,2}[01][0-7]{2}){6,}+"),
         _numbers(8),
     ),
     _Encoding(
@@ -141,7 +146,8 @@ _ENCODINGS = (
     _Encoding("ascii85", r"<~", re.compile(r"<~[!-uz\s]{8,4096}?~>"), _ascii85),
 )
 _ESCAPES = (
-    r"%[0-9a-f]{2}|%u[0-9a-f]{4}|&(?:#x?[0-9a-f]{2}|[a-z]{2,6};)|\\(?:x[0-9a-f]{2}|u\{?[0-9a-f]{4}|[0-3][0-7]{2})"
+    r"%[0-9a-f]{2}|%u[0-9a-f]{4}|&(?:#x?[0-9a-f]{2}|[a-z]{2,6};)"
+    r"|\\(?:x[0-9a-f]{2}|u\{?[0-9a-f]{4}|[0-3][0-7]{2})"
 )
 TELLS = [("escapes", _ESCAPES), *((one.how, one.tell) for one in _ENCODINGS)]
 """RE2 expressions by what they tell; without one of them in a text it holds nothing of that."""

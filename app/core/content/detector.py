@@ -8,11 +8,12 @@ from app.core.content.expressions import Expressions
 from app.core.content.frames import FrameReader
 from app.core.content.inspection import Finding
 from app.core.content.patterns import Patterns
-from app.core.content.text import PIECE_CHARS, Text
+from app.core.content.prefilter import Word
+from app.core.content.text import Text
 from app.core.content.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from app.core.content.forms import Form
     from app.core.content.frames import FramedText
@@ -24,9 +25,9 @@ _RARE = 1e-5
 
 
 class Detector:
-    """Patterns and frames of a library, compiled. `vocabulary`: its words, and those its patterns look for."""
+    """Patterns and frames, compiled. `vocabulary`: the library's words, and those its patterns look for."""
 
-    __slots__ = ("_frames", "_patterns", "_prefilter", "vocabulary")
+    __slots__ = ("_frames", "_of_frames", "_patterns", "_prefilter", "vocabulary")
 
     def __init__(self, sets: ContentSets) -> None:
         """Raises BundleError with the path of what does not compile."""
@@ -35,22 +36,22 @@ class Detector:
         self._frames = FrameReader(sets.frames, expressions)
         ranked = [word.casefold() for one in sets.vocabulary for line in one.words for word in line.split()]
         ranks = {word: rank for rank, word in reversed(list(enumerate(ranked)))}
-        self._prefilter = expressions.prefilter(lambda run: _share(run, ranks))
+
+        def share(run: str) -> float:
+            return _share(run, ranks)
+
+        self._prefilter = expressions.prefilter(self._patterns.places(), share)
+        self._of_frames = expressions.prefilter(self._frames.places(), share)
         own = self._prefilter.whole_words()
-        sought = [word for word in (*ranked, *sorted(own)) if self._prefilter.word(word).runs]
+        sought = [word for word in (*ranked, *sorted(own)) if self._prefilter.word(word).met]
         self.vocabulary = Vocabulary((*ranked, *sought), sought)
 
     def findings(self, form: Form) -> Iterator[Finding]:
         """One of each pattern, an unframed one where there is any."""
-        words = self._prefilter.words(form.text)
-        candidates = self._prefilter.candidates(words)
-        possible = self._patterns.possible(candidates)
-        if not possible:
-            return
         text = Text(form.text)
         best: dict[int, tuple[Hit, bool]] = {}
-        frames = _Lazy(self._frames, text, candidates)
-        for number, hit in self._hits(possible, text, candidates):
+        frames = _Lazy(self._frames, text, self._of_frames_in)
+        for number, hit in self._hits(text):
             if number not in best or best[number][1]:
                 framed = hit.pattern.framed and frames.framed(hit)
                 if number not in best or not framed:
@@ -58,19 +59,33 @@ class Detector:
         for hit, framed in best.values():
             yield _finding(hit, form.how, text, framed=framed)
 
-    def _hits(self, possible: list[int], text: Text, candidates: frozenset[int]) -> Iterator[tuple[int, Hit]]:
-        whole = (0, len(text.raw))
-        several = len(text.text) > PIECE_CHARS
-        for number in possible:
-            if not several or self._patterns.is_of_text(number):
-                yield from ((number, hit) for hit in self._patterns.hits(number, text, candidates, whole))
-        if not several:
-            return
+    def _hits(self, text: Text) -> Iterator[tuple[int, Hit]]:
+        """Hits of patterns of sentences a few sentences at a time, then those of patterns of texts."""
+        met, keyed = 0, set[int]()
         for start, end, piece in text.pieces():
-            here = self._prefilter.candidates(self._prefilter.words(piece))
-            for number in self._patterns.possible(here):
-                if not self._patterns.is_of_text(number):
-                    yield from ((number, hit) for hit in self._patterns.hits(number, text, here, (start, end)))
+            words = self._prefilter.words(piece)
+            if not words.keyed:
+                continue
+            met |= words.met
+            keyed |= words.keyed
+            yield from self._in(text, (start, end), self._prefilter.candidates(words), of_text=False)
+        whole = (0, len(text.raw))
+        candidates = (
+            self._prefilter.candidates(Word(met, self._patterns.of_texts & keyed)) | self._prefilter.always
+        )
+        yield from self._in(text, whole, candidates, of_text=True)
+        yield from self._in(text, whole, self._prefilter.always, of_text=False)
+
+    def _in(
+        self, text: Text, part: tuple[int, int], candidates: frozenset[int], *, of_text: bool
+    ) -> Iterator[tuple[int, Hit]]:
+        for number in self._patterns.possible(candidates, self._prefilter.always):
+            if self._patterns.is_of_text(number) == of_text:
+                for hit in self._patterns.hits(number, text, candidates, part):
+                    yield number, hit
+
+    def _of_frames_in(self, text: str) -> frozenset[int]:
+        return self._of_frames.candidates(self._of_frames.words(text)) | self._of_frames.always
 
 
 class _Lazy:
@@ -78,7 +93,7 @@ class _Lazy:
 
     __slots__ = ("_candidates", "_read", "_reader", "_text")
 
-    def __init__(self, reader: FrameReader, text: Text, candidates: frozenset[int]) -> None:
+    def __init__(self, reader: FrameReader, text: Text, candidates: Callable[[str], frozenset[int]]) -> None:
         self._reader = reader
         self._text = text
         self._candidates = candidates
@@ -86,7 +101,7 @@ class _Lazy:
 
     def framed(self, hit: Hit) -> bool:
         if self._read is None:
-            self._read = self._reader.of(self._text, self._candidates)
+            self._read = self._reader.of(self._text, self._candidates(self._text.text))
         return self._read.framed(hit.start, hit.end)
 
 

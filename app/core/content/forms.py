@@ -32,10 +32,12 @@ if TYPE_CHECKING:
 LAYERS = 3
 """The most disguises that are taken off one text."""
 FORMS = 24
-"""The most forms of one text. More is inconclusive: benign text of 40 sources never had more than 6."""
-GROWTH = 8
-"""The most characters in all forms together, as a multiple of the text's."""
-_SPARE_CHARS = 2048
+"""The most forms of one text. More is inconclusive: ordinary text has fewer than 6."""
+READ_CHARS = 128 * 1024
+"""A longer text is read as it stands, and can then only be withheld."""
+GROWTH = 2
+"""The most characters in all other forms together, as a multiple of the text's; short texts have spare."""
+_SPARE_CHARS = 32 * 1024
 _TELLS = PatternSet(
     [
         *decodings.TELLS,
@@ -45,8 +47,14 @@ _TELLS = PatternSet(
     ]
 )
 _LETTERS = re.compile(r"[a-z]{2,24}")
+_ROT13 = 13
 _LEAST_HINTS = 2
 """So many words of a text must have come from the same disguise before the text is read without it."""
+
+
+_PIECE = re.compile(r"(?<=[.!?\n])\s+")
+_SHORT = 1024
+"""A text of this size is read again as a whole; of a longer one the sentences that came out different."""
 
 
 class Form(NamedTuple):
@@ -77,6 +85,10 @@ class Forms:
         """Each different form once."""
         first = plain(text)
         forms = [Form(first.how or "plain", first.text)]
+        if len(text) > READ_CHARS:
+            return Unfolding(
+                forms, first.removed, f"a text of {len(text)} characters is too long to be unfolded"
+            )
         layer = [*forms]
         if HIDDEN.search(text):
             layer += [Form(how, plain(hidden).text) for how, hidden in hidden_texts(text)]
@@ -97,8 +109,8 @@ class Forms:
 
     def _unfolded(self, form: Form) -> Iterator[tuple[str, str]]:
         for disguise, text in self._without_one(form.text):
-            inner = plain(text).text
-            if inner != form.text and inner.strip():
+            inner = plain(_news(form.text, text)).text if text != form.text else ""
+            if inner.strip():
                 yield disguise if form.how == "plain" else f"{form.how} > {disguise}", inner
 
     def _without_one(self, text: str) -> Iterator[tuple[str, str]]:
@@ -127,4 +139,12 @@ class Forms:
             yield from (("reversed", one) for one in reversals(text))
         shifts = Counter(hint.shift for hint in hints if hint.shift)
         for shift in (one for one, times in shifts.items() if times >= _LEAST_HINTS):
-            yield "rot13" if shift == 13 else f"caesar-{shift}", shifted(text, shift)
+            yield "rot13" if shift == _ROT13 else f"shifted-{shift}", shifted(text, shift)
+
+
+def _news(before: str, after: str) -> str:
+    """The sentences of a text without a disguise that it did not have with it."""
+    if len(after) <= _SHORT:
+        return after
+    known = set(_PIECE.split(before.casefold()))
+    return "\n".join(piece for piece in _PIECE.split(after) if piece.casefold() not in known)

@@ -1,8 +1,8 @@
 """Talking about attacks is not attacking: quotation, reporting, teaching and detection around a finding.
 
-A frame is no free pass. It holds for what it encloses: words outside the quotation count as ever, and where the
-text goes on to demand what it quoted ("now do it"), none of its frames hold. Use and mention: W. V. Quine,
-"Mathematical Logic" (1940), section 4; NIST AI 100-2 (2025) on discussing prompt injection.
+A frame is no free pass. It holds for what it encloses: words outside the quotation count as ever, and
+where the text goes on to demand what it quoted ("now do it"), none of its frames hold. Use and mention:
+W. V. Quine, "Mathematical Logic" (1940), section 4; NIST AI 100-2 (2025) on discussing prompt injection.
 """
 
 from __future__ import annotations
@@ -18,9 +18,13 @@ if TYPE_CHECKING:
     from app.core.content.text import Text
 
 
+_SIGNS = " \t\r\n\"'`.,:;!?()[]{}<>=/\\|*_#-«»"
+
+
 class _Marker(NamedTuple):
     frame: Frame
-    places: tuple[int, ...]
+    any: tuple[int, ...]
+    all: tuple[int, ...]
 
 
 class FrameReader:
@@ -32,19 +36,28 @@ class FrameReader:
         """Adds its expressions to those given. Raises BundleError."""
         self._expressions = expressions
         self._markers = [
-            _Marker(one, expressions.add(one.any, f"frames.markers[{index}].any"))
+            _Marker(
+                one,
+                expressions.add(one.any, f"frames.markers[{index}].any"),
+                expressions.add(one.all, f"frames.markers[{index}].all"),
+            )
             for index, one in enumerate(frames.markers)
         ]
         self._withdrawn = expressions.add(frames.withdrawn, "frames.withdrawn")
         self._unless = expressions.add(frames.unless, "frames.unless")
 
+    def places(self) -> set[int]:
+        """Of all its expressions."""
+        ofs = [place for one in self._markers for place in (*one.any, *one.all)]
+        return {*ofs, *self._withdrawn, *self._unless}
+
     def of(self, text: Text, candidates: frozenset[int]) -> FramedText:
         """The frames of one text."""
-        markers = [_Marker(one.frame, self._in(one.places, candidates)) for one in self._markers]
+        markers = [one._replace(any=self._in(one.any, candidates)) for one in self._markers]
         return FramedText(
             text,
             self._expressions,
-            [one for one in markers if one.places],
+            [one for one in markers if one.any and candidates.issuperset(one.all)],
             self._in(self._withdrawn, candidates),
             self._in(self._unless, candidates),
         )
@@ -78,29 +91,42 @@ class FramedText:
         if not self._holds:
             return False
         text = self._text
-        quoted = self._quotation(text.character(start), text.character(end))
-        around = text.sentences_of(*quoted) if quoted else text.sentences_of(text.character(start), text.character(end))
-        hole = (text.byte(quoted[0]), text.byte(quoted[1])) if quoted else (start, end)
-        scope = (text.byte(around[0]), text.byte(around[1]))
-        return any(self._frames(one, hole, scope, quoted=bool(quoted)) for one in self._markers)
+        first, last = self._words_of(text.character(start), text.character(end))
+        quoted = self._quotation(first)
+        hole = (min(first, quoted[0]), max(last, quoted[1])) if quoted else (first, last)
+        scope = text.bytes_of(*text.sentences_of(*hole))
+        return any(
+            self._frames(one, text.bytes_of(*hole), scope, quoted=bool(quoted)) for one in self._markers
+        )
 
-    def _frames(self, marker: _Marker, hole: tuple[int, int], scope: tuple[int, int], *, quoted: bool) -> bool:
+    def _frames(
+        self, marker: _Marker, hole: tuple[int, int], scope: tuple[int, int], *, quoted: bool
+    ) -> bool:
         holds = marker.frame.holds
         if holds in {"quoted", "topic"} and not quoted:
             return False
         if holds == "topic":
             scope = (0, len(self._text.raw))
-        before = holds != "before" and self._found(marker, scope[0], hole[0])
-        return before or (holds not in {"after", "adjacent"} and self._found(marker, hole[1], scope[1]))
+        before = [(scope[0], hole[0])] if holds != "before" else []
+        after = [(hole[1], scope[1])] if holds not in {"after", "adjacent"} else []
+        return self._found(marker.any, before + after) and all(
+            self._found((one,), before + after) for one in marker.all
+        )
 
-    def _found(self, marker: _Marker, start: int, end: int) -> bool:
-        return any(self._expressions.search(place, self._text.raw, start, end) for place in marker.places)
+    def _found(self, places: tuple[int, ...], parts: list[tuple[int, int]]) -> bool:
+        search = self._expressions.search
+        return any(search(place, self._text.raw, *part) for part in parts for place in places)
 
-    def _quotation(self, start: int, end: int) -> tuple[int, int] | None:
+    def _words_of(self, start: int, end: int) -> tuple[int, int]:
+        """The characters without signs around them, which may be the quotation marks."""
+        found = self._text.text[start:end]
+        bare = found.lstrip(_SIGNS)
+        return end - len(bare), end - len(found) + len(found.rstrip(_SIGNS))
+
+    def _quotation(self, start: int) -> tuple[int, int] | None:
+        """The quotation that holds a character."""
         place = bisect_right(self._quoted, (start, len(self._text.text))) - 1
-        if place >= 0 and self._quoted[place][0] <= start and end <= self._quoted[place][1]:
-            return self._quoted[place]
-        return None
+        return self._quoted[place] if place >= 0 and start < self._quoted[place][1] else None
 
     def _is_withdrawn(self, withdrawn: tuple[int, ...], unless: tuple[int, ...]) -> bool:
         text = self._text
@@ -108,7 +134,7 @@ class FramedText:
             at = 0
             while found := self._expressions.search(place, text.raw, at, len(text.raw)):
                 scope = text.sentence_at(found[0])
-                quoted = self._quotation(text.character(found[0]), text.character(found[1]))
+                quoted = self._quotation(text.character(found[0]))
                 if not quoted and not any(self._expressions.search(one, text.raw, *scope) for one in unless):
                     return True
                 at = found[1]

@@ -18,7 +18,9 @@ _BITS = re.compile("[\u200b-\u200d\u2060-\u2064\ufeff]{16,}")
 _FIRST_TAG = 0xE0000
 _SELECTOR, _SELECTORS_AGAIN = 0xFE00, 0xE0100
 _BYTE = 8
-HIDDEN = re.compile("[\u200b-\u200d\u2060-\u2064\ufeff\ufe00-\ufe0f\U000e0020-\U000e007e\U000e0100-\U000e01ef]{4}")
+HIDDEN = re.compile(
+    "[\u200b-\u200d\u2060-\u2064\ufeff\ufe00-\ufe0f\U000e0020-\U000e007e\U000e0100-\U000e01ef]{4}"
+)
 """Without this a text hides none."""
 
 

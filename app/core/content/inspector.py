@@ -1,4 +1,4 @@
-"""Looks for the patterns of a content library in a text and in everything that the text may be in disguise."""
+"""Looks for a content library's patterns in a text and in everything that the text may be in disguise."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 # ruff: noqa: RUF001 - the look-alikes are what the file is about
 """Text with one spelling for each letter: compatibility forms, accents, invisible and look-alike characters.
 
-Unicode Standard Annex 15 (NFKC), Technical Standard 39 (confusables), CVE-2021-42574 (bidirectional controls).
+Unicode Standard Annex 15 (NFKC), Technical Standard 39 (confusables), CVE-2021-42574 (bidirectional
+controls).
 Expressions of the library go through `plain_letters` too, so both sides are spelt alike in every language.
 """
 
@@ -18,7 +19,10 @@ _INVISIBLE = re.compile(
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     "\u2800\u3164\ufe00-\ufe0f\ufeff\ufff9-\ufffb\uffa0\U000e0000-\U000e0fff]"
 )
-_ACCENTS = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]")
+_ACCENTS = re.compile(
+    "[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
+    "\u0591-\u05bd\u05bf\u05c1\u05c2\u0640\u064b-\u0655\u0670]"  # Hebrew points; Arabic vowels, kashida
+)
 _SIGNS = str.maketrans(
     {
         **dict.fromkeys("‘’‚‛′ʹʻʼˈ´＇", "'"),
@@ -28,6 +32,7 @@ _SIGNS = str.maketrans(
         "․": ".",
         **dict.fromkeys("\u1680\u2028\u2029\u3000\u00a0", " "),
         **dict(zip("łøđħŧıŁØĐĦŦİ", "lodhtiLODHTI", strict=True)),
+        **dict(zip("ىیکةہ", "ييكهه", strict=True)),
     }
 )
 _TURNED = dict(zip("ɐɔǝɟƃɓɥᴉɾʞɯɹʇʌʍʎ⅄∀ƎℲ⅁ſ˥ԀΛ", "acefgbhijkmrtvwyYAEFGJLPV", strict=True))
@@ -42,7 +47,7 @@ _ALIKE = str.maketrans(_TURNED | _SMALL_CAPITALS | _EMOJI | _CURRENCY)
 
 
 class Plain(NamedTuple):
-    """`removed`: characters that no reader sees; `how`: what had to be done, outermost first; "" for nothing."""
+    """`removed`: characters that no reader sees; `how`: what was done, outermost first; "" for nothing."""
 
     text: str
     removed: int
@@ -61,7 +66,7 @@ def plain(text: str) -> Plain:
 
 
 def alike(text: str) -> str:
-    """Plain text with every letter as the Latin one that it looks like; no longer a text of another script."""
+    """Plain text with every letter as the Latin one that it looks like; no text of other scripts any more."""
     return text if text.isascii() else as_seen(text.translate(_ALIKE))
 
 

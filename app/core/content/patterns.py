@@ -31,7 +31,7 @@ class _Places(NamedTuple):
 class Patterns:
     """Patterns by the expressions that may begin them."""
 
-    __slots__ = ("_by_expression", "_expressions", "_patterns")
+    __slots__ = ("_by_expression", "_expressions", "_patterns", "of_texts")
 
     def __init__(self, patterns: list[ContentPattern], expressions: Expressions) -> None:
         """Adds its expressions to those given. Raises BundleError."""
@@ -50,15 +50,27 @@ class Patterns:
             for place in places.any:
                 self._by_expression[place].append(number)
 
-    def possible(self, candidates: frozenset[int]) -> list[int]:
-        """The numbers of the patterns that a text with these candidates may hold."""
+        texts = [one for one in self._patterns if one.pattern.scope == "text"]
+        self.of_texts = frozenset(place for one in texts for place in (*one.any, *one.all))
+        """The places of the expressions of patterns whose scope is the text."""
+
+    def places(self) -> set[int]:
+        """Of the expressions without which there is no pattern."""
+        return {place for one in self._patterns for place in (*one.any, *one.all)}
+
+    def possible(self, candidates: frozenset[int], always: frozenset[int]) -> list[int]:
+        """The numbers of the patterns that one of these candidates may begin; `always` may be anywhere."""
         begun = {number for place in candidates for number in self._by_expression.get(place, ())}
-        return sorted(number for number in begun if candidates.issuperset(self._patterns[number].all))
+        return sorted(
+            number
+            for number in begun
+            if all(place in candidates or place in always for place in self._patterns[number].all)
+        )
 
     def hits(
         self, number: int, text: Text, candidates: frozenset[int], part: tuple[int, int]
     ) -> Iterator[Hit]:
-        """Each sentence of a part of the text, in bytes, that holds a pattern; the text at most once."""
+        """Each place of a pattern in the sentences of a part of the text, in bytes, or in the text."""
         places = self._patterns[number]
         for place in places.any:
             if place in candidates:
@@ -78,14 +90,15 @@ class Patterns:
             yield from self._in_scope(places, place, text, sentence)
             at = max(sentence[1], found[0] + 1)
 
-    def _in_scope(
-        self, places: _Places, place: int, text: Text, scope: tuple[int, int]
-    ) -> Iterator[Hit]:
+    def _in_scope(self, places: _Places, place: int, text: Text, scope: tuple[int, int]) -> Iterator[Hit]:
         search = self._expressions.search
         found = search(place, text.raw, *scope)
         if (
-            found
-            and all(search(one, text.raw, *scope) for one in places.all)
-            and not any(search(one, text.raw, *scope) for one in places.unless)
+            not found
+            or not all(search(one, text.raw, *scope) for one in places.all)
+            or any(search(one, text.raw, *scope) for one in places.unless)
         ):
+            return
+        while found:
             yield Hit(places.pattern, *found)
+            found = search(place, text.raw, max(found[1], found[0] + 1), scope[1])

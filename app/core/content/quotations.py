@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001 - the quotation marks of other scripts are meant
 """What stands between quotation marks, in code spans and fences and in quoted lines of a reply."""
 
 from __future__ import annotations
@@ -5,12 +6,14 @@ from __future__ import annotations
 import re
 
 LONGEST_QUOTATION = 600
+_SPACED = r"[^\W\u0e00-\u0eff\u2e80-\uffff]"
+"""A letter or digit of a script that has spaces between words; others have none around a quotation."""
 _QUOTED = re.compile(
     r"```.{1,4000}?```"
-    rf"|(?<!\w)\"[^\"]{{1,{LONGEST_QUOTATION}}}\"(?!\w)"
+    rf"|(?<!{_SPACED})\"[^\"]{{1,{LONGEST_QUOTATION}}}\"(?!{_SPACED})"
     rf"|(?<!\w)'(?=\S)[^\n]{{1,{LONGEST_QUOTATION // 2}}}?(?<=\S)'(?!\w)"
     rf"|`[^`\n]{{1,{LONGEST_QUOTATION}}}`"
-    rf"|«[^»]{{1,{LONGEST_QUOTATION}}}»|‹[^›]{{1,{LONGEST_QUOTATION}}}›"
+    rf"|«[^»]{{1,{LONGEST_QUOTATION}}}»|‹[^›]{{1,{LONGEST_QUOTATION}}}›|»[^»«]{{1,{LONGEST_QUOTATION}}}«"
     rf"|[「『][^」』]{{1,{LONGEST_QUOTATION}}}[」』]|《[^》]{{1,{LONGEST_QUOTATION}}}》"
     r"|^[ \t]{0,3}>[^\n]*",
     re.MULTILINE | re.DOTALL,

@@ -16,7 +16,7 @@ CHARACTERS = 16 << 20
 class Remembered:
     """The inspections of the texts that were asked for last. What is forgotten is found again."""
 
-    __slots__ = ("_characters", "_by_text")
+    __slots__ = ("_by_text", "_characters")
 
     def __init__(self) -> None:
         self._by_text: OrderedDict[str, Inspection] = OrderedDict()

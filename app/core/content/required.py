@@ -1,25 +1,30 @@
 """What a text must hold for an expression to be found in it: runs of letters or signs, none of them optional.
 
 The idea is that of RE2's FilteredRE2 and of Google Code Search (R. Cox, "Regular Expression Matching with a
-Trigram Index", 2012). An answer is a list of clauses; the text must hold one run of each. Where the reading is
-not sure it demands less, never more.
+Trigram Index", 2012). An answer is some clauses; the text must hold one run of each. Where the reading is not
+sure it demands less, never more.
 """
 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-EXACT = 96
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+EXACT = 400
 """The most strings that an expression's part is written out as."""
 MARK = "\b"
 """Begins and ends a word of ASCII letters, in runs and in the words that they are looked for in."""
 _RUN = re.compile(r"\x08?[0-9a-z_]+\x08?|[^\x00-\x7f]+|[!-/:-@\[-^`{-~]+")
 _SEPARATOR = " "
+_EDGE_SIGNS = frozenset([MARK, _SEPARATOR])
 _TOKEN = re.compile(
     r"\\[pP](?:\{\^?\w+\}|\w)|\\x(?:\{[0-9a-fA-F]+\}|[0-9a-fA-F]{2})|\\."
     r"|\(\?(?:P?<\w+>|[a-zA-Z-]*:)|\(\?[a-zA-Z-]+\)|\[\^?\]?(?:\\.|\[:\w+:\]|[^\]])*\]"
-    r"|[*+?]\??|\{\d+(?:,\d*)?\}\??|.",
+    r"|[*+?]\??|\{\d+(?:,\d*)?\}\??|\$[a-z][a-z0-9_]*"
+    r"|[A-Za-z0-9_ ',@-]{2,}(?![*+?{])|.",
     re.DOTALL,
 )
 _REPEAT = re.compile(r"[*+?]\??|\{(\d+)(?:,\d*)?\}\??")
@@ -31,80 +36,92 @@ Clause = frozenset[str]
 
 
 class Part(NamedTuple):
-    """A piece of an expression: all the strings that it matches, where they are few, or else what it needs."""
+    """A piece of an expression: all the strings that it matches where they are few, else what it needs."""
 
     exact: frozenset[str] | None
     clauses: tuple[Clause, ...] = ()
 
 
 _ANYTHING = Part(None)
+WORDS_BETWEEN = Part(frozenset([_SEPARATOR]))
+"""Something that begins and ends between words, and is not empty."""
 
 
-def required(expression: str) -> list[Clause]:
-    """The clauses of an expression without class names; none where it may match anything."""
-    return list(_needs(_Reading(expression).alternatives()))
+def part_of(expression: str, classes: Callable[[str, bool], Part], *, edged: bool = False) -> Part:
+    """What an expression matches or needs; `edged`: behind the edge of a word.
+
+    `classes`: the same of a class of the lexicon, by its name and whether it is behind an edge.
+    """
+    return _Reading(expression, classes).alternatives(edged=edged)
+
+
+def required(part: Part) -> tuple[Clause, ...]:
+    """The clauses of an expression; none where it may match anything."""
+    return part.clauses if part.exact is None else _runs(part.exact)
 
 
 class _Reading:
     """One pass over an expression's tokens."""
 
-    def __init__(self, expression: str) -> None:
+    def __init__(self, expression: str, classes: Callable[[str, bool], Part]) -> None:
         self._tokens = _TOKEN.findall(expression)
+        self._classes = classes
         self._at = 0
 
     def _next(self) -> str | None:
         return self._tokens[self._at] if self._at < len(self._tokens) else None
 
-    def alternatives(self) -> Part:
-        branches = [self._sequence()]
+    def alternatives(self, *, edged: bool) -> Part:
+        branches = [self._sequence(edged=edged)]
         while self._next() == "|":
             self._at += 1
-            branches.append(self._sequence())
+            branches.append(self._sequence(edged=edged))
         return branches[0] if len(branches) == 1 else _either(branches)
 
-    def _sequence(self) -> Part:
-        parts = []
+    def _sequence(self, *, edged: bool) -> Part:
+        parts = [Part(frozenset([MARK]))] if edged else []
         while self._next() not in {None, "|", ")"}:
-            parts.append(self._repeated())
+            before = parts[-1].exact if parts else None
+            parts.append(self._repeated(edged=before is not None and _edged(before, -1)))
         return _joined(parts)
 
-    def _repeated(self) -> Part:
-        part = self._single()
+    def _repeated(self, *, edged: bool) -> Part:
+        part = self._single(edged=edged)
         while (token := self._next()) is not None and (repeat := _REPEAT.fullmatch(token)):
             self._at += 1
             part = _times(part, token, int(repeat[1] or 0))
         return part
 
-    def _single(self) -> Part:
+    def _single(self, *, edged: bool) -> Part:
         token = self._tokens[self._at]
         self._at += 1
         if token[0] == "(" and token[-1] == ")":
             return Part(frozenset([""]))
         if token[0] == "(":
-            part = self.alternatives()
+            part = self.alternatives(edged=edged)
             self._at += 1
             return part
-        return _literal(token)
+        return self._classes(token[1:], edged) if token[0] == "$" and len(token) > 1 else _literal(token)
 
 
-def _literal(token: str) -> Part:
-    if token in _EDGES:
+def _literal(sign: str) -> Part:
+    if sign in _EDGES:
         return Part(frozenset([MARK]))
-    if token in _SEPARATORS:
+    if sign in _SEPARATORS:
         return Part(frozenset([_SEPARATOR]))
-    if few := _SET.fullmatch(token):
-        return Part(frozenset(sign.casefold() for sign in few[1]))
-    if token[0] == "\\" and not token[1].isalnum():
-        return Part(frozenset([token[1]]))
-    if len(token) > 1 or token == ".":
+    if few := _SET.fullmatch(sign):
+        return Part(frozenset(one.casefold() for one in few[1]))
+    if sign[0] == "\\" and not sign[1].isalnum():
+        return Part(frozenset([sign[1]]))
+    if (len(sign) > 1 and sign[0] in "\\[") or sign == ".":
         return _ANYTHING
-    return Part(frozenset([token.casefold()]))
+    return Part(frozenset([sign.casefold()]))
 
 
-def _times(part: Part, token: str, least: int) -> Part:
-    if token[0] in "+{" and (token[0] == "+" or least):
-        return part if part.exact == {_SEPARATOR} else Part(None, _needs(part))
-    if token[0] == "?" and part.exact is not None and len(part.exact) < EXACT:
+def _times(part: Part, repeat: str, least: int) -> Part:
+    if repeat[0] in "+{" and (repeat[0] == "+" or least):
+        return part if part == WORDS_BETWEEN else Part(None, required(part))
+    if repeat[0] == "?" and part.exact is not None and len(part.exact) < EXACT:
         return Part(part.exact | {""})
     return _ANYTHING
 
@@ -114,27 +131,33 @@ def _either(branches: list[Part]) -> Part:
     together = frozenset[str]().union(*(one for one in exact if one is not None))
     if None not in exact and len(together) <= EXACT:
         return Part(together)
-    best = [min(_needs(one), key=_weakness, default=None) for one in branches]
+    best = [min(required(one), key=_weakness, default=None) for one in branches]
     found = [one for one in best if one is not None]
     return Part(None, (frozenset[str]().union(*found),)) if len(found) == len(best) else _ANYTHING
 
 
 def _joined(parts: list[Part]) -> Part:
-    exact: frozenset[str] | None = frozenset([""])
+    exact = frozenset([""])
     clauses: tuple[Clause, ...] = ()
     whole = True
     for part in parts:
-        if part.exact is not None and exact is not None and len(exact) * len(part.exact) <= EXACT:
+        if part.exact is not None and len(exact) * len(part.exact) <= EXACT:
             exact = frozenset(before + after for before in exact for after in part.exact)
             continue
         whole = False
-        clauses += _runs(exact) + part.clauses
-        exact = part.exact if part.exact is not None else frozenset([""])
+        after = part.exact or frozenset([""])
+        clauses += _runs(_marked(exact, "", MARK) if _edged(after, 0) else exact) + part.clauses
+        exact = _marked(after, MARK, "") if part.exact and _edged(exact, -1) else after
     return Part(exact) if whole else Part(None, clauses + _runs(exact))
 
 
-def _needs(part: Part) -> tuple[Clause, ...]:
-    return part.clauses if part.exact is None else _runs(part.exact)
+def _edged(exact: frozenset[str], place: int) -> bool:
+    """Whether every string has the edge of a word at its beginning (0) or end (-1)."""
+    return all(one and one[place] in _EDGE_SIGNS for one in exact)
+
+
+def _marked(exact: frozenset[str], before: str, after: str) -> frozenset[str]:
+    return frozenset(before + one + after for one in exact)
 
 
 def _runs(exact: frozenset[str]) -> tuple[Clause, ...]:

@@ -1,6 +1,6 @@
 """Text whose words are spelt to be read by a model and missed by a filter, spelt as they are meant.
 
-Only words that some expression looks for are put right, so ordinary text is left as it is and never read twice.
+Only words that some expression looks for are put right, so ordinary text is left as it is, read once.
 OWASP LLM Prompt Injection Prevention Cheat Sheet; "ArtPrompt" and FlipAttack (arXiv 2402.11753, 2410.02832).
 """
 
@@ -26,7 +26,7 @@ _SHORTEST_FEW = 2
 
 
 def without_leet(text: str, words: Vocabulary) -> str:
-    """Digits and signs as the letters they stand for, in words that this makes known; then lone numbers too."""
+    """Digits and signs as the letters they stand for, in words that this makes known; then numbers too."""
     folded = text.casefold()
     found = set[str]()
 
@@ -50,32 +50,60 @@ def _to_the_sign(token: str, words: Vocabulary) -> str:
 
 def ungarbled(text: str, words: Vocabulary) -> str:
     """Words with their inner letters in another order, or doubled."""
-    return _TOKEN.sub(lambda one: _known(one[0], words) or words.ungarbled(one[0]) or one[0], text.casefold())
+    return _changed(text, _TOKEN.sub(lambda one: _ungarbled(one[0], words), text.casefold()))
 
 
-def _known(word: str, words: Vocabulary) -> str | None:
-    return word if word in words.known else None
+def _ungarbled(word: str, words: Vocabulary) -> str:
+    return word if word in words.known else words.ungarbled(word) or word
+
+
+def _changed(text: str, respelt: str) -> str:
+    """The text itself where nothing but its case is another."""
+    return text if respelt == text.casefold() else respelt
 
 
 def rejoined(text: str, words: Vocabulary) -> str:
     """Words that were parted by a sign, a space or a line end."""
-    return _SPLIT.sub(lambda run: _rejoined(run[0], words), text.casefold())
+    folded = text.casefold()
+    tokens = _TOKEN.findall(folded)
+    broken = (place for place, token in enumerate(tokens) if words.is_fragment(token))
+    if not any(_is_part(tokens, place, words) for place in broken):
+        return text
+    return _changed(text, _SPLIT.sub(lambda run: _rejoined(run[0], words), folded))
+
+
+def _is_part(tokens: list[str], place: int, words: Vocabulary) -> bool:
+    """Whether a token makes a word looked for with those before or after it."""
+    for first in range(max(0, place - _MOST_PARTS + 1), place + 1):
+        joined = "".join(tokens[first : place + 1])
+        for last in range(place + 1, min(first + _MOST_PARTS, len(tokens) + 1)):
+            if last - first > 1 and joined in words.looked_for:
+                return True
+            joined += tokens[last] if last < len(tokens) else ""
+    return False
 
 
 def _rejoined(run: str, words: Vocabulary) -> str:
-    ends = [found.span() for found in _TOKEN.finditer(run)]
+    parts = [found.span() for found in _TOKEN.finditer(run)]
+    broken = [words.is_fragment(run[start:end]) for start, end in parts]
     out, at, done = [], 0, 0
-    while at < len(ends):
-        count = next((n for n in range(min(_MOST_PARTS, len(ends) - at), 1, -1) if _is_split(run, ends[at : at + n], words)), 1)
-        start, end = ends[at][0], ends[at + count - 1][1]
+    while at < len(parts):
+        count = (
+            _joined_from(run, parts[at : at + _MOST_PARTS], words)
+            if any(broken[at : at + _MOST_PARTS])
+            else 1
+        )
+        start, end = parts[at][0], parts[at + count - 1][1]
         out += [run[done:start], _BETWEEN.sub("", run[start:end])]
         at, done = at + count, end
     return "".join(out) + run[done:]
 
 
-def _is_split(run: str, parts: list[tuple[int, int]], words: Vocabulary) -> bool:
+def _joined_from(run: str, parts: list[tuple[int, int]], words: Vocabulary) -> int:
+    """How many of the parts are one word looked for; 1 if none are."""
     pieces = [run[start:end] for start, end in parts]
-    return "".join(pieces) in words.looked_for and not all(piece in words.known for piece in pieces)
+    counts = (n for n in range(len(pieces), 1, -1) if "".join(pieces[:n]) in words.looked_for)
+    return next(counts, 1)
 
 
 def shifted(text: str, by: int) -> str:

@@ -40,8 +40,8 @@ class ContentPattern(StrictModel):
 class Frame(StrictModel):
     """Words that make a sentence talk about an attack instead of making one.
 
-    `holds`: "quoted" takes back what stands between quotation marks in a sentence with the marker, "topic" in a
-    text with it; "sentence" whatever the sentence holds beside the marker, "after" what follows it there,
+    `holds`: "quoted" takes back what stands between quotation marks in a sentence with the marker, "topic" in
+    a text with it; "sentence" whatever the sentence holds beside the marker, "after" what follows it there,
     "before" what precedes it; "adjacent" what begins where the marker ends, which it says with `$`.
     """
 
@@ -50,6 +50,7 @@ class Frame(StrictModel):
     source: Text
     holds: Literal["quoted", "topic", "sentence", "after", "before", "adjacent"] = "quoted"
     any: Expressions
+    all: list[Expression] = Field(default_factory=list)
 
 
 class Frames(StrictModel):
@@ -85,8 +86,8 @@ class ContentSets(StrictModel):
     @model_validator(mode="after")
     def _distinct(self) -> Self:
         seen: set[str] = set()
-        for one in (*self.findings, *self.frames.markers):
-            if one.id in seen:
-                raise ValueError(f"two patterns have the same id: {one.id}")
-            seen.add(one.id)
+        for name in [*(one.id for one in self.findings), *(one.id for one in self.frames.markers)]:
+            if name in seen:
+                raise ValueError(f"two patterns have the same id: {name}")
+            seen.add(name)
         return self

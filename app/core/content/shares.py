@@ -10,7 +10,7 @@ _SIGN = re.compile(r"[^\w\s]|_")
 
 
 def special_share(text: str) -> float:
-    """The share of characters that are neither letter, digit nor white space; a letter's marks are letters."""
+    """The share of characters that are no letter, digit or white space; a letter's marks are letters."""
     if not text:
         return 0.0
     if text.isascii():

@@ -11,8 +11,8 @@ from app.core.content.sentences import sentences
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PIECE_CHARS = 2048
-"""In a piece of this size few expressions are possible; in a long text all of them would be."""
+PIECE_CHARS = 160
+"""In a sentence or a few short ones hardly an expression is possible; in a page half of them would be."""
 
 
 class Text:
@@ -36,7 +36,11 @@ class Text:
         first = 0
         for last in range(1, len(self._starts)):
             if self._starts[last] - self._starts[first] >= PIECE_CHARS or last == len(self._starts) - 1:
-                yield self._bytes[first], self._bytes[last], self.text[self._starts[first] : self._starts[last]]
+                yield (
+                    self._bytes[first],
+                    self._bytes[last],
+                    self.text[self._starts[first] : self._starts[last]],
+                )
                 first = last
 
     def sentence_at(self, byte: int) -> tuple[int, int]:
@@ -54,6 +58,9 @@ class Text:
         """The character that begins at this byte."""
         return byte if len(self.raw) == len(self.text) else len(self.raw[:byte].decode(errors="ignore"))
 
-    def byte(self, character: int) -> int:
-        """The byte at which this character begins."""
+    def bytes_of(self, start: int, end: int) -> tuple[int, int]:
+        """Bounds in characters as bounds in bytes."""
+        return self._byte(start), self._byte(end)
+
+    def _byte(self, character: int) -> int:
         return character if len(self.raw) == len(self.text) else len(self.text[:character].encode())

@@ -6,6 +6,8 @@ P. Norvig, "Natural Language Corpus Data" (2009): the likeliest row of words, in
 
 from __future__ import annotations
 
+import re
+from itertools import pairwise
 from math import log
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,10 +16,12 @@ if TYPE_CHECKING:
 
 _SAME = ("il1!|", "o0", "s5$", "e3", "a4@", "t7+", "b8", "g96", "z2")
 _KEY = str.maketrans({sign: same[0] for same in _SAME for sign in same})
+_SAME_AGAIN = re.compile(r"(.)\1+")
 _UNKNOWN_LETTER = 11.0
 """What a letter of no word costs, against the logarithm of a word's rank."""
 _SHORTEST_GARBLED = 5
 _SHORTEST_TURNED = 4
+_SHORTEST_FRAGMENT = 3
 _BEGIN = 5
 
 
@@ -38,7 +42,17 @@ def key(text: str) -> str:
 class Vocabulary:
     """Words by what disguise leaves of them. `looked_for` are those that some expression needs."""
 
-    __slots__ = ("_begins", "_by_key", "_by_shape", "_by_steps", "_costs", "_fragments", "_prefixes", "known", "looked_for")
+    __slots__ = (
+        "_begins",
+        "_by_key",
+        "_by_shape",
+        "_by_steps",
+        "_costs",
+        "_fragments",
+        "_prefixes",
+        "known",
+        "looked_for",
+    )
 
     def __init__(self, ranked: Iterable[str], looked_for: Iterable[str]) -> None:
         """`ranked`: casefolded words, the commonest first."""
@@ -53,6 +67,9 @@ class Vocabulary:
         self._prefixes = frozenset(one[:end] for one in self._by_key for end in range(1, len(one) + 1))
         long = [word for word in order if word in self.looked_for and len(word) >= _SHORTEST_TURNED]
         self._by_shape = {_shape(word): word for word in reversed(long) if len(word) >= _SHORTEST_GARBLED}
+        self._by_shape |= {
+            _shape(_SAME_AGAIN.sub(r"\1", word)): word for word in long if _SAME_AGAIN.search(word)
+        }
         self._by_steps = {_steps(word): word for word in reversed(long) if len(word) >= _SHORTEST_GARBLED}
         self._begins = frozenset(key(word)[:_BEGIN] for word in long if len(word) >= _BEGIN)
         self._fragments = frozenset(part for word in long for part in _parts(word)) - self.known
@@ -63,7 +80,9 @@ class Vocabulary:
 
     def ungarbled(self, word: str) -> str | None:
         """The word that an unknown one is with its inner letters in another order, or one doubled."""
-        return self._by_shape.get(_shape(word)) if len(word) >= _SHORTEST_GARBLED else None
+        if len(word) < _SHORTEST_GARBLED:
+            return None
+        return self._by_shape.get(_shape(word)) or self._by_shape.get(_shape(_SAME_AGAIN.sub(r"\1", word)))
 
     def hints(self, word: str) -> Hints:
         """What an unknown word, casefolded and of letters alone, may be in disguise."""
@@ -90,7 +109,7 @@ class Vocabulary:
         return [at for at in range(len(run) - _BEGIN + 1) if keyed[at : at + _BEGIN] in self._begins]
 
     def parted(self, run: str) -> Iterator[str]:
-        """The likeliest words of a run of casefolded letters and leet signs; a rest that is no word as it is."""
+        """The likeliest words of a run of casefolded letters and leet signs; what is no word stays."""
         keyed = key(run)
         best: list[tuple[float, int]] = [(0.0, 0)] + [(float("inf"), 0)] * len(run)
         for start in range(len(run)):
@@ -124,15 +143,15 @@ class Vocabulary:
 
 
 def _shape(word: str) -> str:
-    return word[0] + "".join(sorted(set(word[1:-1]))) + word[-1]
+    return word[0] + "".join(sorted(word[1:-1])) + word[-1]
 
 
 def _steps(word: str) -> tuple[int, ...]:
     """The distances from letter to letter, which moving all along the alphabet does not change."""
-    return tuple((ord(after) - ord(before)) % 26 for before, after in zip(word, word[1:], strict=False))
+    return tuple((ord(after) - ord(before)) % 26 for before, after in pairwise(word))
 
 
 def _parts(word: str) -> Iterator[str]:
-    for cut in range(2, len(word) - 1):
-        yield word[:cut]
-        yield word[cut:]
+    if len(word) >= _SHORTEST_GARBLED:
+        for cut in range(2, len(word) - 1):
+            yield from (part for part in (word[:cut], word[cut:]) if len(part) >= _SHORTEST_FRAGMENT)

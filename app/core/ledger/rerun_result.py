@@ -7,21 +7,22 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
 
-from app.core.actions.verdict import RERUN_FIELDS
 from app.core.ledger.canonical import canonical
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Status = Literal["identical", "different", "evidence_gone"]
+Kind = Literal["verdict", "memory_decision"]
 HASH_FIELD = "rerun_hash"
 _PLACE_IN_THE_LEDGER = frozenset({"partition", "sequence", "prev_hash", "event_hash"})
+_GATES = "gateResults"
 _DURATION = "durationMs"
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """`field` is a path inside the verdict; None on one side: it is absent or null there."""
+    """`field` is a path inside the record; None on one side: it is absent or null there."""
 
     field: str
     recorded: Any
@@ -30,9 +31,10 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Rerun:
-    """One verdict executed again. `missing` names what is gone, and then nothing was executed."""
+    """One decision executed again. `missing` names what is gone, and then nothing was executed."""
 
-    verdict_id: str
+    kind: Kind
+    id: str
     differences: tuple[Difference, ...] = ()
     missing: tuple[str, ...] = ()
 
@@ -44,21 +46,24 @@ class Rerun:
         return "different" if self.differences else "identical"
 
 
-def differences(recorded: dict[str, Any], again: dict[str, Any]) -> tuple[Difference, ...]:
-    """Every leaf that differs between two verdicts: RERUN_FIELDS first, the hash over them last.
+def differences(
+    hashed: tuple[str, ...], recorded: dict[str, Any], again: dict[str, Any]
+) -> tuple[Difference, ...]:
+    """Every leaf that differs between two records of a decision: the `hashed` fields first, their hash last.
 
     Durations and the place in the ledger are not compared: a rerun has neither.
     """
     before, after = _comparable(recorded), _comparable(again)
-    others = [name for name in {**before, **after} if name not in RERUN_FIELDS and name != HASH_FIELD]
-    order = (*RERUN_FIELDS, *others, HASH_FIELD)
+    others = [name for name in {**before, **after} if name not in hashed and name != HASH_FIELD]
+    order = (*hashed, *others, HASH_FIELD)
     return tuple(one for name in order for one in _leaves(name, before.get(name), after.get(name)))
 
 
-def _comparable(verdict: dict[str, Any]) -> dict[str, Any]:
-    kept = {name: value for name, value in verdict.items() if name not in _PLACE_IN_THE_LEDGER}
-    gates = [{key: gate[key] for key in gate if key != _DURATION} for gate in verdict["gateResults"]]
-    compared: dict[str, Any] = orjson.loads(canonical({**kept, "gateResults": gates}))
+def _comparable(record: dict[str, Any]) -> dict[str, Any]:
+    kept = {name: value for name, value in record.items() if name not in _PLACE_IN_THE_LEDGER}
+    if _GATES in kept:
+        kept[_GATES] = [{key: gate[key] for key in gate if key != _DURATION} for gate in kept[_GATES]]
+    compared: dict[str, Any] = orjson.loads(canonical(kept))
     return compared
 
 

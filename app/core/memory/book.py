@@ -20,6 +20,9 @@ from app.core.memory.statistics import NOTHING, Statistics, Whose, statistics_in
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+LEFT_BEHIND = 256
+"""Entries of memories that have left which the queues may keep, so that few departures order them anew."""
+
 
 @dataclass(frozen=True, slots=True)
 class Decided:
@@ -58,15 +61,14 @@ class Book:
     """Of one partition. Reading is for the core, `apply` and `flush` for whoever keeps the table."""
 
     def __init__(self, table: Mapping[bytes, bytes]) -> None:
-        """`table`: the partition's recovered state; histories are read from it when they are asked for."""
+        """`table`: the partition's recovered state; histories are read from it when they are asked for, and
+        `histories` counts them."""
         self._table = table
         self._held = {one.memory_id: one for one in held_in(table)}
-        self._oldest = [(one.offset, one.memory_id) for one in self._held.values()]
-        self._due = [(one.expires_ms, one.memory_id) for one in self._held.values()]
-        heapq.heapify(self._oldest)
-        heapq.heapify(self._due)
+        self._queue()
         self.statistics: dict[Whose, Statistics] = statistics_in(table)
         self._histories: dict[SourceName, History] = {}
+        self.histories = sum(key.startswith(HISTORY_PREFIX) for key in table)
         self._changed: dict[bytes, bytes | None] = {}
 
     def __len__(self) -> int:
@@ -127,6 +129,7 @@ class Book:
                 case Left(held):
                     self._leave(held)
                 case Folded(name, history):
+                    self.histories += history.revision == 1
                     self._histories[name] = history
                     self._changed[HISTORY_PREFIX + name.key().encode()] = history.encode()
 
@@ -135,6 +138,13 @@ class Book:
         changed, self._changed = self._changed, {}
         self._histories = {}
         return changed
+
+    def _queue(self) -> None:
+        """Order what is held anew, without what has left meanwhile."""
+        self._oldest = [(one.offset, one.memory_id) for one in self._held.values()]
+        self._due = [(one.expires_ms, one.memory_id) for one in self._held.values()]
+        heapq.heapify(self._oldest)
+        heapq.heapify(self._due)
 
     def _enter(self, held: Held) -> None:
         self._held[held.memory_id] = held
@@ -148,6 +158,8 @@ class Book:
             raise KeyError(f"not in quarantine: {held.memory_id}")
         self._changed[held.key] = None
         self._resize(held, -1)
+        if len(self._oldest) + len(self._due) > LEFT_BEHIND + 4 * len(self._held):
+            self._queue()
 
     def _resize(self, held: Held, by: int) -> None:
         whose = Whose(held.tenant, held.agent_id)

@@ -9,14 +9,17 @@ from app.core.decision import Decision
 from app.core.memory.book import Decided
 from app.core.memory.context import View
 from app.core.memory.history import UNSEEN
-from app.core.memory.record import unread_record
+from app.core.memory.record import hashed, unread_record
 from app.core.memory.statistics import Whose
+from app.core.registry_entries import NO_ORG
 from app.core.session import UNREGISTERED
 
 if TYPE_CHECKING:
     from app.core.arrival import Arrival
     from app.core.decision import OutRecord
     from app.core.point import PointParts
+    from app.core.registry import Registry
+    from app.core.registry_entries import Agent
     from topics.records import ProposedMemoryWrite
 
 INTERNAL_ERROR = "internal_error"
@@ -44,6 +47,17 @@ def fault(parts: PointParts, arrival: Arrival, write: ProposedMemoryWrite, lette
         "tenant_id": None if agent is None else agent.tenant,
         "traceId": write.trace_id,
         "request_id": write.request_id,
+        "registry_hashes": _entries(parts.policy.registry, agent, write),
     }
+    hashed(record.body)
     whose = NOBODY if agent is None else Whose(agent.tenant, agent.id)
     return Decision(None, [record, letter], (Decided(whose, "reject"),))
+
+
+def _entries(registry: Registry, agent: Agent | None, write: ProposedMemoryWrite) -> dict[str, str]:
+    """Hashes of what stood in the registry for this write, so that a rerun gets to where the core raised."""
+    tenant = UNREGISTERED if agent is None else agent.tenant
+    org, source = registry.orgs.get(tenant, NO_ORG), registry.sources.get((tenant, write.source.id))
+    freezes = registry.freezes_of(tenant, write.agent_id, write.session_id)
+    known = (agent, org, source, *freezes)
+    return {entry.key: entry.hash for entry in known if entry is not None and entry.key}

@@ -11,14 +11,19 @@ from app.core.memory.history import SourceName, history_record
 if TYPE_CHECKING:
     from app.core.arrival import Arrival
     from app.core.memory.shared import Shared
+    from app.core.point import PointParts
     from topics.records import SourceFeedback
 
 
-def fold(arrival: Arrival, feedback: SourceFeedback, shared: Shared) -> Decision:
-    """The history's next revision, for the table and for all workers."""
+def fold(parts: PointParts, arrival: Arrival, feedback: SourceFeedback, shared: Shared) -> Decision:
+    """The history's next revision, for the table and for all workers.
+
+    Source ids come from outside, so first sights are kept up to a bound; reviews always are.
+    """
     name = SourceName(feedback.tenant_id, feedback.source_id)
     before = shared.book.history(name)
-    if feedback.verdict == "seen" and before.type is not None:
+    full = shared.book.histories >= parts.limits.max_source_histories
+    if feedback.verdict == "seen" and (full or before.type is not None):
         return Decision(None)
     after = before.folded(feedback.type, feedback.verdict)
     return Decision(None, [history_record(name, after, arrival.timestamp_ms)], (Folded(name, after),))

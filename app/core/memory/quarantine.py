@@ -44,15 +44,10 @@ def held_of(arrival: Arrival, context: WriteContext, judged: Judgement) -> Held:
 
 
 def enter(
-    arrival: Arrival, held: Held, reason: str, book: Book, most: int, leaving: frozenset[str] = frozenset()
+    arrival: Arrival, held: Held, reason: str, book: Book, most: int
 ) -> tuple[list[OutRecord], list[Change]]:
-    """The records and changes of a memory that goes into quarantine, the oldest evicted while it is full.
-
-    `leaving`: ids of what the same decision takes out of the book already.
-    """
-    wanted = max(0, len(book) - len(leaving) + 1 - most)
-    candidates = [one for one in book.oldest(wanted + len(leaving)) if one.memory_id not in leaving]
-    evicted = candidates[:wanted]
+    """The records and changes of a memory that goes into quarantine, the oldest evicted while it is full."""
+    evicted = book.oldest(max(0, len(book) + 1 - most))
     records = [
         _event("QuarantineEvicted", one, held.entered_ms, arrival, reason=EVICTED, by=held.memory_id)
         for one in evicted

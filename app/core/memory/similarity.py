@@ -70,16 +70,16 @@ def similarity_finding(answer: SimilarityAnswer, settings: SimilaritySettings) -
     if nearest is None or nearest.cosine < calibration.at_least:
         return None
     benign = answer.benign.cosine if answer.benign else -1.0
-    kind = settings.library.kinds.get(nearest.id)
-    if kind is None or nearest.cosine - benign < calibration.margin:
+    attack = settings.library.attacks.get(nearest.id)
+    if attack is None or nearest.cosine - benign < calibration.margin:
         return None
     return Finding(
         id=f"similarity.{nearest.id}",
-        kind=kind,
+        kind=attack.kind,
         weight=calibration.weight,
         form="vector",
         reason=f"cosine {nearest.cosine:.3f} to a known attack, {benign:.3f} to the nearest benign text",
-        source="config/content/library.json",
+        source=attack.source,
         framed=False,
         start=0,
         end=0,

@@ -32,6 +32,10 @@ class AttackText(BenignText):
     kind: Kind
 
 
+Frame = Annotated[str, Field(pattern=r"^[^{}]*\{\}[^{}]*$", max_length=200)]
+"""A sentence that talks about an attack; the attack's text takes the place of `{}`."""
+
+
 class Calibration(StrictModel):
     """When a window counts as found: `at_least` near to an attack, and nearer to it by `margin` than to any
     benign text. Both are cosines; `weight` is the finding's.
@@ -43,10 +47,15 @@ class Calibration(StrictModel):
 
 
 class Library(StrictModel):
-    """Known texts of both sides, with the calibration that was measured on them."""
+    """Known texts of both sides, with the calibration that was measured on them.
 
-    attack: Annotated[list[AttackText], Field(min_length=1, max_length=4096)]
+    Every attack in every one of `frames` is on the benign side: a text that quotes an attack is as near to it
+    as one that makes it, but nearer still to the same attack quoted.
+    """
+
+    attack: Annotated[list[AttackText], Field(min_length=1, max_length=1024)]
     benign: Annotated[list[BenignText], Field(max_length=4096)]
+    frames: Annotated[list[Frame], Field(max_length=16)] = Field(default_factory=list)
     calibration: Calibration
 
     @model_validator(mode="after")
@@ -64,9 +73,19 @@ class Library(StrictModel):
         return digest(self.model_dump(mode="json"))
 
     @cached_property
-    def kinds(self) -> dict[str, Kind]:
-        """An attack text's kind by its id."""
-        return {one.id: one.kind for one in self.attack}
+    def harmless(self) -> tuple[tuple[str, str], ...]:
+        """Id and text of the whole benign side; a framed attack is `framed.` and the attack's id."""
+        framed = (
+            (f"framed.{one.id}", frame.replace("{}", one.text.rstrip(".")))
+            for frame in self.frames
+            for one in self.attack
+        )
+        return (*((one.id, one.text) for one in self.benign), *framed)
+
+    @cached_property
+    def attacks(self) -> dict[str, AttackText]:
+        """The attack texts by id."""
+        return {one.id: one for one in self.attack}
 
 
 class WindowSettings(StrictModel):
@@ -103,5 +122,6 @@ def without(library: Library, *sources: str) -> Library:
     return Library(
         attack=[one for one in library.attack if not one.source.startswith(sources)],
         benign=[one for one in library.benign if not one.source.startswith(sources)],
+        frames=library.frames,
         calibration=library.calibration,
     )

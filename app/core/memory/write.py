@@ -13,7 +13,7 @@ from app.core.memory.book import Decided
 from app.core.memory.context import assess
 from app.core.memory.gate import Judgement, judge
 from app.core.memory.history import seen
-from app.core.memory.quarantine import enter, expire, held_of
+from app.core.memory.quarantine import enter, held_of
 from app.core.memory.record import decision_record
 from app.core.memory.statistics import Whose
 from app.core.session import UNREGISTERED, RecentWrite
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 WRITE_ID_CONFLICT = "write_id_conflict"
 SESSION_CAPACITY = "session_capacity"
-EXPIRED_AT_ONCE = 100
-"""The most memories that one input finds expired; a timer takes the rest."""
 _DIGEST_PREFIX = len("sha256:")
 
 
@@ -73,23 +71,19 @@ def _decide(
     shared: Shared,
 ) -> Decision:
     records = time_records(draft)
-    due = shared.book.due(arrival.timestamp_ms, EXPIRED_AT_ONCE)
-    gone = [expire(one, draft.now, arrival) for one in due]
-    records += [record for record, _ in gone]
-    changes: list[Change] = [change for _, change in gone]
+    changes: list[Change] = []
     shadow = _shadowed(context, judged)
     records.append(decision_record(arrival, context, judged, shadow, None))
     changes.append(Decided(whose(context), judged.action))
     if judged.action == "quarantine":
         held = held_of(arrival, context, judged)
-        leaving = frozenset(one.memory_id for one in due)
-        entered, left = enter(arrival, held, judged.reason, shared.book, parts.limits.max_quarantine, leaving)
+        entered, left = enter(arrival, held, judged.reason, shared.book, parts.limits.max_quarantine)
         records += entered
         changes += left
     if judged.action == "allow":
         records.append(_released(arrival, context, judged))
     if context.view.known is None and context.view.room:
-        records += _remembered(parts, arrival, context, judged, shadow, draft)
+        records += _remembered(arrival, context, judged, shadow, draft)
     return Decision(draft.transition(), records, tuple(changes))
 
 
@@ -108,12 +102,7 @@ def _released(arrival: Arrival, context: WriteContext, judged: Judgement) -> Out
 
 
 def _remembered(
-    parts: PointParts,
-    arrival: Arrival,
-    context: WriteContext,
-    judged: Judgement,
-    shadow: str | None,
-    draft: SessionDraft,
+    arrival: Arrival, context: WriteContext, judged: Judgement, shadow: str | None, draft: SessionDraft
 ) -> list[OutRecord]:
     """Keep the write and its source in the session; a source that nobody has seen is told to its owner."""
     write, account = context.write, draft.change(context.tenant)
@@ -130,10 +119,7 @@ def _remembered(
     if context.tenant == UNREGISTERED:
         return []
     new = context.view.session_type is None and context.view.history.type is None
-    account.sources.pop(write.source.id, None)
-    while len(account.sources) >= parts.limits.max_known_sources:
-        del account.sources[next(iter(account.sources))]
-    account.sources[write.source.id] = (context.source_type, arrival.timestamp_ms)
+    draft.remember_source(context.tenant, write.source.id, context.source_type, arrival.timestamp_ms)
     return [seen(context.name, write.source.type, context.memory_id, context.now_ms)] if new else []
 
 

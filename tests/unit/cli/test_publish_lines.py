@@ -6,7 +6,8 @@ import json
 
 from app.adapters.kafka_publish import Outgoing
 from app.cli.lines import Invalid, best_key, checked, lines_of, unchecked
-from topics.catalog import ACTIONS, BY_NAME, OUTCOMES
+from tests.unit import memory_records
+from topics.catalog import ACTIONS, BY_NAME, MEMORY_WRITES, OUTCOMES
 
 TIME = "2026-01-01T00:00:00.000Z"
 ACTION = {"action_id": "a1", "agent_id": "g1", "session_id": "s1", "toolName": "db.read", "parameters": {}}
@@ -44,6 +45,13 @@ def test_each_topic_holds_lines_against_its_own_record() -> None:
     (bad,) = checked([(1, value)], BY_NAME[ACTIONS], "session_id", TIME)
     assert isinstance(good.content, Outgoing)
     assert isinstance(bad.content, Invalid)
+
+
+def test_a_memory_write_goes_out_under_its_own_id() -> None:
+    value = json.dumps(memory_records.write()).encode()
+    (line,) = checked([(1, value)], BY_NAME[MEMORY_WRITES], "session_id", TIME)
+    assert isinstance(line.content, Outgoing)
+    assert dict(line.content.headers)["ce_id"] == b"w-1"
 
 
 def test_raw_lines_go_out_whatever_they_hold_with_a_key_where_one_can_be_read() -> None:

@@ -69,3 +69,43 @@ def test_programs_get_the_whole_value_with_its_coordinates() -> None:
         "key": "s1",
         "value": DENIED,
     }
+
+
+QUARANTINED = {
+    "schema": "sluice/memory_decision/v1",
+    "session_id": "s1",
+    "memory_id": "memory:w:3:17",
+    "write_id": "w1",
+    "action": "quarantine",
+    "trustScore": {"total": 0.65},
+    "reason": "unknown_parent",
+}
+
+
+def test_a_memory_decision_shows_id_action_trust_and_reason() -> None:
+    assert _shown(QUARANTINED).endswith("s1 memory:w:3:17 quarantine trust 0.65, unknown_parent")
+    assert "[yellow]quarantine[/]" in as_line(_record(QUARANTINED), "gate.memory.decisions")
+
+
+def test_a_memory_without_a_score_shows_its_reason_alone() -> None:
+    rejected = QUARANTINED | {"action": "reject", "trustScore": None, "reason": "quality_metadata: timestamp"}
+    assert _shown(rejected).endswith("memory:w:3:17 reject quality_metadata: timestamp")
+
+
+def test_a_review_of_a_memory_shows_who_and_why() -> None:
+    approved = {
+        "schema": "sluice/quarantine_approved/v1",
+        "session_id": "s1",
+        "memory_id": "memory:w:3:17",
+        "approver_id": "carol",
+        "justification": "read it",
+    }
+    assert _shown(approved).endswith("s1 memory:w:3:17 quarantine_approved carol: read it")
+
+
+def test_a_memory_s_content_is_cut_and_cannot_act() -> None:
+    proposed = {"session_id": "s1", "write_id": "w1", "content": "\u202e" + "x" * 200}
+    line = _shown(proposed)
+    assert line.endswith("x…")
+    assert "\u202e" not in line
+    assert len(line) < 160

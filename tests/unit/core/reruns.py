@@ -1,4 +1,4 @@
-"""Verdicts of the scene's sessions as the ledger keeps them, and the evidence to execute them again."""
+"""Decisions of the scene's sessions as the ledger keeps them, and the evidence to execute them again."""
 
 from __future__ import annotations
 
@@ -12,14 +12,36 @@ from app.core.arrival import Arrival
 from app.core.bundles import Bundle, load_bundle
 from app.core.ledger.chain import Chain
 from app.core.ledger.evidence import PolicyEvidence
-from app.core.ledger.recorded_verdict import recorded_verdict
+from app.core.ledger.recorded_decision import recorded_decision
 from app.core.ledger.rerun import Rerunner
+from app.core.memory.reviews import PORT as HELD_INPUT
 from app.core.replay import Replay, nobody
+from app.core.requests import Answer
+from app.core.review_signing import signed_review
 from app.core.trust.dsse import sign
 from app.core.trust.signed_entries import PAYLOAD_TYPES
-from tests.unit.core.scene import ALL_STAGES, BUNDLE_BYTES, ENTRIES, LIMITS, START, action, outcome, point
-from tests.unit.core.trust.scene import STRANGER
-from topics.catalog import ACTIONS, BUNDLES, OUTCOMES, REGISTRY
+from tests.unit.core.scene import (
+    ALL_STAGES,
+    BUNDLE_BYTES,
+    ENTRIES,
+    LIMITS,
+    START,
+    action,
+    entry,
+    outcome,
+    point,
+)
+from tests.unit.core.trust.scene import ALICE, STRANGER
+from topics.catalog import (
+    ACTIONS,
+    BUNDLES,
+    MEMORY_DECISIONS,
+    MEMORY_WRITES,
+    OUTCOMES,
+    REGISTRY,
+    REVIEWS,
+    VERDICTS,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,7 +50,7 @@ if TYPE_CHECKING:
     from app.core.decision import Decision
     from app.core.ledger.rerun_result import Rerun
     from app.core.limits import SessionLimits
-    from app.core.requests import Answer, Request
+    from app.core.requests import Request
 
 
 WIPES = {
@@ -48,6 +70,24 @@ def document(**changes: Any) -> bytes:
 
 
 BUNDLE = document()
+REVIEWER = entry("approver", "curator", public_key=ALICE.public.text, roles=["reviewer"])
+
+
+def memory_write(**fields: Any) -> dict[str, Any]:
+    """A harmless memory write of the operator with all its metadata, some fields changed (None: left out)."""
+    base = {
+        "write_id": "w-1",
+        "agent_id": "operator",
+        "session_id": "s-1",
+        "content": "The customer prefers e-mail.",
+        "source": {"id": "crm", "type": "user"},
+        "content_class": "note",
+        "timestamp": "2025-11-20T10:00:00Z",
+        "confidence_score": 0.9,
+        "provenance_uri": "https://crm.example/tickets/7",
+        "provenance_hash": "sha256:" + "0a" * 32,
+    }
+    return {name: value for name, value in {**base, **fields}.items() if value is not None}
 
 
 def evidence(*entries: dict[str, Any], bundles: Sequence[bytes] = (BUNDLE,)) -> PolicyEvidence:
@@ -81,12 +121,14 @@ class Case:
     answer: Callable[[Request], Answer] = nobody
     now: int = START
     verdicts: list[dict[str, Any]] = field(default_factory=list)
+    memories: list[dict[str, Any]] = field(default_factory=list)
     arrivals: dict[str, Arrival] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Opens the sessions."""
         where = point(*self.entries, policy=_loaded(self.bundle), stages=self.stages, limits=self.limits)
-        self._replay = Replay(where, self.answer)
+        self._replay = Replay(where, self._answer)
+        self._values: dict[tuple[str, int, int], bytes | None] = {}
         self._chain = Chain(3)
         self._offset = 0
 
@@ -99,13 +141,33 @@ class Case:
         """An unsigned outcome."""
         return self._take(OUTCOMES, outcome(**fields))
 
+    def remember(self, **fields: Any) -> dict[str, Any]:
+        """A memory write; what was decided on it, as it is recorded."""
+        self._take(MEMORY_WRITES, memory_write(**fields))
+        return self.memories[-1]
+
+    def review(self, memory: dict[str, Any], decision: str = "approve") -> list[str]:
+        """A review of a held memory by the registered reviewer; the kinds of the records that come of it."""
+        said = {
+            "subject_id": memory["memory_id"],
+            "session_id": memory["session_id"],
+            "decision": decision,
+            "approver_id": "curator",
+            "digest": memory["content_digest"],
+            "justification": "looked at it",
+        }
+        signed = signed_review(said, ALICE).model_dump()
+        return [one.kind for one in self._take(REVIEWS, signed).records]
+
     def record(self, arrival: Arrival, decision: Decision) -> None:
-        """Keep the verdict of a decision on an arrival."""
-        self.arrivals[f"verdict:{arrival.decision_id}"] = arrival
+        """Keep the verdict, or what was decided on a memory, of a decision on an arrival."""
+        kept = {VERDICTS: self.verdicts, MEMORY_DECISIONS: self.memories}
+        for kind in ("verdict", "memory"):
+            self.arrivals[f"{kind}:{arrival.decision_id}"] = arrival
         for one in decision.records:
-            wire = self._chain.link(one.body)
-            if one.kind == "Verdict":
-                self.verdicts.append(recorded_verdict(wire))
+            if one.topic in kept:
+                wire = self._chain.link(one.body)
+                kept[one.topic].append(recorded_decision(one.topic, wire))
 
     def rerunner(self, stages: Sequence[Stage] | None = None) -> Rerunner:
         """With everything that was published, over the installation's own stages or others of the names."""
@@ -116,14 +178,15 @@ class Case:
         """One of the installation's stages."""
         return next(stage for stage in self.stages if stage.name == name)
 
-    def rerun(self, verdict: dict[str, Any], by: Rerunner | None = None) -> Rerun:
-        """A verdict executed again."""
-        return (by or self.rerunner()).rerun(verdict, self.arrivals[verdict["verdict_id"]])
+    def rerun(self, recorded: dict[str, Any], by: Rerunner | None = None) -> Rerun:
+        """A decision executed again."""
+        named = recorded["verdict_id"] if "verdict_id" in recorded else recorded["memory_id"]
+        return (by or self.rerunner()).rerun(recorded, self.arrivals[named])
 
     def rerun_all(self) -> list[Rerun]:
-        """Every verdict so far."""
+        """Every decision so far, verdicts first."""
         by = self.rerunner()
-        return [self.rerun(verdict, by) for verdict in self.verdicts]
+        return [self.rerun(one, by) for one in (*self.verdicts, *self.memories)]
 
     def next_arrival(self, topic: str, record: dict[str, Any]) -> Arrival:
         """The next record of a topic, now."""
@@ -131,8 +194,16 @@ class Case:
         raw = json.dumps(record).encode()
         return Arrival(topic, 3, self._offset, self.now, str(record["session_id"]).encode(), raw)
 
+    def _answer(self, request: Request) -> Answer:
+        """An input that was read before, or what the case's own ports say."""
+        if request.port != HELD_INPUT:
+            return self.answer(request)
+        place: Any = request.payload
+        return Answer("answered", self._values[(place["topic"], place["partition"], place["offset"])])
+
     def _take(self, topic: str, record: dict[str, Any]) -> Decision:
         arrival = self.next_arrival(topic, record)
+        self._values[(topic, 3, arrival.offset)] = arrival.value
         decision = self._replay.take(arrival)
         self.record(arrival, decision)
         return decision

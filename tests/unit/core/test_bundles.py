@@ -90,5 +90,6 @@ def test_a_tools_name_is_read_word_by_word(name: str, action_type: str) -> None:
 
 def test_the_shipped_bundle_includes_every_pattern_set_that_ships() -> None:
     source = json.loads((ROOT / "config" / "bundles" / "default.json").read_bytes())
-    shipped = {f"../patterns/{path.name}" for path in (ROOT / "config" / "patterns").iterdir()}
+    folders = ("patterns", "content")
+    shipped = {f"../{name}/{path.name}" for name in folders for path in (ROOT / "config" / name).iterdir()}
     assert set(source["include"]) == shipped

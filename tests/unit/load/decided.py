@@ -5,98 +5,179 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.adapters.kafka_read import StoredRecord
 from app.core.actions.stages import default_stages
 from app.core.arrival import Arrival
-from app.core.bundles import load_bundle
 from app.core.decide import DecisionPoint
+from app.core.inbound import message_of
 from app.core.ledger.chain import GENESIS, Chain
 from app.core.limits import SessionLimits
-from app.core.policy import Policy
-from app.core.registry import load_registry
+from app.core.memory import analysis, lineage, reviews
+from app.core.memory.book import Book, Folded
+from app.core.memory.shared import Shared
+from app.core.requests import Answer
 from app.core.session import KEY_PREFIX, SessionState
+from app.core.trust.in_force import PolicyInForce
+from app.core.trust.keys import Roots
 from app.demo.trust import ThrowawayTrust
 from load import policy
+from load.events import KIND_HEADER
 from load.ledger_read import Evidence
 from load.site import Site
-from load.traffic import KIND_HEADER, Event, Mix, Traffic
-from topics.catalog import ACTIONS
-from topics.reading import Unreadable, read
-from topics.records import ActionOutcome, ProposedAction
+from load.traffic import Mix, Traffic
+from topics.catalog import ADMITTED, SOURCE_FEEDBACK, SOURCE_HISTORIES
+from topics.reading import Unreadable
 
 if TYPE_CHECKING:
     from app.core.decision import Decision
+    from app.core.memory.history import History, SourceName
+    from app.core.policy import Policy
+    from app.core.requests import Request
+    from load.events import Event
 
 PREFIX = "t."
-SITE = Site("nowhere:1", PREFIX, "t", Path(), {}, ThrowawayTrust())
+TRUST = ThrowawayTrust()
+SITE = Site("nowhere:1", PREFIX, "t", Path(), {"SLUICE_MEMORY__MAX_QUARANTINE_SIZE": "3"}, TRUST)
 BEGAN_MS = 1_700_000_000_000
-LIMITS = SessionLimits(3_600_000, 86_400_000, 512, 64, 8)
+STEP_MS = 100
+LIMITS = SessionLimits(3_600_000, 86_400_000, 512, 64, 8, max_quarantine=3)
 STAGES = ("controls", "fast_reject", "consequence", "tier_auth")
+LEDGERS_APART = frozenset({ADMITTED, SOURCE_FEEDBACK, SOURCE_HISTORIES})
+NO_OBJECTION = {"model": "load", "prompt_version": "1", "trust": 1, "categories": [], "explanation": ""}
 
 
 def decided(seed: int, events: int) -> Evidence:
     """An honest run of so many events, and those that they make necessary, in one partition."""
-    traffic = Traffic(random.Random(seed), str(seed), Mix(sessions=4, slow=0.0))  # noqa: S311 - seeded
+    traffic = Traffic(random.Random(seed), str(seed), Mix(sessions=4, slow=0.0), TRUST.reviewer)  # noqa: S311 - seeded
     run = _Run()
-    for event in [*(next(traffic) for _ in range(events)), *traffic.rest()]:
-        run.decide(event)
-    changelog = [_stored("t-sessions-changelog", 0, key, state.encode()) for key, state in run.states.items()]
-    return Evidence(SITE, run.inputs, run.ledger, changelog, 0)
+    for _ in range(events):
+        run.publish(traffic, next(traffic))
+    for event in traffic.rest():
+        run.publish(traffic, event)
+    run.let_time_pass()
+    return run.evidence()
 
 
 class _Run:
     def __init__(self) -> None:
-        bundle = load_bundle(json.dumps(policy.bundle()).encode())
-        registry = load_registry(json.dumps({"entries": policy.entries()}).encode())
-        stages = default_stages(STAGES)
-        rules = Policy({bundle.id: bundle}, registry, bundle.id)
-        self._point = DecisionPoint(rules, stages, LIMITS, stopwatch=lambda: 0, environment="test")
+        self._point = _point()
         self._chain = Chain(0, 0, GENESIS)
         self._ends: Counter[str] = Counter()
-        self.states: dict[bytes, SessionState] = {}
-        self.inputs: list[StoredRecord] = []
-        self.ledger: list[StoredRecord] = []
+        self._now = BEGAN_MS
+        self._table: dict[bytes, bytes] = {}
+        self._book = Book(self._table)
+        self._histories: dict[SourceName, History] = {}
+        self._states: dict[bytes, SessionState] = {}
+        self._inputs: list[StoredRecord] = []
+        self._changelog: list[StoredRecord] = []
+        self._written: dict[str, list[StoredRecord]] = {name: [] for name in (*LEDGERS_APART, "ledger")}
 
-    def decide(self, event: Event) -> None:
+    def publish(self, traffic: Traffic, event: Event) -> None:
+        """The broker takes an event, and it is decided; then what it told of sources, then what time does."""
         offset = self._next(event.topic)
         kind = (KIND_HEADER, event.kind.encode())
-        self.inputs.append(_stored(PREFIX + event.topic, offset, event.key, event.value, kind))
-        arrival = Arrival(event.topic, 0, offset, BEGAN_MS + offset, event.key, event.value)
-        key = KEY_PREFIX + event.key
-        state = self.states.setdefault(key, SessionState(key))
-        decision = self._decision(arrival, state)
-        state.apply(decision.transition)
-        for record in decision.records:
-            value = self._chain.link(record.body)
-            self.ledger.append(_stored(PREFIX + record.topic, self._next(record.topic), event.key, value))
+        self._now += STEP_MS
+        self._inputs.append(self._stored(PREFIX + event.topic, offset, event.key, event.value, kind))
+        traffic.placed(event, 0, offset)
+        self._decide(Arrival(event.topic, 0, offset, self._now, event.key, event.value))
+        self._expire()
 
-    def _decision(self, arrival: Arrival, state: SessionState) -> Decision:
-        message: ProposedAction | ActionOutcome | Unreadable
-        if arrival.topic == ACTIONS:
-            message = read(ProposedAction, arrival.value)
-        else:
-            message = read(ActionOutcome, arrival.value)
+    def let_time_pass(self) -> None:
+        """Until nothing is held any more."""
+        self._now += policy.REVIEW_AFTER_MS
+        self._expire()
+
+    def evidence(self) -> Evidence:
+        """All that a reader of the broker would find."""
+        states = [
+            self._stored("t-sessions-changelog", 0, key, one.encode()) for key, one in self._states.items()
+        ]
+        apart = [self._written[topic] for topic in (ADMITTED, SOURCE_FEEDBACK, SOURCE_HISTORIES)]
+        return Evidence(SITE, self._inputs, self._written["ledger"], [*self._changelog, *states], 0, *apart)
+
+    def _expire(self) -> None:
+        expired = self._point.expire_held(self._book, self._now, 100)
+        if expired is not None:
+            self._stage(expired, b"")
+
+    def _decide(self, arrival: Arrival) -> None:
+        key = KEY_PREFIX + (arrival.key or b"")
+        state = self._states.setdefault(key, SessionState(key))
+        message = message_of(arrival)
         assert not isinstance(message, Unreadable)
+        evaluating = self._point.evaluate(arrival, message, state, Shared(self._book, self._histories))
         try:
-            next(self._point.evaluate(arrival, message, state))
+            request = next(evaluating)
+            while True:
+                request = evaluating.send(self._answer(request))
         except StopIteration as done:
             decision: Decision = done.value
-            return decision
-        raise AssertionError("no stage of this policy asks anything")
+        state.apply(decision.transition)
+        self._stage(decision, arrival.key or b"")
+
+    def _answer(self, request: Request) -> Answer:
+        if request.port == reviews.PORT:
+            assert isinstance(request.payload, dict)
+            topic, offset = PREFIX + request.payload["topic"], request.payload["offset"]
+            held = next(one for one in self._inputs if (one.topic, one.offset) == (topic, offset))
+            return Answer("answered", held.value)
+        answers = {analysis.PORT: NO_OBJECTION, lineage.PORT: {"parents": {}}}
+        return Answer("answered", answers[request.port])
+
+    def _stage(self, decision: Decision, key: bytes) -> None:
+        self._book.apply(decision.book)
+        self._histories |= {one.name: one.history for one in decision.book if isinstance(one, Folded)}
+        for name, value in self._book.flush().items():
+            self._table.pop(name, None) if value is None else self._table.update({name: value})
+            offset = self._next("changelog")
+            self._changelog.append(
+                replace(self._stored("t-sessions-changelog", offset, name, b""), value=value)
+            )
+        for record in decision.records:
+            self._write(record.topic, record.subject.encode() or key, record.body)
+
+    def _write(self, topic: str, key: bytes, body: dict[str, Any]) -> None:
+        offset = self._next(topic)
+        if topic not in LEDGERS_APART:
+            value = self._chain.link(body)
+            self._written["ledger"].append(self._stored(PREFIX + topic, offset, key, value))
+            return
+        value = json.dumps(body).encode()
+        self._written[topic].append(self._stored(PREFIX + topic, offset, key, value))
+        if topic == SOURCE_FEEDBACK:
+            self._decide(Arrival(topic, 0, offset, self._now, key, value))
 
     def _next(self, topic: str) -> int:
         self._ends[topic] += 1
         return self._ends[topic] - 1
 
+    def _stored(
+        self, topic: str, offset: int, key: bytes, value: bytes, *headers: tuple[str, bytes]
+    ) -> StoredRecord:
+        return StoredRecord(topic, 0, offset, self._now, key, value, headers)
+
+
+@cache
+def _point() -> DecisionPoint:
+    """The policy of the fault runs, as a worker reads it."""
+    ends: Counter[str] = Counter()
+    records = []
+    for topic, key, value in policy.records(TRUST):
+        records.append(Arrival(topic, 0, ends[topic], BEGAN_MS, key, value))
+        ends[topic] += 1
+    return PolicyInForce(Roots([TRUST.root_key]), policy.BUNDLE, _new_point).first(records)
+
+
+def _new_point(rules: Policy) -> DecisionPoint:
+    return DecisionPoint(rules, default_stages(STAGES), LIMITS, stopwatch=lambda: 0, environment="test")
+
 
 def changed(record: StoredRecord, **fields: Any) -> StoredRecord:
     """The record with some fields of its value replaced."""
     value = json.dumps({**json.loads(record.value or b"{}"), **fields}).encode()
-    return _stored(record.topic, record.offset, record.key or b"", value)
-
-
-def _stored(topic: str, offset: int, key: bytes, value: bytes, *headers: tuple[str, bytes]) -> StoredRecord:
-    return StoredRecord(topic, 0, offset, BEGAN_MS + offset, key, value, headers)
+    return replace(record, value=value, headers=())

@@ -8,6 +8,7 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.demo.trust import ThrowawayTrust
 from load.policy import READ_TOOL
 from load.traffic import Mix, Traffic
 
@@ -15,5 +16,6 @@ from load.traffic import Mix, Traffic
 @settings(max_examples=50)
 @given(st.integers(0, 2**32))
 def test_no_gate_before_the_poisonous_one_stops_a_poisonous_action(seed: int) -> None:
-    poison = Traffic(random.Random(seed), "t", Mix(sessions=2, slow=0.0)).poison()  # noqa: S311 - seeded
+    rng = random.Random(seed)  # noqa: S311 - seeded
+    poison = Traffic(rng, "t", Mix(sessions=2, slow=0.0), ThrowawayTrust().reviewer).poison()
     assert json.loads(poison.value)["toolName"] == READ_TOOL

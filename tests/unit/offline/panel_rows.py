@@ -26,3 +26,12 @@ def panel(folder: Path, *rows: dict[str, Any]) -> Path:
     path = folder / "panel.jsonl"
     path.write_text("".join(json.dumps(one) + "\n" for one in rows))
     return path
+
+
+def write_row(
+    row_id: str = "w1", label: str = "harmful", file: str = "some_source", **more: Any
+) -> dict[str, Any]:
+    """A row that is a memory write; `text` and `source` may be given."""
+    text = more.pop("text", "The customer prefers e-mail.")
+    fields = {"id": row_id, "file": file, "label": label, "input": {"text": text}, "source": "a/b@c:d"}
+    return {**fields, "kind": "memory_write", **more}

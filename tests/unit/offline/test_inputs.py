@@ -8,7 +8,7 @@ import pytest
 
 from app.core.clock import milliseconds_of
 from app.offline.inputs import ClockError, arrivals_of
-from topics.catalog import ACTIONS, OUTCOMES
+from topics.catalog import ACTIONS, MEMORY_WRITES, OUTCOMES, REVIEWS
 
 NOON = milliseconds_of("2026-01-01T12:00:00Z")
 ACTION = b'{"session_id": "s1", "toolName": "find"}'
@@ -19,6 +19,12 @@ def test_each_line_is_one_record_with_its_own_bytes_and_the_session_s_key() -> N
     first, second = arrivals_of([ACTION + b"\n", b"  \n", OUTCOME], NOON)
     assert (first.topic, first.offset, first.value, first.key) == (ACTIONS, 1, ACTION, b"s1")
     assert (second.topic, second.offset, second.value, second.timestamp_ms) == (OUTCOMES, 3, OUTCOME, NOON)
+
+
+def test_writes_and_reviews_are_known_by_the_id_that_only_they_have() -> None:
+    write, review = arrivals_of([b'{"session_id": "s1", "write_id": "w"}', b'{"subject_id": "m"}'], NOON)
+    assert (write.topic, write.key) == (MEMORY_WRITES, b"s1")
+    assert (review.topic, review.key) == (REVIEWS, None)
 
 
 @pytest.mark.parametrize("line", [b"nonsense", b"[]", b'{"session_id": 5}', b"\xff", b'{"a": 1, "a": 2}'])

@@ -11,10 +11,10 @@ from app.core.bundles import load_bundle
 from app.core.decision import Decision
 from app.core.inbound import KEY_MISMATCH
 from app.core.ledger.chain import Chain
+from app.core.memory.shared import Shared
 from app.core.policy import Policy
 from app.core.registry import load_registry
 from app.core.requests import Answer, Ask, Request
-from app.core.memory.shared import Shared
 from app.core.session import SessionState
 from app.offline.bundle_source import whole_bundle
 from app.settings import ROOT, Settings

@@ -1,0 +1,180 @@
+"""What the memory gate makes of a panel's rows: each alone, its metadata complete, its agent registered."""
+
+from __future__ import annotations
+
+import json
+from copy import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from app.core.arrival import Arrival
+from app.core.clock import rfc3339
+from app.core.decide import DecisionPoint
+from app.core.errors import BundleError
+from app.core.limits import ROOM_FOR_ONE
+from app.core.memory.similarity_settings import without
+from app.core.neutral_registry import neutral_entries
+from app.core.neutral_write import SOURCE_ID, neutral_metadata
+from app.core.policy import Policy
+from app.core.registry import build_registry
+from app.core.replay import decide
+from app.core.requests import Answer
+from app.core.session import SessionState, session_key
+from app.offline.evaluation import TENANT, UNREADABLE
+from topics.catalog import MEMORY_WRITES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from app.core.bundles import Bundle
+    from app.core.decision import Decision
+    from app.core.requests import Request
+    from app.offline.write_panel import WriteRow
+
+    Ask = Callable[[Sequence[Request]], list[Answer]]
+
+AGENT = "evaluated_agent"
+TOGETHER = 256
+"""Rows whose questions are asked at once."""
+NOT_OF_CONTENT = frozenset({"internal_error", "quality_metadata", "unknown_agent"})
+"""Reasons that say nothing of what the content holds."""
+
+
+class NotMeasured(Exception):
+    """A port did not answer, so that no figure would mean anything; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedWrite:
+    """A row and what came of it. `by`: the kind of the finding that decided, or the reason's code."""
+
+    row: WriteRow
+    action: str
+    reason: str
+    by: str
+
+    @property
+    def caught(self) -> bool:
+        """Held or rejected for its content."""
+        return self.action in ("quarantine", "reject") and self.by not in NOT_OF_CONTENT
+
+    @property
+    def rejected(self) -> bool:
+        """Rejected for its content: no person looks at it."""
+        return self.caught and self.action == "reject"
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTrial:
+    """Under what the rows are judged. No hosted model is asked, whatever the bundle says.
+
+    `similarity`: whether the encoder is asked, None as the bundle says; `source_type`: that of every row's
+    source; `ask` answers requests together, in their order.
+    """
+
+    bundle: Bundle
+    source_type: str
+    similarity: bool | None
+    at_ms: int
+    ask: Ask
+
+    @property
+    def asks_encoder(self) -> bool:
+        """Whether the port `embedding` is needed. Raises BundleError where the bundle has no library."""
+        settings = self.bundle.memory.similarity
+        if settings is None and self.similarity:
+            raise BundleError("$.memory.similarity: the bundle has no library to compare with")
+        return settings is not None and (settings.enabled if self.similarity is None else self.similarity)
+
+
+def judged_writes(rows: Sequence[WriteRow], trial: WriteTrial) -> Iterator[JudgedWrite]:
+    """Each row in a session of its own, from a source that nobody has seen.
+
+    What was fitted is judged without the rows that it was fitted on: the library a row is compared with has
+    no text of the row's file or repository. Raises NotMeasured and BundleError.
+    """
+    points = {file: _point(trial, file, rows) for file in dict.fromkeys(row.file for row in rows)}
+    for start in range(0, len(rows), TOGETHER):
+        taken = rows[start : start + TOGETHER]
+        going = [_Going(row, points[row.file], _arrival(row, n, trial)) for n, row in enumerate(taken, start)]
+        waiting = [one for one in going if one.decide()]
+        while waiting:
+            answers = trial.ask([one.open for one in waiting if one.open is not None])
+            for one, answer in zip(waiting, answers, strict=True):
+                one.take(answer)
+            waiting = [one for one in waiting if one.decide()]
+        yield from (_judged(one.row, one.decision) for one in going)
+
+
+class _Going:
+    """A row on its way: decided again with each answer, until nothing is asked that has none."""
+
+    def __init__(self, row: WriteRow, point: DecisionPoint, arrival: Arrival) -> None:
+        self.row = row
+        self.open: Request | None = None
+        self._point, self._arrival = point, arrival
+        self._known: dict[str, Answer] = {}
+
+    def decide(self) -> bool:
+        """Whether an answer is missing: `open` asks for it. Else `decision` is the row's."""
+        self.open = None
+        state = SessionState(session_key((self._arrival.key or b"").decode()))
+        self.decision = decide(self._point, self._arrival, state, self._answer)
+        return self.open is not None
+
+    def take(self, answer: Answer) -> None:
+        """The answer to what is open. Raises NotMeasured where it is none."""
+        if self.open is None or answer.status != "answered":
+            raise NotMeasured(f"{self.row.file} {self.row.id}: {answer.detail or answer.status}")
+        self._known[self.open.port] = answer
+
+    def _answer(self, request: Request) -> Answer:
+        if request.port not in self._known:
+            self.open = self.open or request
+            return Answer("unavailable", detail="not asked yet")
+        return self._known[request.port]
+
+
+def _point(trial: WriteTrial, file: str, rows: Sequence[WriteRow]) -> DecisionPoint:
+    """The bundle without a hosted model, and with a library that has not seen the file's source."""
+    bundle, memory = copy(trial.bundle), trial.bundle.memory
+    trust = memory.trust.model_copy(update={"llm_analysis": False})
+    similarity = None
+    if trial.asks_encoder and memory.similarity is not None:
+        own = {file} | {row.repository for row in rows if row.file == file and row.repository}
+        try:
+            library = without(memory.similarity.library, *sorted(own))
+        except ValidationError:
+            raise BundleError(f"$.memory.similarity.library: every attack text is of {file}") from None
+        similarity = memory.similarity.model_copy(update={"enabled": True, "library": library})
+    bundle.memory = memory.model_copy(update={"trust": trust, "similarity": similarity})
+    registry = build_registry(neutral_entries(TENANT, [AGENT], []))
+    policy = Policy({bundle.id: bundle}, registry, bundle.id)
+    return DecisionPoint(policy, (), ROOM_FOR_ONE, stopwatch=lambda: 0, environment=TENANT)
+
+
+def _arrival(row: WriteRow, number: int, trial: WriteTrial) -> Arrival:
+    name = f"row-{number}"
+    record: dict[str, Any] = {
+        "write_id": name,
+        "agent_id": AGENT,
+        "session_id": name,
+        "content": row.text,
+        "source": {"id": SOURCE_ID, "type": trial.source_type},
+        **neutral_metadata(trial.bundle.memory.quality, rfc3339(trial.at_ms)),
+    }
+    return Arrival(MEMORY_WRITES, 0, number, trial.at_ms, name.encode(), json.dumps(record).encode())
+
+
+def _judged(row: WriteRow, decision: Decision) -> JudgedWrite:
+    bodies = {record.kind: record.body for record in decision.records}
+    found = bodies.get("MemoryDecision")
+    if found is None:
+        letter = bodies["DeadLetter"]
+        why = f"{letter['code']} at {letter['path']}: {letter['message']}"
+        return JudgedWrite(row, UNREADABLE, why, letter["code"])
+    code, _, named = found["reason"].partition(": ")
+    kinds = {one["id"]: one["kind"] for one in found["findings"]}
+    return JudgedWrite(row, found["action"], found["reason"], kinds.get(named, code))

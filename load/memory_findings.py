@@ -1,0 +1,82 @@
+"""The figures about memories that every fault run gives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from load import figures
+from load.memory_recount import memories
+from load.memory_state import wrong_held, wrong_releases, wrong_statistics
+from load.quarantine_recount import APPROVED, ENTERED, EVICTED, EXPIRED, REJECTED
+from load.source_recount import folded, wrong_feedback, wrong_histories, wrong_sights
+from topics.catalog import MEMORY_WRITES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from load.answers import Account
+    from load.figures import Figure
+    from load.ledger_read import Evidence
+    from load.memory_recount import Memories
+
+SHOWN = 3
+TALLY = {
+    "memories_allowed": "allow",
+    "memories_rejected": "reject",
+    "memories_repeated": "repeat",
+    "quarantine_entered": ENTERED,
+    "quarantine_approved": APPROVED,
+    "quarantine_rejected": REJECTED,
+    "quarantine_expired": EXPIRED,
+    "quarantine_evicted": EVICTED,
+}
+"""What must have happened in a run, by its name in the recount."""
+
+
+def memory_figures(evidence: Evidence, found: Account) -> list[Figure]:
+    """What happened to memories, and goals of zero for all that must not."""
+    most = int(evidence.site.settings["SLUICE_MEMORY__MAX_QUARANTINE_SIZE"])
+    recounted = memories(found, most)
+    refused = sum(count for name, count in recounted.tally.items() if name.startswith("refused "))
+    held = sum(len(one.held) for one in recounted.quarantines.values())
+    return [
+        *(figures.some(name, recounted.tally[one], "memories") for name, one in TALLY.items()),
+        figures.some("reviews_refused", refused, "reviews"),
+        figures.reported("parents_of_other_sessions", len(recounted.told), "memories"),
+        figures.reported("reviews_overtaken", len(recounted.overtaken), "reviews"),
+        figures.reported("held_in_the_end", held, "memories"),
+        figures.some("sources_learnt_of", len(evidence.feedback), "records"),
+        *(_none(name, problems) for name, problems in _problems(evidence, found, recounted)),
+    ]
+
+
+def _problems(evidence: Evidence, found: Account, recounted: Memories) -> Iterator[tuple[str, list[str]]]:
+    histories = folded(evidence.feedback)
+    sources = {
+        f"memory:{':'.join(map(str, place))}": one.message["source"]["id"]
+        for place, one in found.inputs.items()
+        if place[0] == MEMORY_WRITES and one.readable
+    }
+    quarantines = [problem for one in recounted.quarantines.values() for problem in one.problems]
+    yield (
+        "wrong_memory_decisions",
+        [
+            *recounted.decisions,
+            *recounted.never_entered(),
+            *recounted.never_so(),
+        ],
+    )
+    yield "wrong_quarantine_events", quarantines
+    yield "wrong_reviews", recounted.reviews
+    yield "wrong_releases", wrong_releases(recounted, evidence.admitted)
+    yield "wrong_held", wrong_held(recounted, evidence.changelog)
+    yield "wrong_statistics", wrong_statistics(recounted, evidence.changelog)
+    yield "wrong_feedback", wrong_feedback(recounted.feedback, evidence.feedback)
+    yield "wrong_histories", wrong_histories(histories, evidence.histories, evidence.changelog)
+    yield "wrong_sights", wrong_sights(histories, found.ledger, sources)
+
+
+def _none(name: str, problems: list[str]) -> Figure:
+    for problem in problems[:SHOWN]:
+        print(f"  {name}: {problem}")
+    return figures.none(name, len(problems), "findings")

@@ -1,0 +1,125 @@
+"""Memory writes and reviews on a real broker: a site with a reviewer, and two agents of unlike patience."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from app.core.review_signing import signed_review
+from app.core.trust.dsse import sign
+from app.core.trust.keys import SigningKey
+from app.core.trust.signed_entries import PAYLOAD_TYPES
+from app.demo.trust import publish_policy
+from app.stream.home import home_of
+from load import policy
+from tests.kafka.installation import site_on, stored, until
+from topics.catalog import REGISTRY
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from load.process import WorkerProcess
+    from load.site import Site
+
+HASTY_AGENT = "hasty-agent"
+"""Its memories wait for a reviewer for `HASTY_MS` only."""
+HASTY_MS = 4_000
+REVIEWER = "carol"
+MEMORY_TOPIC = "gate.memory.writes.proposed"
+NOBODY_KNOWS = ["memory:gate.memory.writes.proposed:0:999999"]
+"""Parents that have a write wait for a reviewer, whatever its content."""
+
+
+@dataclass(frozen=True)
+class MemorySite:
+    """A site, and the key of its one reviewer."""
+
+    site: Site
+    key: SigningKey
+
+
+def memory_site(kafka: str, folder: Path, name: str, **settings: str) -> MemorySite:
+    """Topics, the neutral policy, a reviewer of every tenant's memories, and the hasty agent."""
+    site, key = site_on(kafka, folder, name, **settings), SigningKey(Ed25519PrivateKey.generate())
+    spec = {"public_key": key.public.text, "roles": ["reviewer"]}
+    reviewer = {"kind": "approver", "id": REVIEWER, "revision": 1, "spec": spec}
+    signed = sign(PAYLOAD_TYPES[REGISTRY], orjson.dumps(reviewer), [site.trust.root]).written()
+    hasty = {**policy.bundle(), "id": "load.hasty", "memory": {"quarantineReviewMs": HASTY_MS}}
+    given = {"tenant_id": policy.TENANT, "tier": "T2", "policy_bundle_id": "load.hasty"}
+    agent = {"kind": "agent", "id": HASTY_AGENT, "revision": 1, "spec": given}
+    records = [
+        (REGISTRY, f"approver/{REVIEWER}@1".encode(), signed),
+        site.trust.bundle(json.dumps(hasty).encode()),
+        *site.trust.entries([agent]),
+    ]
+    asyncio.run(publish_policy(kafka, site.prefix, records))
+    return MemorySite(site, key)
+
+
+def session_in(site: Site, partition: int, name: str = "s") -> str:
+    """A session of this name that lies in the partition."""
+    names = (f"{name}-{number}" for number in range(10_000))
+    return next(one for one in names if home_of(one.encode(), site.partitions) == partition)
+
+
+def write(session: str, write_id: str, **more: Any) -> dict[str, Any]:
+    """A memory write of a user's, with everything that the quality rule asks for."""
+    return {
+        "write_id": write_id,
+        "agent_id": policy.AGENT,
+        "session_id": session,
+        "content": f"The customer prefers e-mail ({write_id}).",
+        "source": {"id": "mail", "type": "user"},
+        "content_class": "internal_policy",
+        "timestamp": "2026-01-01T00:00:00Z",
+        "confidence_score": 0.9,
+        "provenance_uri": "https://mail.example/7",
+        "provenance_hash": "sha256:" + "0" * 64,
+    } | more
+
+
+def held_write(session: str, write_id: str, **more: Any) -> dict[str, Any]:
+    """One that goes into quarantine: it derives from a memory that nobody knows."""
+    return write(session, write_id, derived_from=NOBODY_KNOWS, **more)
+
+
+def review(made: MemorySite, entered: dict[str, Any], decision: str, **changed: str) -> dict[str, Any]:
+    """The reviewer's signed answer to a QuarantineEntered, signed with what is changed in it."""
+    fields = {
+        "subject_id": entered["memory_id"],
+        "session_id": entered["session_id"],
+        "decision": decision,
+        "approver_id": REVIEWER,
+        "digest": entered["content_digest"],
+        "justification": "read and compared",
+    }
+    return signed_review({**fields, **changed}, made.key).model_dump(mode="json", exclude_none=True)
+
+
+def digest(content: str) -> str:
+    """What a review of this content is bound to, worked out apart from the product's own."""
+    return "sha256:" + sha256(content.encode()).hexdigest()
+
+
+def records(site: Site, topic: str, session: str) -> list[dict[str, Any]]:
+    """One session's records of a topic, in the order of their partition."""
+    found = [json.loads(record.value or b"null") for record in stored(site, topic)]
+    return [record for record in found if record["session_id"] == session]
+
+
+def awaited(site: Site, topic: str, session: str, count: int, worker: WorkerProcess) -> list[dict[str, Any]]:
+    """The same once there are `count`."""
+    found: list[dict[str, Any]] = []
+
+    def enough() -> bool:
+        found[:] = records(site, topic, session)
+        return len(found) >= count
+
+    until(enough, worker)
+    return found

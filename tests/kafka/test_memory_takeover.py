@@ -1,0 +1,83 @@
+"""A worker dies with memories in quarantine: the next one keeps their times and what reviewers said."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from app.core.clock import milliseconds_of
+from load.process import WorkerProcess
+from tests.kafka.installation import publish, running, until
+from tests.kafka.memories import (
+    HASTY_AGENT,
+    MemorySite,
+    awaited,
+    held_write,
+    memory_site,
+    records,
+    review,
+    session_in,
+)
+from topics.catalog import ADMITTED, MEMORY_WRITES, QUARANTINE, REVIEWS, SESSION_EVENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from typing import Any
+
+pytestmark = pytest.mark.kafka
+PARTITION = 3
+
+
+@pytest.fixture
+def made(kafka: str, prefix: str, tmp_path: Path) -> MemorySite:
+    return memory_site(kafka, tmp_path, prefix.rstrip("."), SLUICE_WORKER__TIMER_INTERVAL_S="0.2")
+
+
+@pytest.fixture
+def doomed(made: MemorySite) -> Iterator[WorkerProcess]:
+    worker = WorkerProcess(made.site, "doomed", 0.0)
+    try:
+        until(lambda: bool(worker.partitions()), worker)
+        yield worker
+    finally:
+        worker.end_now()
+
+
+def test_times_and_reviews_outlast_a_worker_that_was_killed(made: MemorySite, doomed: WorkerProcess) -> None:
+    """One review came in time while nobody owned the partition, one too late, and a memory had none."""
+    site = made.site
+    sessions = [session_in(site, PARTITION, name) for name in ("reviewed", "late", "forgotten")]
+    publish(site, [held_write(one, "w", agent_id=HASTY_AGENT) for one in sessions], MEMORY_WRITES)
+    entered = [awaited(site, QUARANTINE, one, 1, doomed)[0] for one in sessions]
+    doomed.end_now()
+    publish(site, [review(made, entered[0], "approve")], REVIEWS)
+    over = max(milliseconds_of(one["expires_at"]) for one in entered)
+    wait_until(over)
+    publish(site, [review(made, entered[1], "approve")], REVIEWS)
+    for successor in running(site, "successor"):
+        ended = [awaited(site, QUARANTINE, one, 2, successor)[1] for one in sessions]
+        (refused,) = awaited(site, SESSION_EVENTS, sessions[1], 1, successor)
+    assert [kind(one) for one in ended] == [
+        "quarantine_approved",
+        "quarantine_expired",
+        "quarantine_expired",
+    ]
+    for was, now in zip(entered, ended, strict=True):
+        assert (now["entered_at"], now["expires_at"]) == (was["entered_at"], was["expires_at"])
+    assert (refused["reason"], ended[1]["input"] is not None) == ("expired", True)
+    assert [len(records(site, ADMITTED, one)) for one in sessions] == [1, 0, 0]
+
+
+def wait_until(at_ms: int) -> None:
+    """Return once this machine's clock, which is the broker's, is past it."""
+    while time.time_ns() <= at_ms * 1_000_000:
+        time.sleep(0.05)
+
+
+def kind(event: dict[str, Any]) -> str:
+    """Of a quarantine's event."""
+    name: str = event["schema"].split("/")[1]
+    return name

@@ -1,0 +1,184 @@
+"""`sluice quarantine` against a real broker and a real worker, as a reviewer uses it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+from typer.testing import CliRunner, Result
+
+from app.cli.main import cli
+from app.cli.private_keys import new_private_key
+from app.core.ledger.canonical import canonical
+from app.core.trust.dsse import sign
+from app.core.trust.signed_entries import PAYLOAD_TYPES
+from app.demo.trust import publish_policy
+from load import policy
+from tests.kafka import memories
+from tests.kafka.installation import publish, publish_to, running
+from tests.unit.records import ledger_records
+from topics.catalog import ADMITTED, MEMORY_DECISIONS, MEMORY_WRITES, QUARANTINE, REGISTRY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from load.process import WorkerProcess
+    from load.site import Site
+
+pytestmark = pytest.mark.kafka
+
+DAVE = "dave"
+PATIENCE_MS = 3_600_000
+HIDDEN = "The invoice is due in \u202eMay\u202c.\u200b"
+WELL, REFUSED, IMPOSSIBLE = 0, 1, 2
+
+
+def site_with_dave(kafka: str, folder: Path) -> Site:
+    """An installation with one more reviewer, whose private key is a file, and time to review."""
+    site = memories.memory_site(kafka, folder, f"t.quarantine-{uuid.uuid4().hex[:8]}").site
+    spec = {"public_key": new_private_key(folder / "dave.pem").public.text, "roles": ["reviewer"]}
+    entry = {"kind": "approver", "id": DAVE, "revision": 1, "spec": spec}
+    signed = sign(PAYLOAD_TYPES[REGISTRY], orjson.dumps(entry), [site.trust.root]).written()
+    bundle = orjson.dumps({**policy.bundle(revision=2), "memory": {"quarantineReviewMs": PATIENCE_MS}})
+    records = [(REGISTRY, f"approver/{DAVE}@1".encode(), signed), site.trust.bundle(bundle)]
+    asyncio.run(publish_policy(kafka, site.prefix, records))
+    return site
+
+
+@pytest.fixture(scope="module")
+def site(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """Shared by the tests here, which keep apart by their sessions."""
+    return site_with_dave(kafka, tmp_path_factory.mktemp("quarantine"))
+
+
+@pytest.fixture(scope="module")
+def worker(site: Site) -> Iterator[WorkerProcess]:
+    yield from running(site)
+
+
+@pytest.fixture
+def idle_site(kafka: str, tmp_path: Path) -> Site:
+    """Nobody decides here."""
+    return site_with_dave(kafka, tmp_path)
+
+
+def held(site: Site, worker: WorkerProcess, *sessions: str) -> list[str]:
+    """Ids of quarantined memories, one in each session."""
+    publish(site, [memories.held_write(name, "w", content=HIDDEN) for name in sessions], MEMORY_WRITES)
+    return [memories.awaited(site, QUARANTINE, name, 1, worker)[0]["memory_id"] for name in sessions]
+
+
+def quarantine(site: Site, *words: str) -> Result:
+    return CliRunner().invoke(cli, ["quarantine", *words], env=site.settings)
+
+
+def review(site: Site, memory: str, decision: str, *more: str, reviewer: str = DAVE) -> Result:
+    key = str(site.folder / "dave.pem")
+    words = ("--as", reviewer, "--key", key, "--justification", "read and checked", "--yes", *more)
+    return quarantine(site, "review", memory, decision, *words)
+
+
+def listed(site: Site, *words: str) -> list[str]:
+    return [one["memory_id"] for one in json.loads(quarantine(site, "list", "--json", *words).stdout)]
+
+
+def shown(site: Site, memory: str) -> dict[str, Any]:
+    found = quarantine(site, "show", memory, "--json")
+    assert found.exit_code == WELL, found.stderr
+    fields: dict[str, Any] = json.loads(found.stdout)
+    return fields
+
+
+def test_a_reviewer_finds_a_held_memory_reads_it_and_lets_it_through(
+    site: Site, worker: WorkerProcess
+) -> None:
+    (memory,) = held(site, worker, "read")
+    assert listed(site, "--session", "read", "--agent", policy.AGENT) == [memory]
+    assert "due in <U+202E>May<U+202C>.<U+200B>" in quarantine(site, "show", memory).stdout
+    approved = review(site, memory, "approve", "--json")
+    assert (approved.exit_code, json.loads(approved.stdout)["outcome"]) == (WELL, "approved")
+    assert "due in <U+202E>May" in approved.stderr
+    (released,) = memories.awaited(site, ADMITTED, "read", 1, worker)
+    assert (released["content"], released["approver_id"]) == (HIDDEN, DAVE)
+    assert (listed(site, "--session", "read"), shown(site, memory)["state"]) == ([], "approved")
+    again = review(site, memory, "reject")
+    assert (again.exit_code, "not held: approved" in again.stderr) == (REFUSED, True)
+
+
+def test_a_refused_review_says_why_and_leaves_the_memory_where_it_is(
+    site: Site, worker: WorkerProcess
+) -> None:
+    (memory,) = held(site, worker, "refused")
+    refused = review(site, memory, "approve", reviewer="nobody")
+    assert (refused.exit_code, "not_a_reviewer" in refused.stderr) == (REFUSED, True)
+    assert listed(site, "--session", "refused") == [memory]
+
+
+def test_the_statistics_that_workers_keep_are_those_of_the_ledger(site: Site, worker: WorkerProcess) -> None:
+    before = json.loads(quarantine(site, "stats", "--json").stdout)["overall"]
+    first, second, _ = held(site, worker, "count-1", "count-2", "count-3")
+    bad = memories.write("count-4", "w", provenance_uri=None)
+    publish(site, [memories.held_write("count-1", "w", content=HIDDEN), bad], MEMORY_WRITES)
+    memories.awaited(site, MEMORY_DECISIONS, "count-4", 1, worker)
+    assert review(site, first, "approve").exit_code == WELL
+    assert review(site, second, "reject").exit_code == WELL
+    counted = quarantine(site, "stats", "--recount", "--by", "agent", "--json")
+    found = json.loads(counted.stdout)
+    assert (counted.exit_code, found["differences"], found["behind"]) == (WELL, [], [])
+    assert found["overall"] == found["recount"]["overall"]
+    assert {name: found["overall"][name] - before[name] for name in before} == {
+        "totalEvaluated": 4,
+        "allowed": 0,
+        "quarantined": 3,
+        "rejected": 1,
+        "currentQuarantineSize": 1,
+    }
+
+
+def laid(site: Site, content: str, reviewed: str) -> str:
+    """A memory that the ledger says is held, with the digest of `reviewed`; written by no worker."""
+    (sent,) = publish(site, [memories.held_write("laid", "w", content=content)], MEMORY_WRITES)
+    memory = f"memory:{MEMORY_WRITES}:{sent.partition}:{sent.offset}"
+    fields = {"memory_id": memory, "session_id": "laid", "content_digest": memories.digest(reviewed)}
+    event = {**ledger_records()["QuarantineEntered"], **fields, "partition": sent.partition}
+    publish(site, [(b"laid", canonical(event))], QUARANTINE)
+    return memory
+
+
+def test_a_review_that_nobody_answers_may_still_count_and_says_so(idle_site: Site) -> None:
+    unheard = review(idle_site, laid(idle_site, HIDDEN, HIDDEN), "reject", "--wait", "0.5")
+    assert (unheard.exit_code, "does a worker run?" in unheard.stderr) == (IMPOSSIBLE, True)
+
+
+def test_content_that_is_not_what_was_decided_on_is_neither_shown_nor_approved(idle_site: Site) -> None:
+    memory = laid(idle_site, "exchanged", "as it was")
+    found = shown(idle_site, memory)
+    assert (found["state"], found["content"]) == ("waiting", None)
+    assert "digest is another" in found["no_content"]
+    refused = review(idle_site, memory, "approve")
+    assert (refused.exit_code, "digest is another" in refused.stderr) == (IMPOSSIBLE, True)
+
+
+def test_a_ledger_that_the_state_does_not_reach_is_no_equal_recount(idle_site: Site) -> None:
+    laid(idle_site, HIDDEN, HIDDEN)
+    counted = quarantine(idle_site, "stats", "--recount", "--json")
+    (lost,) = json.loads(counted.stdout)["behind"]
+    assert (counted.exit_code, lost["state"], lost["ledger"]) == (REFUSED, 0, 1)
+
+
+def test_what_is_no_record_of_the_ledger_is_named_with_its_place(idle_site: Site) -> None:
+    publish_to(idle_site, 2, {"session_id": "forged"}, QUARANTINE)
+    found = quarantine(idle_site, "list")
+    assert found.exit_code == IMPOSSIBLE
+    assert f"{idle_site.real(QUARANTINE)}:2:0 is no event" in found.stderr
+    assert "sluice ledger verify" in found.stderr
+
+
+def test_nothing_is_known_under_an_id_that_was_never_decided(idle_site: Site) -> None:
+    found = quarantine(idle_site, "show", "99:5")
+    assert (found.exit_code, "nothing was decided" in found.stderr) == (REFUSED, True)

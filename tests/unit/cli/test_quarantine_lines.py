@@ -1,0 +1,108 @@
+"""Held memories on the screen."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import orjson
+import pytest
+from rich.console import Console
+
+from app.cli.quarantine_lines import left, print_life, span
+from app.cli.quarantine_read import Life, place_or_stop
+from app.core.clock import milliseconds_of
+from app.core.memory.from_ledger import decision_in, event_in
+from tests.unit.records import MOMENT, ledger_records
+
+NOW_MS = milliseconds_of(MOMENT)
+KINDS = ledger_records()
+NAME = KINDS["QuarantineEntered"]["memory_id"]
+
+
+def event(kind: str, **changed: Any) -> Any:
+    return event_in(orjson.dumps({**KINDS[kind], **changed}))
+
+
+def life(*events: Any, content: str | None = "a quiet sentence", why: str = "") -> Life:
+    return Life(NAME, decision_in(orjson.dumps(KINDS["MemoryDecision"])), events, content, why)
+
+
+def printed(one: Life, now_ms: int = NOW_MS) -> str:
+    out = io.StringIO()
+    print_life(one, now_ms, to=Console(file=out))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("ms", "words"),
+    [
+        (0, "0 s"),
+        (1_999, "1 s"),
+        (59_999, "59 s"),
+        (60_000, "1 min"),
+        (3_599_000, "59 min 59 s"),
+        (3_600_000, "1 h"),
+        (3_900_000, "1 h 5 min"),
+        (90_000_000, "1 d 1 h"),
+    ],
+)
+def test_a_duration_is_said_in_its_two_largest_units(ms: int, words: str) -> None:
+    assert span(ms) == words
+
+
+def test_a_memory_whose_time_is_up_is_said_to_be_over_not_to_expire() -> None:
+    assert left(MOMENT, NOW_MS - 60_000) == "expires in 1 min"
+    assert left(MOMENT, NOW_MS) == "over since 0 s"
+    assert left(MOMENT, NOW_MS + 5_000) == "over since 5 s"
+
+
+def test_a_held_memory_is_shown_with_decision_score_findings_and_content() -> None:
+    text = printed(life(event("QuarantineEntered")), NOW_MS - 60_000)
+    assert f"{NAME} waiting, expires in 1 min" in text
+    assert "decided: quarantine, unknown_parent" in text
+    assert "trust 0.650, without caps 0.845" in text
+    assert "sourceReliability 0.700" in text
+    assert "at most 0.650: unknown_parent" in text
+    assert "weak override.ignore (instruction_override, base64 0-9, framed)" in text
+    assert "quality: timestamp: missing" in text
+    assert "content, 16 characters, sha256:" in text
+    assert "│ a quiet sentence" in text
+
+
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [
+        ("QuarantineApproved", "approved: by p-1: read it"),
+        ("QuarantineRejected", "rejected: by p-1: read it"),
+        ("QuarantineExpired", "expired: late"),
+        ("QuarantineEvicted", "evicted: full, memory:x"),
+    ],
+)
+def test_an_end_is_told_with_who_or_what_and_why(kind: str, line: str) -> None:
+    found = life(event("QuarantineEntered"), event(kind))
+    assert f"{NAME} {line.partition(':')[0]}\n" in printed(found)
+    assert line in printed(found)
+    assert found.entered is None
+
+
+def test_content_that_is_gone_is_said_to_be_gone() -> None:
+    assert "no content: it is no longer there" in printed(life(content=None, why="it is no longer there"))
+
+
+def test_a_memory_that_was_never_held_says_so() -> None:
+    assert "never held" in printed(life())
+
+
+def test_no_reason_or_justification_can_paint_the_screen() -> None:
+    rejected = event("QuarantineRejected", justification="\x1b[2J[red]x[/]\u202e")
+    text = printed(life(event("QuarantineEntered"), rejected))
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert "[red]x[/]" in text
+
+
+def test_an_id_may_be_given_whole_or_by_its_place_alone() -> None:
+    place = ("gate.memory.writes.proposed", 3, 17)
+    assert place_or_stop("memory:gate.memory.writes.proposed:3:17") == place
+    assert place_or_stop("3:17") == place

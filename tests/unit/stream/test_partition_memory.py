@@ -1,0 +1,224 @@
+"""The quarantine in a partition: one batch with its sessions, timers that wait for reviews, a takeover."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+from app.core.arrival import Arrival
+from app.core.inbound import MODELS
+from app.core.memory.history import SourceName
+from app.stream.answers import Ports
+from app.stream.engine import EngineSettings
+from app.stream.home import home_of
+from app.stream.partition import Partition, Surroundings
+from tests.unit.core.memory.test_history import feedback
+from tests.unit.core.memory.write_scene import HOUR, REVIEWERS, STRANGER, memory_bundle, review, write
+from tests.unit.core.scene import START, point
+from topics.catalog import MEMORY_WRITES, REVIEWS, SESSION_EVENTS, SOURCE_FEEDBACK, SOURCE_HISTORIES
+
+if TYPE_CHECKING:
+    from app.ports import Port
+
+PARTITIONS = 8
+NUMBER = home_of(b"s-1", PARTITIONS)
+PATIENCE_MS = 15_000
+
+
+class Inputs:
+    """The port that finds a held input again, once `there` is set."""
+
+    def __init__(self, value: bytes) -> None:
+        self._value = value
+        self.asked = asyncio.Event()
+        self.there = asyncio.Event()
+
+    async def ask(self, payload: object) -> object:
+        del payload
+        self.asked.set()
+        await self.there.wait()
+        return self._value
+
+
+def settings() -> EngineSettings:
+    return EngineSettings(
+        input_topics=tuple(MODELS),
+        real_names={},
+        source="/test",
+        partitions=PARTITIONS,
+        max_batch=100,
+        max_in_flight=100,
+        offsets_interval_s=1.0,
+        linger_low_s=0.0,
+        linger_high_s=0.0,
+        timer_interval_s=1.0,
+        close_timeout_s=1.0,
+        halt_on_offset_gap=True,
+        review_patience_s=PATIENCE_MS / 1000,
+    )
+
+
+def fail(fault: BaseException) -> None:
+    raise fault
+
+
+def partition(
+    table: dict[bytes, bytes],
+    ends: dict[str, int] | None = None,
+    port: Port | None = None,
+    number: int = NUMBER,
+) -> Partition:
+    ports: dict[str, Port] = {} if port is None else {"held_input": port}
+    around = Surroundings(point(*REVIEWERS, policy=memory_bundle()), Ports(ports), settings(), {})
+    return Partition(number, around, table, ends or {}, fail)
+
+
+def decide(owner: Partition, topic: str, *records: dict[str, Any], at_ms: int = START) -> None:
+    """Deliver records that continue the topic."""
+    for record in records:
+        offset = owner.intakes[topic].next
+        raw = json.dumps(record).encode()
+        arrival = Arrival(topic, NUMBER, offset, at_ms, record["session_id"].encode(), raw)
+        assert owner.intakes[topic].admit(offset)
+        owner.start([arrival])
+
+
+def taken(owner: Partition) -> list[tuple[str, dict[str, Any]]]:
+    """Topic and record of each output of the staged batch."""
+    _, outputs = owner.take(open_=True)
+    return [(one.topic, json.loads(one.value)) for one in outputs]
+
+
+def schemas(owner: Partition) -> list[str]:
+    return [record["schema"].split("/")[1] for topic, record in taken(owner) if topic != SOURCE_FEEDBACK]
+
+
+def held(table: dict[bytes, bytes]) -> dict[str, Any]:
+    """A memory that waits in the partition of this table; its QuarantineEntered."""
+    owner = partition(table)
+    decide(owner, MEMORY_WRITES, write(derived_from=[STRANGER]))
+    return next(one for _, one in taken(owner) if one["schema"] == "sluice/quarantine_entered/v1")
+
+
+def test_a_memory_its_count_and_its_session_commit_together_with_the_position() -> None:
+    owner = partition({})
+    decide(owner, MEMORY_WRITES, write(derived_from=[STRANGER]))
+    entries, outputs = owner.take(open_=True)
+    keys = [key for key, _ in entries]
+    memory = b"q:memory:gate.memory.writes.proposed:%d:0" % NUMBER
+    assert sorted(keys) == [b'n:["acme","operator"]', b"p:", memory, b"s:s-1"]
+    assert keys[-1] == b"p:"
+    assert len(outputs) == 3
+
+
+def test_what_left_is_deleted_from_table_and_changelog() -> None:
+    table: dict[bytes, bytes] = {}
+    entered = held(table)
+    owner = partition(table)
+    decide(owner, REVIEWS, review(entered, "reject"))
+    entries, _ = owner.take(open_=True)
+    assert (b"q:" + entered["memory_id"].encode(), None) in entries
+    assert not [key for key in table if key.startswith(b"q:")]
+
+
+def test_the_next_owner_expires_what_the_last_one_held_at_the_same_time() -> None:
+    table: dict[bytes, bytes] = {}
+    entered = held(table)
+    owner = partition(table)
+    owner.tick(START + HOUR - 1)
+    assert taken(owner) == []
+    owner.tick(START + HOUR)
+    ((_, expired),) = taken(owner)
+    assert (expired["schema"], expired["expires_at"]) == (
+        "sluice/quarantine_expired/v1",
+        entered["expires_at"],
+    )
+    owner.tick(START + 2 * HOUR)
+    assert taken(owner) == []
+
+
+def test_timers_wait_for_the_reviews_that_came_while_nobody_owned_the_partition() -> None:
+    table: dict[bytes, bytes] = {}
+    entered = held(table)
+    owner = partition(table, {REVIEWS: 1})
+    owner.tick(START + HOUR)
+    assert taken(owner) == []
+    decide(owner, REVIEWS, review(entered, "reject"), at_ms=START + HOUR - 1)
+    owner.tick(START + HOUR)
+    assert schemas(owner) == ["quarantine_rejected"]
+
+
+def test_timers_do_not_wait_for_reviews_that_were_rolled_back_or_deleted() -> None:
+    table: dict[bytes, bytes] = {}
+    held(table)
+    owner = partition(table, {REVIEWS: 1})
+    owner.tick(START + HOUR)
+    owner.tick(START + HOUR + PATIENCE_MS - 1)
+    assert taken(owner) == []
+    owner.tick(START + HOUR + PATIENCE_MS)
+    assert schemas(owner) == ["quarantine_expired"]
+
+
+def test_after_a_crash_nobody_waits_for_the_markers_behind_what_workers_wrote() -> None:
+    table: dict[bytes, bytes] = {}
+    held(table)
+    feedback_only = partition(dict(table), {SOURCE_FEEDBACK: 3})
+    assert feedback_only.guard.calm(feedback_only.positions())
+    writes_too = partition(dict(table), {SOURCE_FEEDBACK: 3, MEMORY_WRITES: 2})
+    assert not writes_too.guard.calm(writes_too.positions())
+
+
+async def test_an_approval_releases_what_its_port_finds() -> None:
+    table: dict[bytes, bytes] = {}
+    entered = held(table)
+    port = Inputs(json.dumps(write(derived_from=[STRANGER])).encode())
+    owner = partition(table, port=port)
+    decide(owner, REVIEWS, review(entered, "approve"))
+    assert taken(owner) == []
+    port.there.set()
+    await owner.quiet()
+    assert schemas(owner) == ["quarantine_approved", "admitted_memory"]
+
+
+async def test_a_memory_that_expires_while_its_content_is_fetched_is_not_released() -> None:
+    table: dict[bytes, bytes] = {}
+    entered = held(table)
+    port = Inputs(json.dumps(write(derived_from=[STRANGER])).encode())
+    owner = partition(table, port=port)
+    decide(owner, REVIEWS, review(entered, "approve"))
+    await port.asked.wait()
+    owner.tick(START + HOUR)
+    port.there.set()
+    await owner.quiet()
+    found = taken(owner)
+    assert [topic for topic, _ in found][-1] == SESSION_EVENTS
+    assert [record["schema"].split("/")[1] for _, record in found] == ["quarantine_expired", "input_refused"]
+
+
+async def test_an_approval_that_is_given_up_at_a_revocation_changes_nothing() -> None:
+    table: dict[bytes, bytes] = {}
+    entered = held(table)
+    port = Inputs(b"")
+    owner = partition(table, port=port)
+    decide(owner, REVIEWS, review(entered, "approve"))
+    await port.asked.wait()
+    await owner.lanes.cancel()
+    assert taken(owner) == []
+    following = partition(table)
+    assert following.intakes[REVIEWS].pending == {0: None}
+    assert following.book.held(entered["memory_id"]) is not None
+
+
+def test_the_owner_of_a_source_folds_what_it_is_told_and_keeps_it() -> None:
+    table: dict[bytes, bytes] = {}
+    home = home_of(feedback("seen").key or b"", PARTITIONS)
+    revisions = []
+    for offset, verdict in enumerate(("seen", "positive")):
+        owner, told = partition(table, number=home), feedback(verdict)
+        assert owner.intakes[SOURCE_FEEDBACK].admit(offset)
+        owner.start([Arrival(SOURCE_FEEDBACK, home, offset, START, told.key, told.value)])
+        _, outputs = owner.take(open_=True)
+        revisions += [(one.topic, one.partition, json.loads(one.value)["revision"]) for one in outputs]
+    assert revisions == [(SOURCE_HISTORIES, home, 1), (SOURCE_HISTORIES, home, 2)]
+    assert partition(table, number=home).book.history(SourceName("acme", "mail")).positive == 1
