@@ -34,7 +34,7 @@ EARLY_BY = 60  # events at most between an early outcome and its action
 class Mix:
     """Shares of all events, but `slow`, which is a share of actions and writes; the rest are new actions.
 
-    `apart`: memory writes are in sessions of their own, where no action waits behind what is asked about them.
+    `apart`: memory writes are in sessions of their own, so no action waits behind what is asked about them.
     """
 
     sessions: int

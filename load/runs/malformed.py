@@ -42,7 +42,7 @@ GATHERING_MS = 100  # the setting linger_max_ms
 
 
 async def malformed(bed: Bed, scale: Scale) -> list[Figure]:
-    """One worker, no slow calls, and nothing asked in the actions' sessions: that alone would part neighbours."""
+    """One worker; nothing is asked in the actions' sessions, which alone would part neighbours."""
     name = "malformed"
     site = await bed.site(name)
     every = kinds_by_topic()

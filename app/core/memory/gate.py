@@ -148,7 +148,7 @@ def _with_analysis(
     context: WriteContext, policy: MemoryPolicy, facts: Facts, found: Judgement
 ) -> Generator[Request, Answer, Facts]:
     settings = policy.analysis
-    if settings is None or not policy.trust.llm_analysis:
+    if not policy.trust.llm_analysis:
         return facts
     if _rejected(policy, facts):
         found.analysis = NOT_NEEDED

@@ -7,9 +7,9 @@ from typing import Annotated
 from pydantic import Field
 
 from app.core.content.sets import ContentSets
-from app.core.memory.analysis import AnalysisPolicy  # noqa: TC001 - pydantic reads the annotations
+from app.core.memory.analysis import AnalysisPolicy
 from app.core.memory.quality import WriteQuality
-from app.core.memory.similarity_settings import SimilaritySettings  # noqa: TC001 - the same
+from app.core.memory.similarity_settings import SimilaritySettings  # noqa: TC001 - pydantic reads the annotations
 from app.core.memory.trust_policy import AtLeastOne, SeedNames, TrustPolicy
 
 MOST_REVIEW_MS = 10 * 365 * 86_400_000
@@ -21,7 +21,7 @@ class MemoryPolicy(SeedNames):
     memory waits for a reviewer before it expires. `lineage_budget_ms`: the deadline for finding parents of
     other sessions in the ledger.
 
-    Without `similarity` no encoder is asked; without `analysis` no model is, whatever `trust` says.
+    Without `similarity` no encoder is asked; a model is where `trust.llmAnalysis` says so.
     """
 
     enabled: bool = True
@@ -31,4 +31,4 @@ class MemoryPolicy(SeedNames):
     quality: WriteQuality = WriteQuality()
     content: ContentSets = ContentSets()
     similarity: SimilaritySettings | None = None
-    analysis: AnalysisPolicy | None = None
+    analysis: AnalysisPolicy = AnalysisPolicy()

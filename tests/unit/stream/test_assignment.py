@@ -30,6 +30,9 @@ class Broker:
         self.asked.append("read the policy")
         return []
 
+    async def close(self) -> None:
+        pass
+
 
 class Histories:
     """The topic of source histories."""

@@ -53,7 +53,7 @@ def test_feedback_goes_to_the_partition_of_its_source_without_headers() -> None:
 
 def test_numbers_beyond_what_json_keeps_are_written_as_text() -> None:
     """An exempt source may send whatever JSON it likes for its metadata."""
-    exempt = {"quality_exempt": True, "reason": "an archive from before the rule"}
+    exempt: dict[str, Any] = {"quality_exempt": True, "reason": "an archive from before the rule"}
     archive = entry("source", "acme/mail", tenant_id="acme", source_id="mail", **exempt)
     allowed = place(archive).write(content_class=10**30, timestamp=[2**53, {"deep": -(2**60)}])
     released = json.loads(outputs(allowed.records, Chain(0))[ADMITTED].value)

@@ -44,6 +44,9 @@ class Topics:
     async def to_end(self) -> list[Arrival]:
         return [self._left.pop(0)] if self._left else []
 
+    async def close(self) -> None:
+        """Nothing is open."""
+
 
 class Used(list[Any]):
     """Every point that was put in force."""

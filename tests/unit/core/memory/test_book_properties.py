@@ -157,7 +157,7 @@ class Quarantine(RuleBasedStateMachine):
 
     @invariant()
     def the_statistics_are_those_of_the_records(self) -> None:
-        counted: Counter[tuple[str, str, str]] = Counter()
+        counted: Counter[tuple[Any, ...]] = Counter()
         for one in self.records:
             whose = (one.body.get("tenant_id"), one.body.get("agent_id"))
             if one.topic == MEMORY_DECISIONS:

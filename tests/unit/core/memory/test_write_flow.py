@@ -13,9 +13,14 @@ from tests.unit.core.scene import START, entry, kinds, only, point
 from topics.records import AdmittedMemory, MemoryDecision
 
 FREEZE = entry("freeze", "f", subject="agent", subject_id="operator", reason="looked into")
-EXEMPT = {"quality_exempt": True, "reason": "an archive from before the rule"}
+EXEMPT: dict[str, Any] = {"quality_exempt": True, "reason": "an archive from before the rule"}
 ARCHIVE = entry("source", "acme/mail", tenant_id="acme", source_id="mail", **EXEMPT)
-BARE = {"content_class": None, "timestamp": None, "confidence_score": None, "provenance_uri": None}
+BARE: dict[str, Any] = {
+    "content_class": None,
+    "timestamp": None,
+    "confidence_score": None,
+    "provenance_uri": None,
+}
 BARE |= {"provenance_hash": None}
 
 
