@@ -43,6 +43,7 @@ def memory_figures(evidence: Evidence, found: Account) -> list[Figure]:
         *(figures.some(name, recounted.tally[one], "memories") for name, one in TALLY.items()),
         figures.some("reviews_refused", refused, "reviews"),
         figures.reported("parents_of_other_sessions", len(recounted.told), "memories"),
+        figures.reported("lineage_unanswered", recounted.tally["lineage_unanswered"], "questions"),
         figures.reported("reviews_overtaken", len(recounted.overtaken), "reviews"),
         figures.reported("held_in_the_end", held, "memories"),
         figures.some("sources_learnt_of", len(evidence.feedback), "records"),

@@ -116,10 +116,12 @@ class Memories:
             self._sight(body, fields, session)
 
     def _elsewhere(self, body: dict[str, Any], parent: str) -> Trust | None:
-        """What the decision was told of a memory of another session; when, nobody can say afterwards."""
+        """What the decision was told of a memory of another session, if anything; when, nobody can say."""
         held = next((one["trust"] for one in body["seen"]["parents"] if one["memory_id"] == parent), None)
-        told = [one["payload"]["parents"] for one in body["model_outputs"] if one["port"] == "lineage"]
-        trust = trust_of(held if held is not None else told[0].get(parent) if told else None)
+        asked = [one["payload"] for one in body["model_outputs"] if one["port"] == "lineage"]
+        told = [one["parents"].get(parent) for one in asked if one is not None]
+        self.tally["lineage_unanswered"] += len(asked) - len(told)
+        trust = trust_of(next(iter(told), None) if held is None else held)
         if trust is not None:
             self.told.add((parent, trust))
         return trust

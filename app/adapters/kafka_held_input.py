@@ -33,6 +33,10 @@ class KafkaHeldInput:
         async with self._turn:
             try:
                 return await self._value(part, payload["offset"])
+            except KafkaError:
+                await self.close()  # once more on a new connection: a refused review must be signed again
+            try:
+                return await self._value(part, payload["offset"])
             except KafkaError as error:
                 await self.close()
                 raise PortUnavailable(f"{part.topic}: {error}") from error

@@ -27,6 +27,8 @@ Rows = Annotated[int, Field(ge=0, le=2**53 - 1)]
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 REMEMBERED_TOOL_NAMES = 4096
 REMEMBERED_CONTENT = 2
+LONGEST_WAIT_MS = 10 * 365 * 24 * 3600 * 1000
+"""Ten years: what waits longer has no end that a date could name."""
 MAX_CASES = 256
 """Every worker runs them before a bundle is in force, and nothing else takes effect meanwhile: about 1 s."""
 
@@ -127,7 +129,7 @@ class BundleFile(StrictModel):
     consequence: Consequence
     topology: Topology = Topology()
     memory: MemoryPolicy = MemoryPolicy()
-    escalation_ttl_ms: Annotated[int, Field(ge=1, le=2**53 - 1)]
+    escalation_ttl_ms: Annotated[int, Field(ge=1, le=LONGEST_WAIT_MS)]
     cases: Annotated[list[Case], Field(max_length=MAX_CASES)] = Field(default_factory=list)
 
     @model_validator(mode="after")

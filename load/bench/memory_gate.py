@@ -9,6 +9,7 @@ deciding nothing; agent-os-kernel's MemoryGuard on the same texts; and the conte
 from __future__ import annotations
 
 import json
+import logging
 import random
 import sys
 import time
@@ -65,7 +66,7 @@ class Kinds:
 def measure(count: int, seed: int) -> Kinds:
     """One round, in a fresh process: everything is cold at its start."""
     under = policy.policy()
-    pipeline, guard = Pipeline(policy.point_of(under)), MemoryGuard()
+    pipeline, guard = Pipeline(policy.point_of(under)), _peer()
     chance = random.Random(seed)
     told = {kind: Seconds() for kind in KINDS}
     chunks: list[tuple[Kind, list[str]]] = [
@@ -86,6 +87,12 @@ def measure(count: int, seed: int) -> Kinds:
         with _Timed(into, "inspection"):
             _inspected(under.default.inspector.inspect, others)
     return Kinds({kind: asdict(one) for kind, one in told.items()})
+
+
+def _peer() -> MemoryGuard:
+    """With what it blocks kept to itself."""
+    logging.getLogger(MemoryGuard.__module__).setLevel(logging.CRITICAL)
+    return MemoryGuard()
 
 
 class _Timed:

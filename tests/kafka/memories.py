@@ -50,11 +50,13 @@ def memory_site(kafka: str, folder: Path, name: str, **settings: str) -> MemoryS
     spec = {"public_key": key.public.text, "roles": ["reviewer"]}
     reviewer = {"kind": "approver", "id": REVIEWER, "revision": 1, "spec": spec}
     signed = sign(PAYLOAD_TYPES[REGISTRY], orjson.dumps(reviewer), [site.trust.root]).written()
+    patient = {**policy.bundle(revision=2), "memory": {}}
     hasty = {**policy.bundle(), "id": "load.hasty", "memory": {"quarantineReviewMs": HASTY_MS}}
     given = {"tenant_id": policy.TENANT, "tier": "T2", "policy_bundle_id": "load.hasty"}
     agent = {"kind": "agent", "id": HASTY_AGENT, "revision": 1, "spec": given}
     records = [
         (REGISTRY, f"approver/{REVIEWER}@1".encode(), signed),
+        site.trust.bundle(json.dumps(patient).encode()),
         site.trust.bundle(json.dumps(hasty).encode()),
         *site.trust.entries([agent]),
     ]

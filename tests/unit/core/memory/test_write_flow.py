@@ -86,7 +86,8 @@ def test_a_rejected_memory_leaves_its_decision_alone() -> None:
 
 @pytest.mark.parametrize("missing", ["content_class", "timestamp", "confidence_score", "provenance_uri"])
 def test_metadata_that_is_missing_is_rejected_by_name_and_no_score_is_made(missing: str) -> None:
-    decided = Place().decided(**{missing: None})
+    fields: dict[str, Any] = {missing: None}
+    decided = Place().decided(**fields)
     assert (decided["action"], decided["reason"]) == ("reject", f"quality_metadata: {missing}")
     assert (decided["trustScore"], decided["findings"]) == (None, [])
     assert decided["quality_faults"] == [{"field": missing, "problem": "missing"}]

@@ -1,0 +1,156 @@
+"""The memory gate on fuzzed texts: what a KB costs in the worst of them, by their size, and as they grow.
+
+The texts are the panel's, mutated along the detectors' own marks (memory_fuzz.json): encodings, quotation,
+spacing, invisible characters, look-alikes, the words of frames and of attacks. The seed is fixed; each is
+measured once, through the whole gate, by the thread's CPU time. The worst are measured again, and eight times
+as long: a form that is read again from each of its places would show there.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from load.bench import fresh, policy
+from load.bench.contexts import at
+from load.bench.figures import Figure, at_most, reported
+from load.bench.mutation import Mutation, marks_in
+from load.bench.pure import Pipeline
+from load.bench.writes import arrivals, rows_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from load.bench.extent import Extent
+
+SEED = 2003
+FUZZED = 10_000
+LONGEST = 65_536
+_MUTATED = 4096
+_SIZES = (*(16, 64, 256, 512, 1024) * 6, *(2048, 4096) * 4, 8192, 16_384, LONGEST)
+"""Few long ones: what a KB costs does not need many."""
+CLASSES = (1, 4, 16, 128)
+"""KB of UTF-8, up to and with; a text of less than one counts as one."""
+KB = 1024
+WORST = 12
+LONGER = 8
+GROWTH = 1.5
+"""A KB may cost so much more in the largest texts than in those of 1 KB."""
+SHOWN = 40
+
+
+@dataclass(slots=True)
+class Times:
+    """Microseconds a KB: percentiles, the highest of each class of sizes ("1 KB"), the worst text's beginning;
+    `growth`: of the worst texts, how many times more eight times as much text costs, over eight."""
+
+    p50: float
+    p99: float
+    highest: dict[str, float]
+    worst: str
+    growth: float
+    grown: str
+
+
+def fuzzed(count: int) -> Iterator[str]:
+    """`count` texts, a third of each sort."""
+    chance = random.Random(SEED)
+    marks = marks_in(Path(__file__).with_suffix(".json"))["marks"]
+    rows = rows_of("mixed")
+    mutation = Mutation(chance, marks, _SIZES, _MUTATED)
+    sorts: tuple[Callable[[], str], ...] = (
+        lambda: mutation.mutated(chance.choice(rows)),
+        mutation.repeated,
+        lambda: mutation.nested(chance.choice(rows)),
+    )
+    for number in range(count):
+        yield sorts[number % len(sorts)]()[:LONGEST]
+
+
+def measure(count: int) -> Times:
+    """One round, in a fresh process."""
+    gate = Gate()
+    texts = list(fuzzed(count))
+    fresh.settle()
+    per_kb = [gate.us(one) / kilobytes(one) for one in texts]
+    worst = sorted(range(len(texts)), key=per_kb.__getitem__, reverse=True)
+    growths = {number: gate.growth(texts[number]) for number in worst[:WORST]}
+    most = max(growths, key=growths.__getitem__)
+    return Times(
+        at(per_kb, 0.5),
+        at(per_kb, 0.99),
+        _by_class(texts, per_kb),
+        texts[worst[0]][:SHOWN],
+        growths[most],
+        texts[most][:SHOWN],
+    )
+
+
+def kilobytes(text: str) -> float:
+    """Of UTF-8, at least one: what a write costs at all is no matter of its length."""
+    return max(1.0, len(text.encode()) / KB)
+
+
+def _by_class(texts: Sequence[str], per_kb: Sequence[float]) -> dict[str, float]:
+    highest = {f"{size} KB": 0.0 for size in CLASSES}
+    for text, cost in zip(texts, per_kb, strict=True):
+        name = next(f"{size} KB" for size in CLASSES if kilobytes(text) <= size)
+        highest[name] = max(highest[name], cost)
+    return highest
+
+
+class Gate:
+    """The whole gate, a session for each text."""
+
+    def __init__(self) -> None:
+        self._pipeline = Pipeline(policy.point())
+        self._taken = 0
+
+    def us(self, text: str) -> float:
+        """Microseconds of the thread's CPU time."""
+        self._taken += 1
+        inputs = arrivals([text], 1_000_000, self._taken)
+        began = time.thread_time_ns()
+        self._pipeline.take(inputs)
+        return (time.thread_time_ns() - began) / 1e3
+
+    def growth(self, text: str) -> float:
+        """What eight times the text costs over eight times what the text costs; of new texts each time."""
+        several = max(1, KB // len(text))
+        once = min(self.us(f"{text * several}{salt}") for salt in range(3))
+        longer = min(self.us(f"{text * several * LONGER}{salt}") for salt in range(3))
+        return longer / once / LONGER
+
+
+def figures(extent: Extent) -> list[Figure]:
+    """What a KB costs, and how that grows."""
+    told = [fresh.in_fresh_process(__name__, extent.of(FUZZED)) for _ in range(extent.rounds)]
+    every = [Times(**one) for one in told]
+    steepest = max(every, key=lambda one: one.growth)
+    least, most = f"{CLASSES[0]} KB", f"{CLASSES[-1]} KB"
+    return [
+        reported("fuzzed, p50", [one.p50 for one in every], "us/KB"),
+        reported("fuzzed, p99", [one.p99 for one in every], "us/KB"),
+        *(
+            reported(f"fuzzed, up to {size}, worst", [one.highest[size] for one in every], "us/KB")
+            for size in every[0].highest
+        ),
+        at_most(
+            f"worst KB up to {most} / up to {least} ({every[0].worst!r})",
+            [one.highest[most] / one.highest[least] for one in every],
+            GROWTH,
+        ),
+        at_most(
+            f"{LONGER} times the worst texts / {LONGER} times their cost, highest ({steepest.grown!r})",
+            [one.growth for one in every],
+            GROWTH,
+        ),
+    ]
+
+
+if __name__ == "__main__":
+    fresh.tell(measure(*map(int, sys.argv[1:])))
