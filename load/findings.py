@@ -25,12 +25,17 @@ SHOWN = 5
 
 
 def integrity(
-    evidence: Evidence, found: Account, *, denied_unread: int = 0, policy_refused: int = 0
+    evidence: Evidence,
+    found: Account,
+    *,
+    denied_unread: int = 0,
+    policy_refused: int = 0,
+    broker_away: bool = False,
 ) -> list[Figure]:
     """Goals of zero for everything that must not happen.
 
     `denied_unread`: how many inputs must be; `policy_refused`: how many control records the ledger must say
-    to be refused.
+    to be refused; `broker_away`: it was, for a while.
     """
     wrong = wrong_sessions(found, evidence.changelog)
     for session, problems in list(wrong.items())[:SHOWN]:
@@ -50,7 +55,7 @@ def integrity(
         figures.none("internal_errors", found.count("faulted"), "inputs"),
         figures.exactly("denied_unread", found.count("unread"), denied_unread, "inputs"),
         figures.exactly("refused_by_ledger", len(found.refused), policy_refused, "records"),
-        *memory_figures(evidence, found),
+        *memory_figures(evidence, found, broker_away=broker_away),
     ]
 
 
@@ -70,11 +75,13 @@ def bites(tally: Tally, evidence: Evidence, required: Collection[str]) -> list[F
     ] + [figures.none("slow_to_stop", tally.slow_to_stop, "workers")]
 
 
-async def findings(tally: Tally, evidence: Evidence, required: Collection[str]) -> list[Figure]:
-    """Both, and every verdict executed again."""
+async def findings(
+    tally: Tally, evidence: Evidence, required: Collection[str], *, broker_away: bool = False
+) -> list[Figure]:
+    """Both, and every decision executed again."""
     found = account(evidence)
     return [
-        *integrity(evidence, found),
+        *integrity(evidence, found, broker_away=broker_away),
         *bites(tally, evidence, required),
         *await executed_again(evidence),
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from load import figures
-from load.memory_recount import memories
+from load.memory_recount import UNAVAILABLE, memories
 from load.memory_state import wrong_held, wrong_releases, wrong_statistics
 from load.quarantine_recount import APPROVED, ENTERED, EVICTED, EXPIRED, REJECTED
 from load.source_recount import folded, wrong_feedback, wrong_histories, wrong_sights
@@ -33,11 +33,12 @@ TALLY = {
 """What must have happened in a run, by its name in the recount."""
 
 
-def memory_figures(evidence: Evidence, found: Account) -> list[Figure]:
-    """What happened to memories, and goals of zero for all that must not."""
+def memory_figures(evidence: Evidence, found: Account, *, broker_away: bool = False) -> list[Figure]:
+    """What happened to memories, and goals of zero for all that must not. `broker_away`: for a while."""
     most = int(evidence.site.settings["SLUICE_MEMORY__MAX_QUARANTINE_SIZE"])
     recounted = memories(found, most)
     refused = sum(count for name, count in recounted.tally.items() if name.startswith("refused "))
+    unavailable = figures.reported if broker_away else figures.none
     held = sum(len(one.held) for one in recounted.quarantines.values())
     return [
         *(figures.some(name, recounted.tally[one], "memories") for name, one in TALLY.items()),
@@ -45,6 +46,7 @@ def memory_figures(evidence: Evidence, found: Account) -> list[Figure]:
         figures.reported("parents_of_other_sessions", len(recounted.told), "memories"),
         figures.reported("lineage_unanswered", recounted.tally["lineage_unanswered"], "questions"),
         figures.reported("reviews_overtaken", len(recounted.overtaken), "reviews"),
+        unavailable("content_unavailable", recounted.tally[f"refused {UNAVAILABLE}"], "reviews"),
         figures.reported("held_in_the_end", held, "memories"),
         figures.some("sources_learnt_of", len(evidence.feedback), "records"),
         *(_none(name, problems) for name, problems in _problems(evidence, found, recounted)),

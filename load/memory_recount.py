@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 DECISION = "sluice/memory_decision/v1"
 REFUSED = "sluice/input_refused/v1"
+UNAVAILABLE = "content_unavailable"
+"""An approval that cannot read again what it is to release: only while the broker is away."""
 COUNTED = {"allow": 1, "quarantine": 2, "reject": 3}
 """Place of an action in a count of statistics; evaluated is 0, the quarantine's size 4."""
 
@@ -193,6 +195,8 @@ class Memories:
         held = asked["subject_id"] in quarantine.held
         due = due_refusal(one.kind.removeprefix(KIND), held=held, expired=expired)
         self.tally[f"refused {body['reason']}"] += 1
+        if due is None and asked["decision"] == "approve" and body["reason"] == UNAVAILABLE:
+            return
         if due != body["reason"]:
             self.reviews.append(f"{place_of(body)} was refused as {body['reason']}, due {due}")
         gone = quarantine.left.get(asked["subject_id"])

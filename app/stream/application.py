@@ -16,6 +16,7 @@ from app.stream.engine import Recovered, StateBehind
 from app.stream.recovery import FencedTableManager
 from app.stream.service_log import service_log
 from app.stream.store import SessionTable
+from topics.catalog import REVIEWS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -79,10 +80,16 @@ class SluiceApp(faust.App):  # type: ignore[misc]
         ends = self._by_number(await self.consumer.highwaters(*inputs))
         committed = self._by_number(await self.consumer.seek_to_committed())
         try:
-            await self.engine.open(generation, Recovered(self.sessions.data, ends, committed))
+            recovered = Recovered(self.sessions.data, ends, committed, self._reviews_end)
+            await self.engine.open(generation, recovered)
         except StateBehind as behind:
             self.fail(behind)
         self.on_ready(self.engine.numbers)
+
+    def _reviews_end(self, number: int) -> int | None:
+        real = next(real for real, base in self.input_names.items() if base == REVIEWS)
+        end: int | None = self.consumer.known_end(TP(real, number))
+        return end
 
     def _by_number(self, offsets: Mapping[Any, int | None]) -> dict[int, dict[str, int]]:
         """Offsets of input topics by partition number and base name; those of other topics are left out."""

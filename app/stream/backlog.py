@@ -1,26 +1,36 @@
-"""Inputs of one topic that came while nobody owned its partition: timers wait until they are decided."""
+"""Inputs of one topic that have come and are not decided yet: timers that they may forestall wait for them.
+"""
 
 from __future__ import annotations
 
 
 class Backlog:
-    """What is left of it. An end may lie behind commit markers or records that were rolled back or deleted,
-    none of which is ever delivered, so where nothing moves for `patience_ms` nothing is left."""
+    """Asked again and again while something is due. An end may lie behind commit markers or records that were
+    rolled back or deleted, none of which is ever delivered: where nothing moves for `patience_ms`, none is
+    waited for."""
 
-    def __init__(self, end: int, patience_ms: int) -> None:
-        """`end`: the topic's end offset at takeover. The patience must be longer than one decision takes."""
-        self._end = end
+    def __init__(self, patience_ms: int) -> None:
+        """The patience must be longer than one decision takes."""
         self._patience_ms = patience_ms
+        self._end: int | None = None
+        self._as_of_ms = 0
         self._position = -1
         self._since_ms = 0
+        self._unreachable = 0
 
-    def left(self, position: int, now_ms: int) -> bool:
-        """Whether some are undecided; `position`: the first undecided offset."""
-        if position >= self._end:
-            return False
-        if position != self._position:
+    def decided_until(self, position: int, end: int, now_ms: int) -> int | None:
+        """The time up to which everything that came is decided, None while something is not.
+
+        `position`: the first undecided offset; `end`: the topic's end, as far as it is known at `now_ms`.
+        """
+        if self._end is None:
+            self._end, self._as_of_ms = end, now_ms
             self._position, self._since_ms = position, now_ms
-        if now_ms - self._since_ms >= self._patience_ms:
-            self._end = 0
-            return False
-        return True
+        if self._end > max(position, self._unreachable):
+            if position != self._position:
+                self._position, self._since_ms = position, now_ms
+            if now_ms - self._since_ms < self._patience_ms:
+                return None
+            self._unreachable = self._end
+        self._end = None
+        return self._as_of_ms

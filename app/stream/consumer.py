@@ -65,6 +65,13 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]
         state = assignment.state_value(tp) if assignment else None
         return None if state is None else state._position
 
+    def known_end(self, tp: Any) -> int | None:
+        """The end of an assigned partition as the last fetch told it; None before there was one."""
+        subscription = self._thread._consumer._subscription.subscription
+        assignment = subscription.assignment if subscription else None
+        state = assignment.state_value(tp) if assignment else None
+        return None if state is None else state.highwater
+
     async def _wait_next_records(self, timeout: float) -> tuple[dict[Any, Any], set[Any]]:
         """As Faust's (consumer.py:776), but a wait for the first active partition takes no whole second."""
         if not self.flow_active:

@@ -66,11 +66,12 @@ class EngineSettings:
 @dataclass(frozen=True, slots=True)
 class Recovered:
     """What was found on the broker: state, and by partition number and input topic (base name) the end offset
-    and the group's committed offset."""
+    and the group's committed offset. `reviews_end` gives a number's end of the reviews as last heard of."""
 
     store: PartitionedStore
     ends: Mapping[int, Mapping[str, int]]
     committed: Mapping[int, Mapping[str, int]]
+    reviews_end: Callable[[int], int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +126,7 @@ class Engine:
         self._generation: int | None = None
         self._background: list[asyncio.Task[None]] = []
         self._written: dict[int, int] = {}
+        self._reviews_end: Callable[[int], int | None] = lambda _: None
 
     @property
     def numbers(self) -> list[int]:
@@ -167,6 +169,7 @@ class Engine:
             )
         await asyncio.gather(*(owned.open() for owned in self._owned.values()))
         self._note_refused()
+        self._reviews_end = recovered.reviews_end
         self._generation = generation
         loops = (self._observe(), self._timers(), self._policy.follow(self.use), self._sources.follow())
         self._background = [background(run, self._fail) for run in loops]
@@ -235,8 +238,8 @@ class Engine:
     async def _timers(self) -> None:
         while True:
             await asyncio.sleep(self.settings.timer_interval_s)
-            for owned in list(self._owned.values()):
-                owned.tick(self._clock.wall_ms())
+            for number, owned in list(self._owned.items()):
+                owned.tick(self._clock.wall_ms(), self._reviews_end(number))
                 await asyncio.sleep(0)
 
 

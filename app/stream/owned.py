@@ -8,6 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from app.stream.background import background
+from app.stream.partition import TRANSACTIONAL
 from app.stream.writer import Writer
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Owned:
         intake = self._partition.intakes[chunk[0].topic]
         gaps = intake.gaps
         admitted = [arrival for arrival in chunk if intake.admit(arrival.offset)]
-        if intake.gaps > gaps:
+        if intake.gaps > gaps and intake.topic not in TRANSACTIONAL:
             log.warning("%s: offsets were skipped up to %d", intake.topic, chunk[-1].offset)
         if self._probe is None:
             self._partition.start(admitted)
@@ -77,10 +78,10 @@ class Owned:
             self._held.extend(admitted)
             self._arrived.set()
 
-    def tick(self, now_ms: int) -> None:
+    def tick(self, now_ms: int, reviews_end: int | None) -> None:
         """Timers; not while suspects are tried, whose states must stand still between marker and input."""
         if self._probe is None:
-            self._partition.tick(now_ms)
+            self._partition.tick(now_ms, reviews_end)
 
     def note(self, refused: Iterable[Refused]) -> None:
         """Enter refused control records into the ledger."""

@@ -91,7 +91,8 @@ class Partition:
         self.sessions = Sessions(table, settings.max_hot_sessions)
         self.book = Book(table)
         self._shared = Shared(self.book, around.histories)
-        self._reviews = Backlog(ends.get(REVIEWS, 0), int(settings.review_patience_s * 1000))
+        self._reviews_at_takeover = ends.get(REVIEWS, 0)
+        self._reviews = Backlog(int(settings.review_patience_s * 1000))
         self.lanes = Lanes(around.ports, self._begin, self._finish, fail)
         self._outbox = Outbox(self.chain, settings.source, settings.partitions)
         self.staged = 0
@@ -122,8 +123,9 @@ class Partition:
         """Return when every input that was started is decided."""
         await self._quiet.wait()
 
-    def tick(self, now_ms: int) -> None:
-        """Act on sessions whose time has come. A session with an input in flight is left to its lane."""
+    def tick(self, now_ms: int, reviews_end: int | None = None) -> None:
+        """Act on sessions and memories whose time has come. A session with an input in flight is left to its
+        lane. `reviews_end`: the end of the reviews as far as it is known now."""
         settings = self._around.settings
         for key in self.sessions.due(now_ms, self.lanes.waiting, settings.timer_batch):
             expire = partial(self._expire, key, now_ms)
@@ -132,14 +134,18 @@ class Partition:
                 self.sessions.retry(key, now_ms + int(settings.timer_retry_s * 1000))
             else:
                 self._stage(key, self.sessions.load(key), expired, None, queued_at=None)
-        self._expire_held(now_ms)
+        self._expire_held(now_ms, max(reviews_end or 0, self._reviews_at_takeover))
 
-    def _expire_held(self, now_ms: int) -> None:
-        """Not before every review that came while nobody owned the partition is decided: each has the time of
-        its arrival, and may have come in time."""
-        if self._reviews.left(self.intakes[REVIEWS].resume_at, now_ms):
+    def _expire_held(self, now_ms: int, reviews_end: int) -> None:
+        """Not before every review that has come is decided: each has the time of its arrival, and may have
+        come in time however late it is read."""
+        due_ms = self.book.next_due_ms()
+        if due_ms is None or due_ms > now_ms:
             return
-        expired = self._around.point.expire_held(self.book, now_ms, self._around.settings.timer_batch)
+        until = self._reviews.decided_until(self.intakes[REVIEWS].resume_at, reviews_end, now_ms)
+        if until is None:
+            return
+        expired = self._around.point.expire_held(self.book, until, self._around.settings.timer_batch)
         if expired is not None:
             self.book.apply(expired.book)
             self._outbox.add(expired.records, None)

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from app.broker.locate import find_broker
 from app.settings import ROOT
-from load.bench import gate1, peer, pipeline, rules, stream
+from load.bench import encoder, gate1, memories, peer, pipeline, rules, stream
 from load.bench.extent import Extent
 from load.bench.figures import Figure, table
 from load.bench.target import TARGET, WORK
@@ -29,11 +29,14 @@ CORE: dict[str, Callable[[Extent], list[Figure]]] = {
     "gate1": gate1.figures,
     "rules": rules.figures,
     "peer": peer.figures,
+    "memories": memories.figures,
+    "encoder": encoder.figures,
 }
 STREAM: dict[str, Callable[[stream.Bench], Coroutine[Any, Any, list[Figure]]]] = {
     "throughput": stream.throughputs,
     "durable": stream.durables,
     "latency": stream.latencies,
+    "undisturbed": stream.undisturbed,
     "memory": stream.memories,
     "cost": stream.costs,
     "restart": stream.restarts,

@@ -62,10 +62,12 @@ class Round:
     def ready_file(self) -> Path:
         return self.work / f"{self.name}.ready"
 
-    async def create_topics(self) -> None:
-        """The round's topics, its policy in them."""
+    async def create_topics(self, *, similarity: bool = False) -> None:
+        """The round's topics, its policy in them; under `similarity` memory writes ask the encoder."""
         await kafka_topics.create(self.bootstrap, self.layout, 1)
-        await publish_policy(self.bootstrap, self.layout.prefix, policy.records(self.trust))
+        await publish_policy(
+            self.bootstrap, self.layout.prefix, policy.records(self.trust, similarity=similarity)
+        )
 
 
 @contextmanager

@@ -20,6 +20,7 @@ SEED = 1981
 LONGEST = 65_536
 """Characters of a fuzzed text: as many as a record of 64 KB can hold."""
 _MUTATED = 4096
+_DEPTH = 40
 _SIZES = (16, 64, 256, 1024, 2048, 4000, 4096, 8192, 16_384, LONGEST)
 _KNOWN = marks_in(Path(__file__).with_suffix(".json"))
 
@@ -35,7 +36,7 @@ def fuzzed(count: int) -> Iterator[Fuzzed]:
     """`count` inputs, a third of each sort."""
     chance = random.Random(SEED)
     texts = [leaf.text for row in panel() for leaf in leaves(row.parameters)]
-    mutation = Mutation(chance, _KNOWN["marks"], _SIZES, _MUTATED)
+    mutation = Mutation(chance, _KNOWN["marks"], _SIZES, longest=_MUTATED, depth=_DEPTH)
     sorts: tuple[Callable[[], str], ...] = (
         lambda: mutation.mutated(chance.choice(texts)),
         mutation.repeated,

@@ -33,10 +33,10 @@ async def cpu_per_event_us(round_: Round, filled: int, sessions: int, count: int
         await bench_env.until_ready(round_, child)
         await _fill(round_, filled, filled, seed=2)
         await reading.until_written(round_.bootstrap, round_.topic(VERDICTS), filled)
-        before = _cpu_s(child.pid)
+        before = cpu_s(child.pid)
         await _fill(round_, count, sessions, seed=2)
         await reading.until_written(round_.bootstrap, round_.topic(VERDICTS), filled + count)
-        return (_cpu_s(child.pid) - before) / count * 1e6
+        return (cpu_s(child.pid) - before) / count * 1e6
 
 
 async def restart_s(round_: Round, sessions: int) -> tuple[float, float]:
@@ -78,6 +78,7 @@ def _resident_kb(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_KB
 
 
-def _cpu_s(pid: int) -> float:
+def cpu_s(pid: int) -> float:
+    """CPU seconds that a process has taken so far, of its threads together."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / 100

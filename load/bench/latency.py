@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import aiokafka
 
@@ -13,6 +13,9 @@ from load.bench import bench_env, events
 from load.bench.bench_env import PARTITIONS, Round
 from load.bench.throughput import Sizes, bare_arguments
 from topics.catalog import ACTIONS, VERDICTS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 RATE = 1_000
 SECONDS = 20
@@ -31,6 +34,14 @@ class Latency:
     missing: int
 
 
+class Message(NamedTuple):
+    """What is sent: only what goes to the probe's input topic is timed."""
+
+    topic: str
+    key: bytes
+    value: bytes
+
+
 class Probe:
     """Publishes at the rate and matches outputs to inputs by partition and order of arrival within a key."""
 
@@ -40,8 +51,8 @@ class Probe:
         self._seen: dict[bytes, int] = {}
         self.measured: list[tuple[float, float]] = []
 
-    async def run(self, rate: int, seconds: int, seed: int) -> None:
-        """Send `rate` events a second for `seconds`, then wait a little for the last outputs."""
+    async def run(self, rate: int, messages: Sequence[Message]) -> None:
+        """Send `rate` messages a second, then wait a little for the last outputs."""
         reader = aiokafka.AIOKafkaConsumer(
             bootstrap_servers=self._bootstrap,
             isolation_level="read_committed",
@@ -53,7 +64,7 @@ class Probe:
         await reader.seek_to_end()
         reading = asyncio.create_task(self._read(reader))
         try:
-            await self._send(rate, seconds, seed)
+            await self._send(rate, messages)
             await asyncio.sleep(3)
         finally:
             reading.cancel()
@@ -69,18 +80,18 @@ class Probe:
             raise RuntimeError("no output came back")
         return Latency(_at(times, 0.5), _at(times, 0.99), len(times), total - len(self.measured))
 
-    async def _send(self, rate: int, seconds: int, seed: int) -> None:
+    async def _send(self, rate: int, messages: Sequence[Message]) -> None:
         producer = aiokafka.AIOKafkaProducer(bootstrap_servers=self._bootstrap, acks="all", linger_ms=0)
         await producer.start()
         pending: list[Any] = []
         try:
-            messages = list(events.events(rate * seconds, SESSIONS, seed))
             start = time.perf_counter()
-            for number, (key, value) in enumerate(messages):
+            for number, one in enumerate(messages):
                 if (wait := start + number / rate - time.perf_counter()) > 0:
                     await asyncio.sleep(wait)
-                self._sent.setdefault(key, []).append(time.perf_counter())
-                pending.append(await producer.send(self._inputs, value, key=key))
+                if one.topic == self._inputs:
+                    self._sent.setdefault(one.key, []).append(time.perf_counter())
+                pending.append(await producer.send(one.topic, one.value, key=one.key))
             await asyncio.gather(*pending)
         finally:
             await producer.stop()
@@ -112,8 +123,9 @@ async def bare_latency(round_: Round, sizes: Sizes, seed: int) -> Latency:
 
 
 async def _measured(round_: Round, outputs: str, seed: int) -> Latency:
-    probe = Probe(round_.bootstrap, round_.topic(ACTIONS), outputs)
-    await probe.run(RATE, SECONDS, seed)
+    inputs = round_.topic(ACTIONS)
+    probe = Probe(round_.bootstrap, inputs, outputs)
+    await probe.run(RATE, [Message(inputs, *one) for one in events.events(RATE * SECONDS, SESSIONS, seed)])
     return probe.result(WARM_UP_S)
 
 

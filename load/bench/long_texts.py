@@ -1,4 +1,7 @@
-"""Texts of 1 MB of UTF-8 in the shapes that cost a detector the most, with other content for every salt."""
+"""Texts of 1 MB in the shapes that cost a detector the most, with other content for every salt.
+
+1 MB is what a text takes in its message, where a quotation mark is two bytes: a longer message is not read.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ import base64
 import random
 import string
 from typing import TYPE_CHECKING
+
+import orjson
 
 from load.bench.writes import rows_of, salted
 
@@ -92,5 +97,6 @@ SHAPES: dict[str, Callable[[random.Random], str]] = {
 
 
 def long_text(shape: str, salt: int) -> str:
-    """A text of the shape, cut to 1 MB of UTF-8."""
-    return SHAPES[shape](random.Random(salt)).encode()[:BYTES].decode(errors="ignore")
+    """A text of the shape that takes 1 MB of JSON, or a little less."""
+    text = SHAPES[shape](random.Random(salt)).encode()[:BYTES].decode(errors="ignore")
+    return text[: len(text) * BYTES // max(BYTES, len(orjson.dumps(text)))]

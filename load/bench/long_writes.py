@@ -62,13 +62,15 @@ def _took(inspect: Callable[[str], object], contents: Sequence[str]) -> int:
 
 
 def _long_ms(pipeline: Pipeline, shape: str, number: int) -> float:
-    """The whole gate on it."""
+    """The whole gate on it. Raises RuntimeError where the gate never saw it."""
     times = []
     for salt in range(SALTS):
         inputs = arrivals([long_text(shape, salt)], 1, number * SALTS + salt)
         began = time.thread_time_ns()
-        pipeline.take(inputs)
+        decided = pipeline.take(inputs)
         times.append((time.thread_time_ns() - began) / 1e6)
+        if "trustScore" not in decided[0]:
+            raise RuntimeError(f"1 MB of {shape} was not judged: {decided[0]}")
     return at(times, 0.5)
 
 
@@ -78,7 +80,9 @@ def figures(extent: Extent) -> list[Figure]:
     every = [Times(**one) for one in told]
     return [
         *(
-            at_least(f"a new text / a repeated one, {length}", [one.cheaper[length] for one in every], CHEAPER)
+            at_least(
+                f"a new text / a repeated one, {length}", [one.cheaper[length] for one in every], CHEAPER
+            )
             for length in every[0].cheaper
         ),
         *(

@@ -2,8 +2,9 @@
 
 The texts are the panel's, mutated along the detectors' own marks (memory_fuzz.json): encodings, quotation,
 spacing, invisible characters, look-alikes, the words of frames and of attacks. The seed is fixed; each is
-measured once, through the whole gate, by the thread's CPU time. The worst are measured again, and eight times
-as long: a form that is read again from each of its places would show there.
+measured once, through the whole gate, by the thread's CPU time; the rounds share them. The worst of each size
+are measured again, and with eight times as much of the same: a form that is read again from each of its
+places would show there.
 """
 
 from __future__ import annotations
@@ -31,12 +32,13 @@ SEED = 2003
 FUZZED = 10_000
 LONGEST = 65_536
 _MUTATED = 4096
+_DEPTH = 16
 _SIZES = (*(16, 64, 256, 512, 1024) * 6, *(2048, 4096) * 4, 8192, 16_384, LONGEST)
 """Few long ones: what a KB costs does not need many."""
 CLASSES = (1, 4, 16, 128)
 """KB of UTF-8, up to and with; a text of less than one counts as one."""
 KB = 1024
-WORST = 12
+WORST = 4
 LONGER = 8
 GROWTH = 1.5
 """A KB may cost so much more in the largest texts than in those of 1 KB."""
@@ -45,8 +47,10 @@ SHOWN = 40
 
 @dataclass(slots=True)
 class Times:
-    """Microseconds a KB: percentiles, the highest of each class of sizes ("1 KB"), the worst text's beginning;
-    `growth`: of the worst texts, how many times more eight times as much text costs, over eight."""
+    """Microseconds a KB: percentiles, the highest of each class of sizes ("1 KB"), the worst text's beginning.
+
+    `growth`: of the worst texts, how many times more eight times as much text costs, over eight.
+    """
 
     p50: float
     p99: float
@@ -56,12 +60,12 @@ class Times:
     grown: str
 
 
-def fuzzed(count: int) -> Iterator[str]:
+def fuzzed(count: int, seed: int = SEED) -> Iterator[str]:
     """`count` texts, a third of each sort."""
-    chance = random.Random(SEED)
+    chance = random.Random(seed)
     marks = marks_in(Path(__file__).with_suffix(".json"))["marks"]
     rows = rows_of("mixed")
-    mutation = Mutation(chance, marks, _SIZES, _MUTATED)
+    mutation = Mutation(chance, marks, _SIZES, longest=_MUTATED, depth=_DEPTH)
     sorts: tuple[Callable[[], str], ...] = (
         lambda: mutation.mutated(chance.choice(rows)),
         mutation.repeated,
@@ -71,23 +75,18 @@ def fuzzed(count: int) -> Iterator[str]:
         yield sorts[number % len(sorts)]()[:LONGEST]
 
 
-def measure(count: int) -> Times:
+def measure(count: int, number: int) -> Times:
     """One round, in a fresh process."""
     gate = Gate()
-    texts = list(fuzzed(count))
+    texts = list(fuzzed(count, SEED + number))
     fresh.settle()
     per_kb = [gate.us(one) / kilobytes(one) for one in texts]
-    worst = sorted(range(len(texts)), key=per_kb.__getitem__, reverse=True)
-    growths = {number: gate.growth(texts[number]) for number in worst[:WORST]}
-    most = max(growths, key=growths.__getitem__)
-    return Times(
-        at(per_kb, 0.5),
-        at(per_kb, 0.99),
-        _by_class(texts, per_kb),
-        texts[worst[0]][:SHOWN],
-        growths[most],
-        texts[most][:SHOWN],
-    )
+    by_class = _by_class(texts, per_kb)
+    worst = max(zip(per_kb, texts, strict=True))[1]
+    growths = [(gate.growth(text), text) for some in by_class.values() for _, text in some[:WORST]]
+    growth, grown = max(growths)
+    highest = {name: some[0][0] for name, some in by_class.items() if some}
+    return Times(at(per_kb, 0.5), at(per_kb, 0.99), highest, worst[:SHOWN], growth, grown[:SHOWN])
 
 
 def kilobytes(text: str) -> float:
@@ -95,12 +94,13 @@ def kilobytes(text: str) -> float:
     return max(1.0, len(text.encode()) / KB)
 
 
-def _by_class(texts: Sequence[str], per_kb: Sequence[float]) -> dict[str, float]:
-    highest = {f"{size} KB": 0.0 for size in CLASSES}
-    for text, cost in zip(texts, per_kb, strict=True):
+def _by_class(texts: Sequence[str], per_kb: Sequence[float]) -> dict[str, list[tuple[float, str]]]:
+    """Cost and text, the worst of each class first."""
+    found: dict[str, list[tuple[float, str]]] = {f"{size} KB": [] for size in CLASSES}
+    for cost, text in sorted(zip(per_kb, texts, strict=True), reverse=True):
         name = next(f"{size} KB" for size in CLASSES if kilobytes(text) <= size)
-        highest[name] = max(highest[name], cost)
-    return highest
+        found[name].append((cost, text))
+    return found
 
 
 class Gate:
@@ -119,33 +119,40 @@ class Gate:
         return (time.thread_time_ns() - began) / 1e3
 
     def growth(self, text: str) -> float:
-        """What eight times the text costs over eight times what the text costs; of new texts each time."""
-        several = max(1, KB // len(text))
-        once = min(self.us(f"{text * several}{salt}") for salt in range(3))
-        longer = min(self.us(f"{text * several * LONGER}{salt}") for salt in range(3))
-        return longer / once / LONGER
+        """What eight times as much of a text costs, over eight times what it costs; new texts each time.
+
+        Of a long one it is the whole beside its first eighth: what is too long is read otherwise.
+        """
+        if len(text) < LONGER * KB:
+            short = text * max(1, KB // max(1, len(text)))
+            whole = short * LONGER
+        else:
+            short, whole = text[: len(text) // LONGER], text
+        once, more = (min(self.us(f"{one}{salt}") for salt in range(3)) for one in (short, whole))
+        return more / once * len(short) / len(whole)
 
 
 def figures(extent: Extent) -> list[Figure]:
     """What a KB costs, and how that grows."""
-    told = [fresh.in_fresh_process(__name__, extent.of(FUZZED)) for _ in range(extent.rounds)]
+    count = extent.of(FUZZED) // extent.rounds
+    told = [fresh.in_fresh_process(__name__, count, number) for number in range(extent.rounds)]
     every = [Times(**one) for one in told]
     steepest = max(every, key=lambda one: one.growth)
-    least, most = f"{CLASSES[0]} KB", f"{CLASSES[-1]} KB"
+    sizes = [f"{size} KB" for size in CLASSES if all(f"{size} KB" in one.highest for one in every)]
     return [
         reported("fuzzed, p50", [one.p50 for one in every], "us/KB"),
         reported("fuzzed, p99", [one.p99 for one in every], "us/KB"),
         *(
             reported(f"fuzzed, up to {size}, worst", [one.highest[size] for one in every], "us/KB")
-            for size in every[0].highest
+            for size in sizes
         ),
         at_most(
-            f"worst KB up to {most} / up to {least} ({every[0].worst!r})",
-            [one.highest[most] / one.highest[least] for one in every],
+            f"worst KB of {sizes[-1]} / of {sizes[0]} ({every[0].worst!r})",
+            [one.highest[sizes[-1]] / one.highest[sizes[0]] for one in every],
             GROWTH,
         ),
         at_most(
-            f"{LONGER} times the worst texts / {LONGER} times their cost, highest ({steepest.grown!r})",
+            f"{LONGER} times a bad text / {LONGER} times its cost, highest ({steepest.grown!r})",
             [one.growth for one in every],
             GROWTH,
         ),

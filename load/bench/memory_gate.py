@@ -145,9 +145,7 @@ def _figures(kind: Kind, every: Sequence[Seconds]) -> list[Figure]:
         at_least(f"memory gate, 1 KB, {kind}", gates, WRITES_S, "writes/s"),
         reported(f"{kind}: content inspection alone", [one.rate("inspection") for one in every], "writes/s"),
         reported(f"{kind}: bare json and rfc8785", bares, "writes/s", "yardstick"),
-        reported(
-            f"{kind}: gate / bare", [a / b for a, b in zip(gates, bares, strict=True)], "ratio"
-        ),
+        reported(f"{kind}: gate / bare", [a / b for a, b in zip(gates, bares, strict=True)], "ratio"),
         reported(f"{kind}: {PEER}, looking alone", [one.rate("peer") for one in every], "writes/s"),
         reported(f"{kind}: allowed", [one.allowed / one.writes for one in every], "share"),
     ]

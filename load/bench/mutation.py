@@ -1,4 +1,4 @@
-"""Texts that are hard to read: texts mutated along a grammar, marks repeated, texts within layers of openers."""
+"""Texts that are hard to read: mutated along a grammar, marks over and over, within layers of openers."""
 
 from __future__ import annotations
 
@@ -27,14 +27,17 @@ class Marks:
 class Mutation:
     """Draws from `chance` alone, so that a seed gives the same texts for ever.
 
-    `sizes`: characters that repeated marks may fill; `longest`: of a mutated text.
+    `sizes`: characters that repeated marks may fill; `longest`: of a mutated text; `depth`: layers at most.
     """
 
-    def __init__(self, chance: random.Random, marks: Marks, sizes: Sequence[int], longest: int) -> None:
+    def __init__(
+        self, chance: random.Random, marks: Marks, sizes: Sequence[int], *, longest: int, depth: int
+    ) -> None:
         self._chance = chance
         self._marks = marks
         self._sizes = sizes
         self._longest = longest
+        self._depth = depth
 
     def mutated(self, text: str) -> str:
         """Marks put in, parts doubled, cut out, or exchanged with those of the end."""
@@ -65,7 +68,7 @@ class Mutation:
     def nested(self, text: str) -> str:
         """A text within layers of openers and closers, as deep as it gets."""
         chance, marks = self._chance, self._marks
-        for _ in range(chance.randint(1, 40)):
+        for _ in range(chance.randint(1, self._depth)):
             opened = chance.choice(marks.open)
             text = f"{opened}{chance.choice(('', *marks.atoms))}{text}{chance.choice(marks.close)}"
         return text

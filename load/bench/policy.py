@@ -32,14 +32,21 @@ if TYPE_CHECKING:
 BUNDLE = "load.bench"
 TENANT = "bench"
 SHIPPED = ROOT / "config" / "bundles" / "default.json"
+LIBRARY = ROOT / "config" / "content" / "library.json"
+PATIENCE_MS = 600_000
+"""No answer is late here: what is late is not measured."""
 RULES = Path(__file__).with_name("rules.json")
 
 
-def document(rules: list[dict[str, Any]] | None = None) -> bytes:
+def document(rules: list[dict[str, Any]] | None = None, *, similarity: bool = False) -> bytes:
     """The shipped bundle and these rules, or the eight of rules.json; without its cases, which more rules
-    could change."""
+    could change. `similarity`: memory writes ask the encoder too."""
     more = json.loads(RULES.read_bytes()) if rules is None else rules
     shipped = json_object(whole_bundle(SHIPPED))
+    if similarity:
+        library = json.loads(LIBRARY.read_bytes())["similarity"]
+        asked = {"similarity": {**library, "enabled": True, "budget_ms": PATIENCE_MS}}
+        shipped["memory"] = {**shipped.get("memory", {}), **asked}
     return orjson.dumps({**shipped, "id": BUNDLE, "rules": [*shipped.get("rules", []), *more], "cases": []})
 
 
@@ -54,9 +61,10 @@ def registry() -> bytes:
     return json.dumps({"entries": entries}).encode()
 
 
-def policy(rules: list[dict[str, Any]] | None = None) -> Policy:
+def policy(rules: list[dict[str, Any]] | None = None, *, similarity: bool = False) -> Policy:
     """The policy itself, compiled anew."""
-    return Policy({BUNDLE: load_bundle(document(rules))}, load_registry(registry()), BUNDLE)
+    bundle = load_bundle(document(rules, similarity=similarity))
+    return Policy({BUNDLE: bundle}, load_registry(registry()), BUNDLE)
 
 
 def point() -> DecisionPoint:
@@ -75,9 +83,9 @@ def parts(rules: list[dict[str, Any]] | None = None) -> PointParts:
     return PointParts(under, stages, STAGES, limits, time.perf_counter_ns, TENANT, standings(under))
 
 
-def records(trust: ThrowawayTrust) -> list[ControlRecord]:
+def records(trust: ThrowawayTrust, *, similarity: bool = False) -> list[ControlRecord]:
     """The policy as it is published."""
-    return trust.policy(document(), registry())
+    return trust.policy(document(similarity=similarity), registry())
 
 
 def environment(trust: ThrowawayTrust) -> dict[str, str]:

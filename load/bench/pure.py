@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from app.core.inbound import message_of
@@ -13,17 +14,18 @@ from app.core.memory.shared import Shared
 from app.core.replay import drive, nobody
 from app.core.session import SessionState, session_key
 from topics.catalog import BY_NAME, SOURCE_FEEDBACK
+from topics.records import SourceFeedback
 from topics.unreadable import Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from app.core.arrival import Arrival
     from app.core.decide import DecisionPoint
-    from app.core.decision import OutRecord
+    from app.core.decision import Decision, OutRecord
     from app.core.inbound import Message
     from app.core.memory.history import History
-    from app.core.requests import Answer, Request
+    from app.stream.answers import Ports
 
 _LEDGER = frozenset(name for name, topic in BY_NAME.items() if topic.ledger)
 
@@ -31,10 +33,8 @@ _LEDGER = frozenset(name for name, topic in BY_NAME.items() if topic.ledger)
 class Pipeline:
     """The pure core over one decision point, with a partition's quarantine and the sources' histories."""
 
-    def __init__(self, point: DecisionPoint, answer: Callable[[Request], Answer] = nobody) -> None:
-        """`answer`: what the core is told when it asks."""
+    def __init__(self, point: DecisionPoint) -> None:
         self._point = point
-        self._answer = answer
         self._chain = Chain(0)
         self._sessions: dict[bytes, SessionState] = {}
         self._histories: dict[SourceName, History] = {}
@@ -44,6 +44,27 @@ class Pipeline:
         """Decide a chunk in the worker's order: read all, decide all, link all. The records' bodies."""
         messages = [message_of(arrival) for arrival in arrivals]
         decided = [self._decide(*one) for one in zip(arrivals, messages, strict=True)]
+        return self._linked(decided)
+
+    async def take_asking(self, arrivals: Sequence[Arrival], ports: Ports) -> list[dict[str, Any]]:
+        """The same of readable inputs of different sessions, their requests asked of `ports` together."""
+        messages = [message_of(arrival) for arrival in arrivals]
+        going = [self._asking(*one, ports) for one in zip(arrivals, messages, strict=True)]
+        return self._linked(await asyncio.gather(*going))
+
+    async def _asking(self, arrival: Arrival, message: Message | Unreadable, ports: Ports) -> list[OutRecord]:
+        if isinstance(message, Unreadable):
+            return self._point.unreadable(arrival, message).records
+        state = self._state(message)
+        evaluation = self._point.evaluate(arrival, message, state, self._shared)
+        try:
+            request = next(evaluation)
+            while True:
+                request = evaluation.send(await ports.answer(request))
+        except StopIteration as decided:
+            return self._applied(state, decided.value)
+
+    def _linked(self, decided: Sequence[list[OutRecord]]) -> list[dict[str, Any]]:
         written = [record for records in decided for record in records]
         for record in written:
             self._write(record)
@@ -63,11 +84,21 @@ class Pipeline:
     def _decide(self, arrival: Arrival, message: Message | Unreadable) -> list[OutRecord]:
         if isinstance(message, Unreadable):
             return self._point.unreadable(arrival, message).records
+        state = self._state(message)
+        return self._applied(
+            state, drive(self._point.evaluate(arrival, message, state, self._shared), nobody)
+        )
+
+    def _state(self, message: Message) -> SessionState:
+        if isinstance(message, SourceFeedback):
+            raise TypeError("what is learnt of a source is folded here, not read from a topic")
         key = session_key(message.session_id)
         state = self._sessions.get(key)
         if state is None:
             state = self._sessions[key] = SessionState(key)
-        decision = drive(self._point.evaluate(arrival, message, state, self._shared), self._answer)
+        return state
+
+    def _applied(self, state: SessionState, decision: Decision) -> list[OutRecord]:
         state.apply(decision.transition)
         self._shared.book.apply(decision.book)
         return decision.records

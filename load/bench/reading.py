@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import aiokafka
 
@@ -28,6 +29,16 @@ class Written:
 
 async def written(bootstrap: str, topic: str) -> Written:
     """Everything committed in the topic now."""
+    found = Written([], [], [])
+    for record in await committed(bootstrap, topic):
+        found.times_ms.append(record.timestamp)
+        found.values.append(len(record.value or b""))
+        found.headers.append(sum(len(k) + len(v) for k, v in record.headers))
+    return found
+
+
+async def committed(bootstrap: str, topic: str) -> list[Any]:
+    """The records themselves."""
     consumer = aiokafka.AIOKafkaConsumer(
         topic,
         bootstrap_servers=bootstrap,
@@ -36,14 +47,12 @@ async def written(bootstrap: str, topic: str) -> Written:
         max_partition_fetch_bytes=8_388_608,
     )
     await consumer.start()
-    found = Written([], [], [])
+    found: list[Any] = []
     try:
         ends = await consumer.end_offsets(consumer.assignment())
         while any([await consumer.position(tp) < end for tp, end in ends.items()]):
             for records in (await consumer.getmany(timeout_ms=200)).values():
-                found.times_ms.extend(r.timestamp for r in records)
-                found.values.extend(len(r.value or b"") for r in records)
-                found.headers.extend(sum(len(k) + len(v) for k, v in r.headers) for r in records)
+                found += records
     finally:
         await consumer.stop()
     return found

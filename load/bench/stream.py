@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from load.bench import growth, latency, pipeline, throughput
+from load.bench import bystanders, growth, latency, pipeline, throughput
 from load.bench.bench_env import Round
 from load.bench.figures import Figure, at_least, at_most, none, reported
 
@@ -20,6 +20,8 @@ FEW_SESSIONS, MANY_SESSIONS = 1_000, 100_000
 COST_FEW, COST_MANY = 200, 200_000
 SIZES_EVENTS = 4_000
 DURABLE = 0.5
+UNDISTURBED = 1.25
+"""A p99 moves by as much between two runs of the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,31 @@ async def latencies(bench: Bench) -> list[Figure]:
         reported("worker p99 at 1000/s", [one.p99 for one in workers], "ms", "see the ratio"),
         at_most("worker p99 / bare loop p99", ratios, 3),
         none("missing outputs", [float(one.missing) for one in (*workers, *bares)], "events"),
+    ]
+
+
+async def undisturbed(bench: Bench) -> list[Figure]:
+    """Sessions of actions beside memory writes that ask the encoder, and beside writes that do not."""
+    without, asking = [], []
+    for number in bench.rounds:
+        without.append(await bystanders.beside_writes(bench.round("rules"), number, similarity=False))
+        asking.append(await bystanders.beside_writes(bench.round("encoder"), number, similarity=True))
+    ratios = [b.actions.p99 / a.actions.p99 for a, b in zip(without, asking, strict=True)]
+    every = (*without, *asking)
+    rate = f"{bystanders.RATE}/s, 5 % writes"
+    return [
+        reported(
+            f"actions p50 at {rate}, no encoder", [one.actions.p50 for one in without], "ms", "yardstick"
+        ),
+        reported(
+            f"actions p99 at {rate}, no encoder", [one.actions.p99 for one in without], "ms", "yardstick"
+        ),
+        reported(f"actions p50 at {rate}, encoder", [one.actions.p50 for one in asking], "ms"),
+        reported(f"actions p99 at {rate}, encoder", [one.actions.p99 for one in asking], "ms"),
+        at_most("actions p99, encoder / no encoder", ratios, UNDISTURBED),
+        at_least("writes measured by the encoder", [one.measured for one in asking], 0.9, "share"),
+        at_least("writes decided", [one.decided for one in every], 1, "share"),
+        none("missing verdicts", [float(one.actions.missing) for one in every], "actions"),
     ]
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import random
 import string
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
+
+import orjson
 
 from app.core.arrival import Arrival
 from app.core.clock import rfc3339
@@ -17,6 +17,7 @@ from load.bench.panels import found
 from topics.catalog import MEMORY_WRITES
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Iterator, Sequence
 
 Kind = Literal["benign", "mixed"]
@@ -74,10 +75,10 @@ def fields(text: str, number: int, session: str) -> dict[str, Any]:
 
 
 def arrivals(contents: Sequence[str], sessions: int, first: int = 0) -> list[Arrival]:
-    """The texts as inputs of one partition, spread evenly over `sessions`; `first`: the first one's offset."""
+    """The texts as inputs of one partition, spread over `sessions`; `first`: the first one's offset."""
     written = []
     for number, text in enumerate(contents, first):
         session = f"session-{number % sessions:06d}"
-        value = json.dumps(fields(text, number, session)).encode()
+        value = orjson.dumps(fields(text, number, session))
         written.append(Arrival(MEMORY_WRITES, 0, number, AT_MS, session.encode(), value))
     return written

@@ -35,7 +35,7 @@ async def outages(bed: Bed, scale: Scale) -> list[Figure]:
         await scene.finish(scale.events)
     return [
         figures.exactly("outages_in_flight", bitten, 2 * scale.outages, "outages"),
-        *await findings(scene.fleet.tally, await gather(site), ()),
+        *await findings(scene.fleet.tally, await gather(site), (), broker_away=True),
     ]
 
 

@@ -65,12 +65,12 @@ def evaluate(
     if review.decision == APPROVE:
         place = {"topic": held.topic, "partition": held.partition, "offset": held.offset}
         answer = yield Request(PORT, place, BUDGET_MS)
+        if shared.book.held(review.subject_id) is None:
+            return _refused(arrival, review, draft, _unknown(review))
         write = _content(answer, held)
         if write is None:
             gone = Refusal("content_unavailable", "the input that holds the content could not be read again")
             return _refused(arrival, review, draft, gone)
-        if shared.book.held(review.subject_id) is None:
-            return _refused(arrival, review, draft, _unknown(review))
     return _decided(parts.policy.registry, arrival, review, draft, held, write)
 
 
