@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 MAX_BODY = 256 * 1024
 """Bytes of any response; an answer of 2,048 tokens takes about 8 KiB."""
+_OF_THE_ANSWER = (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, ValueError, LookupError, AssertionError)
+"""What the SDK and the codecs below it raise, beside the SDK's own, at an answer that they cannot take."""
 _MEANING = {
     400: "it refused the request",
     401: "it refused the key",
@@ -91,7 +93,7 @@ class AnthropicAnalysis:
             reason = _refusal(error.status_code)
         except (anthropic.APITimeoutError, TimeoutError):
             reason = f"the model did not answer within {self._settings.timeout_ms} ms"
-        except anthropic.AnthropicError:
+        except (anthropic.AnthropicError, *_OF_THE_ANSWER):
             reason = "the connection to the model's API failed"
         # Out here, so that no traceback leads to the SDK's error and the request with its headers.
         raise PortUnavailable(reason)

@@ -18,6 +18,7 @@ from app.core.session import (
     RecentWrite,
     SessionState,
     Transition,
+    kept_id,
 )
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class SessionDraft:
 
     def remember(self, tenant: str, action_id: str, action: RecentAction) -> None:
         """Keep an action for its window, or replace what is kept of it."""
-        self.change(tenant).recent[action_id] = tuple(action)
+        self.change(tenant).recent[kept_id(action_id)] = tuple(action)
 
     def has_room(self, tenant: str) -> bool:
         """Whether one more action of this tenant can be remembered."""
@@ -86,10 +87,22 @@ class SessionDraft:
         found = None if account is None else account.write(write_id)
         return found if found is not None and self._in_window(found.at_ms) else None
 
+    def remember_write(self, tenant: str, write_id: str, write: RecentWrite) -> None:
+        """Keep a memory write for its window, or replace what is kept of it."""
+        self.change(tenant).writes[kept_id(write_id)] = tuple(write)
+
+    def source(self, tenant: str, source_id: str) -> tuple[str | None, int | None]:
+        """The type of a memory source and its last write in this session, ms; None where nothing is kept."""
+        account = self.account(tenant)
+        entry = None if account is None else account.sources.get(kept_id(source_id))
+        return (None, None) if entry is None else (entry[0], entry[1])
+
     def has_room_for_write(self, tenant: str) -> bool:
-        """Whether one more memory write of this tenant can be remembered."""
-        most = self._limits.max_recent_writes
-        return self._has_room_for(tenant) and self._has_less(most, lambda one: len(one.writes))
+        """Whether one more memory write of this tenant can be remembered.
+
+        Those of unregistered agents have room of their own: whoever names a session must not fill it.
+        """
+        return self._has_room_for(tenant) and self._fewer_writes(tenant)
 
     def remember_source(self, tenant: str, source_id: str, source_type: str, at_ms: int) -> None:
         """Keep what a source's last write was, in place of the tenant's oldest where the session is full.
@@ -99,11 +112,25 @@ class SessionDraft:
         sources = self.change(tenant).sources
         others = self._sum(lambda one: len(one.sources)) - len(sources)
         room = self._limits.max_known_sources - others
-        sources.pop(source_id, None)
+        kept = kept_id(source_id)
+        sources.pop(kept, None)
         while sources and len(sources) >= room:
             del sources[next(iter(sources))]
         if room > 0:
-            sources[source_id] = (source_type, at_ms)
+            sources[kept] = (source_type, at_ms)
+
+    def _fewer_writes(self, tenant: str) -> bool:
+        most, nameless = self._limits.max_recent_writes, tenant == UNREGISTERED
+
+        def count() -> int:
+            alike = [name for name in self.tenants() if (name == UNREGISTERED) == nameless]
+            return sum(len(account.writes) for name in alike if (account := self.account(name)))
+
+        if count() < most:
+            return True
+        for known in self.tenants():
+            self.change(known)
+        return count() < most
 
     def _has_less(self, most: int, size: Callable[[Account], int]) -> bool:
         """Whether all tenants together have less than `most`, if need be without what left the window."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SessionLimits:
-    """Times in ms of broker time, bounds in entries; `max_quarantine` (seed 003's
-    maxQuarantineSize) and `max_source_histories` are of a partition, the others of a session.
+    """Times in ms of broker time, bounds in entries; `max_quarantine` (seed 003's maxQuarantineSize) and
+    `max_source_histories` (of each tenant) are of a partition, the others of a session.
 
     `idle_timeout_ms` must not be below `action_window_ms`, or a repeat could count twice.
     """

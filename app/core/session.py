@@ -10,6 +10,7 @@ find what is due without reading the rest; see `encode`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 import orjson
@@ -18,6 +19,7 @@ from app.core.ledger.canonical import wire_int, wire_safe
 
 KEY_PREFIX = b"s:"
 NEVER_DUE_MS = 9_999_999_999_999
+LONGEST_KEPT_ID = 64
 UNREGISTERED = "unregistered"
 """The tenant of actions whose agent nobody registered, and of what finds no room elsewhere; no registry may
 name a tenant so."""
@@ -80,8 +82,9 @@ class EarlyOutcome(NamedTuple):
 
 @dataclass(slots=True)
 class Account:
-    """One tenant's totals in the session. `recent` maps action id to a stored RecentAction, oldest first,
-    `writes` write id to a stored RecentWrite, `sources` a memory source's id to its type and last write (ms).
+    """One tenant's totals in the session. Ids are `kept_id`s. `recent` maps action id to a stored
+    RecentAction, oldest first, `writes` write id to a stored RecentWrite, `sources` a memory source's id to
+    its type and last write (ms).
     """
 
     rows: int
@@ -92,12 +95,12 @@ class Account:
 
     def action(self, action_id: str) -> RecentAction | None:
         """What is remembered of an action id."""
-        stored = self.recent.get(action_id)
+        stored = self.recent.get(kept_id(action_id))
         return None if stored is None else _recent(stored)
 
     def write(self, write_id: str) -> RecentWrite | None:
         """What is remembered of a write's id."""
-        stored = self.writes.get(write_id)
+        stored = self.writes.get(kept_id(write_id))
         return None if stored is None else RecentWrite(*stored)
 
     def encoded(self) -> list[Any]:
@@ -185,6 +188,17 @@ class SessionState:
             state.accounts[name] = Account(int(rows), actions, recent, *memory)
         state.early = [_early(one) for one in rest["e"]]
         return state
+
+
+def kept_id(an_id: str) -> str:
+    """An id as states keep it: itself, or "#" and its digest where it is long or JSON would write it longer.
+
+    Ids come from outside: 1024 of 256 control characters each would pass the size of a record.
+    """
+    plain = len(an_id) <= LONGEST_KEPT_ID and an_id.isascii() and an_id.isprintable()
+    if plain and an_id[0] != "#" and '"' not in an_id and "\\" not in an_id:
+        return an_id
+    return "#" + sha256(an_id.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def session_key(session_id: str) -> bytes:

@@ -32,6 +32,11 @@ class Intake:
         """The offset to commit for the group: the first that is not done."""
         return next(iter(self.pending)) if self.pending else self.next
 
+    @property
+    def deciding(self) -> bool:
+        """Whether something that was delivered is not decided yet; it will be, however long that takes."""
+        return len(self.pending) > len(self._owed)
+
     def admit(self, offset: int) -> bool:
         """Whether this delivered offset is to be decided now; False for one that is done already.
 

@@ -1,8 +1,8 @@
 """Staged records of one partition, numbered and chained in one go when their batch is taken.
 
 The order of staging is the order of the chain. A record that could not be linked would stop the worker; what
-an input can put into one has been canonicalised before, for its decision's rerun hash. Records of topics that
-are no ledger are written as they are.
+an input can put into one of the ledger has been canonicalised before, for its decision's rerun hash, and what
+it can put into released content is bounded (app/core/memory/admitted.py). Those are written as they are.
 """
 
 from __future__ import annotations

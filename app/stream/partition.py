@@ -142,7 +142,8 @@ class Partition:
         due_ms = self.book.next_due_ms()
         if due_ms is None or due_ms > now_ms:
             return
-        until = self._reviews.decided_until(self.intakes[REVIEWS].resume_at, reviews_end, now_ms)
+        reviews = self.intakes[REVIEWS]
+        until = self._reviews.decided_until(reviews.resume_at, reviews_end, now_ms, deciding=reviews.deciding)
         if until is None:
             return
         expired = self._around.point.expire_held(self.book, until, self._around.settings.timer_batch)

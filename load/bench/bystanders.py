@@ -6,14 +6,16 @@ send to the committed verdict's arrival: nothing of theirs needs the encoder.
 
 from __future__ import annotations
 
+import asyncio
 import random
+import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from load.bench import bench_env, events, reading, writes
-from load.bench.latency import WARM_UP_S, Latency, Message, Probe
+from load.bench.latency import Latency, Message, Probe
 from topics.catalog import ACTIONS, MEMORY_DECISIONS, MEMORY_WRITES, VERDICTS
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 RATE = 200
 SECONDS = 30
+WARM_UP_S = 8
+PATIENCE_S = 60
 SESSIONS = 400
 ONE_IN = 20
 ENCODER = {"SLUICE_EMBEDDING__ENCODER": "all-minilm-l6-v2"}
@@ -45,10 +49,20 @@ async def beside_writes(round_: Round, seed: int, *, similarity: bool) -> Beside
         await bench_env.until_ready(round_, child)
         probe = Probe(round_.bootstrap, round_.topic(ACTIONS), round_.topic(VERDICTS))
         await probe.run(RATE, messages)
-    decided = await reading.committed(round_.bootstrap, round_.topic(MEMORY_DECISIONS))
+        decided = await _decided(round_, len(messages) // ONE_IN)
     measured = sum(orjson.loads(one.value)["similarity"]["status"] == "measured" for one in decided)
     share = len(decided) / (len(messages) // ONE_IN)
     return Beside(probe.result(WARM_UP_S), share, measured / max(1, len(decided)))
+
+
+async def _decided(round_: Round, count: int) -> list[Any]:
+    """The decisions on all writes, or on those that came in time: the encoder may lag behind."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        found = await reading.committed(round_.bootstrap, round_.topic(MEMORY_DECISIONS))
+        if len(found) >= count or time.monotonic() > deadline:
+            return found
+        await asyncio.sleep(1)
 
 
 def mixed(actions: str, written: str, count: int, seed: int) -> Iterator[Message]:

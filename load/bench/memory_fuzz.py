@@ -32,7 +32,7 @@ SEED = 2003
 FUZZED = 10_000
 LONGEST = 65_536
 _MUTATED = 4096
-_DEPTH = 16
+_DEPTH = 8
 _SIZES = (*(16, 64, 256, 512, 1024) * 6, *(2048, 4096) * 4, 8192, 16_384, LONGEST)
 """Few long ones: what a KB costs does not need many."""
 CLASSES = (1, 4, 16, 128)
@@ -47,7 +47,7 @@ SHOWN = 40
 
 @dataclass(slots=True)
 class Times:
-    """Microseconds a KB: percentiles, the highest of each class of sizes ("1 KB"), the worst text's beginning.
+    """Microseconds a KB: percentiles, the highest by size ("1 KB"), the worst text's beginning.
 
     `growth`: of the worst texts, how many times more eight times as much text costs, over eight.
     """

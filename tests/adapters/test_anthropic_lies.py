@@ -85,6 +85,30 @@ async def test_what_is_no_answer_says_why(reply: Reply, said: str) -> None:
     assert await refused(reply) == said
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        "retry-after: Mon, 01 Jan 99999999 00:00:00 GMT",
+        "retry-after: 1e999",
+        "retry-after-ms: -inf",
+        "retry-after-ms: nan",
+        "content-type: application/json; charset=undefined",
+        "content-type: application/json; charset=idna",
+        "content-type: application/json; charset=base64",
+        "content-type: text/event-stream",
+        "x-should-retry: true",
+        "request-id: \xff",
+    ],
+)
+@pytest.mark.parametrize("status", [400, 429])
+async def test_no_header_of_an_error_gets_further_than_the_error(header: str, status: int) -> None:
+    error = answering(status, b"\xff{}", header)
+    async with asked(error, max_retries=1) as (port, api):
+        with pytest.raises(PortUnavailable, match=f"answered {status}"):
+            await port.ask(ORDINARY.payload)
+    assert len(api.exchanges) == {400: 1, 429: 2}[status]
+
+
 async def test_an_explanation_is_kept_on_one_line_within_its_bound() -> None:
     steering = "Red:\x1b[31m\r\n\u202eflip " + "long " * 500
     async with asked(judging(explanation=steering)) as (port, _):

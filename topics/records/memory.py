@@ -82,7 +82,7 @@ class TrustScore(Record):
 
 
 class MemoryFinding(Record):
-    """One thing found in the content. A framed one (quoted, reported, taught) counts as weak."""
+    """One thing found in the content. A framed one (quoted, reported, taught) is listed and costs nothing."""
 
     id: Id
     kind: Id

@@ -15,7 +15,15 @@ from app.core.memory.history import History, SourceName
 from app.core.memory.record import RERUN_FIELDS
 from app.core.memory.shared import Shared
 from app.core.replay import decide
-from app.core.session import NEVER_DUE_MS, UNREGISTERED, Account, RecentWrite, SessionState, session_key
+from app.core.session import (
+    NEVER_DUE_MS,
+    UNREGISTERED,
+    Account,
+    RecentWrite,
+    SessionState,
+    kept_id,
+    session_key,
+)
 from topics.records import ProposedMemoryWrite
 from topics.records.memory import MAX_PARENTS
 
@@ -63,7 +71,7 @@ def _session(memory: dict[str, Any], arrival: Arrival, tenant: str, source_id: s
     state.opened_at = state.last_at = arrival.timestamp_ms
     source = seen["source"]
     entry = (source["session_type"], source["last_at"])
-    sources = {} if entry == (None, None) else {source_id: entry}
+    sources = {} if entry == (None, None) else {kept_id(source_id): entry}
     state.accounts[tenant] = Account(0, 0, {}, _writes(memory, arrival), sources)
     return state
 
@@ -81,7 +89,7 @@ def _writes(memory: dict[str, Any], arrival: Arrival) -> dict[str, Any]:
         known["shadow"],
         _trust_of_parents(memory).get(first),
     )
-    return {memory["write_id"]: tuple(remembered)}
+    return {kept_id(memory["write_id"]): tuple(remembered)}
 
 
 def _trust_of_parents(memory: dict[str, Any]) -> dict[str, float | None]:

@@ -8,7 +8,7 @@ from app.core.actions.verdict import RERUN_FIELDS
 from app.core.ledger.rerun_way import Way
 from app.core.limits import SessionLimits
 from app.core.replay import decide
-from app.core.session import UNREGISTERED, Account, RecentAction, SessionState, session_key
+from app.core.session import UNREGISTERED, Account, RecentAction, SessionState, kept_id, session_key
 
 if TYPE_CHECKING:
     from app.core.arrival import Arrival
@@ -73,7 +73,7 @@ def _recent(verdict: dict[str, Any], arrival: Arrival) -> dict[str, Any]:
         settled=False,
         peak=0,
     )
-    return {verdict["action_id"]: tuple(remembered)}
+    return {kept_id(verdict["action_id"]): tuple(remembered)}
 
 
 def _kept_no_answers(verdict: dict[str, Any]) -> bool:

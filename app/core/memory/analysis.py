@@ -106,8 +106,11 @@ def ceiling(answer: object) -> Ceiling | None:
     )
 
 
-def analysed(answer: Answer, policy: AnalysisPolicy) -> Analysis:
-    """What the shell's answer means for the decision."""
+def analysed(answer: Answer, policy: AnalysisPolicy, characters: int = 0) -> Analysis:
+    """What the shell's answer means for the decision on a content of so many characters.
+
+    What was not shown was not judged: an answer on a part counts where it lowers, and is inconclusive beside.
+    """
     if answer.status != "answered":
         return _without_answer(f"{answer.status}: {answer.detail}", policy)
     if (reason := _off(answer.payload)) is not None:
@@ -115,7 +118,8 @@ def analysed(answer: Answer, policy: AnalysisPolicy) -> Analysis:
     found = ceiling(answer.payload)
     if found is None:
         return _without_answer("the port's answer could not be read", policy)
-    return Analysis("analysed", found)
+    whole = characters <= policy.head_characters + policy.tail_characters
+    return Analysis("analysed" if whole or policy.on_failure == "ignore" else "inconclusive", found)
 
 
 def _without_answer(detail: str, policy: AnalysisPolicy) -> Analysis:

@@ -7,6 +7,7 @@ A decision's changes are values; `apply` takes them over in the step in which it
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -62,13 +63,15 @@ class Book:
 
     def __init__(self, table: Mapping[bytes, bytes]) -> None:
         """`table`: the partition's recovered state; histories are read from it when they are asked for, and
-        `histories` counts them."""
+        `histories` counts them by tenant."""
         self._table = table
         self._held = {one.memory_id: one for one in held_in(table)}
         self._queue()
         self.statistics: dict[Whose, Statistics] = statistics_in(table)
         self._histories: dict[SourceName, History] = {}
-        self.histories = sum(key.startswith(HISTORY_PREFIX) for key in table)
+        self.histories = Counter(
+            orjson.loads(key[len(HISTORY_PREFIX) :])[0] for key in table if key.startswith(HISTORY_PREFIX)
+        )
         self._changed: dict[bytes, bytes | None] = {}
 
     def __len__(self) -> int:
@@ -129,7 +132,7 @@ class Book:
                 case Left(held):
                     self._leave(held)
                 case Folded(name, history):
-                    self.histories += history.revision == 1
+                    self.histories[name.tenant] += history.revision == 1
                     self._histories[name] = history
                     self._changed[HISTORY_PREFIX + name.key().encode()] = history.encode()
 

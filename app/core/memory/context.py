@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from app.core.session import RecentWrite
     from topics.records import ProposedMemoryWrite
 
-TYPE, LAST_AT = 0, 1
-"""Places in a session's entry of a source."""
-
 
 class Parent(NamedTuple):
     """A memory that the write derives from; `trust` None where nobody here knows it."""
@@ -136,14 +133,13 @@ def _view(
     arrival: Arrival, write: ProposedMemoryWrite, draft: SessionDraft, shared: Shared, tenant: str
 ) -> View:
     known = draft.write(tenant, write.write_id)
-    account = draft.account(tenant)
-    entry = None if account is None else account.sources.get(write.source.id)
+    session_type, last_at = draft.source(tenant, write.source.id)
     return View(
         known,
         known is not None or draft.has_room_for_write(tenant),
         shared.histories.get(SourceName(tenant, write.source.id), UNSEEN),
-        None if entry is None else entry[TYPE],
-        None if entry is None else entry[LAST_AT],
+        session_type,
+        last_at,
         _parents(arrival, write, draft, shared, tenant),
     )
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from app.core.dead_letters import subject_of
 from app.core.decision import Decision
+from app.core.memory.admitted import Released, admitted
 from app.core.memory.book import Decided
-from app.core.memory.context import View
+from app.core.memory.context import View, digest_of
 from app.core.memory.history import UNSEEN
 from app.core.memory.record import hashed, unread_record
 from app.core.memory.statistics import Whose
@@ -35,7 +36,7 @@ def unread(parts: PointParts, arrival: Arrival, letter: OutRecord) -> Decision:
 
 
 def fault(parts: PointParts, arrival: Arrival, write: ProposedMemoryWrite, letter: OutRecord) -> Decision:
-    """Reject a write that made the core raise."""
+    """Reject a write that made the core raise; under shadow it is let through as every other."""
     agent = parts.policy.registry.agents.get(write.agent_id)
     asked_for = (agent and agent.policy_bundle_id) or parts.policy.default_bundle
     bundle = parts.policy.bundles.get(asked_for, parts.policy.default)
@@ -49,9 +50,22 @@ def fault(parts: PointParts, arrival: Arrival, write: ProposedMemoryWrite, lette
         "request_id": write.request_id,
         "registry_hashes": _entries(parts.policy.registry, agent, write),
     }
-    hashed(record.body)
     whose = NOBODY if agent is None else Whose(agent.tenant, agent.id)
-    return Decision(None, [record, letter], (Decided(whose, "reject"),))
+    if agent is None or parts.policy.registry.orgs.get(agent.tenant, NO_ORG).enforcement != "shadow":
+        hashed(record.body)
+        return Decision(None, [record, letter], (Decided(whose, "reject"),))
+    record.body |= {"enforcement": "shadow", "action": "allow", "shadowAction": "reject"}
+    hashed(record.body)
+    memory = Released(
+        record.body["memory_id"],
+        agent.tenant,
+        write.source.type,
+        digest_of(write.content),
+        0,
+        arrival.coordinates(),
+    )
+    released = admitted(write, memory, arrival.timestamp_ms)
+    return Decision(None, [record, released, letter], (Decided(whose, "allow"),))
 
 
 def _entries(registry: Registry, agent: Agent | None, write: ProposedMemoryWrite) -> dict[str, str]:

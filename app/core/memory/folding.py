@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 def fold(parts: PointParts, arrival: Arrival, feedback: SourceFeedback, shared: Shared) -> Decision:
     """The history's next revision, for the table and for all workers.
 
-    Source ids come from outside, so first sights are kept up to a bound; reviews always are.
+    Source ids come from outside, so first sights are kept up to a bound for each tenant; reviews always
+    are.
     """
     name = SourceName(feedback.tenant_id, feedback.source_id)
     before = shared.book.history(name)
-    full = shared.book.histories >= parts.limits.max_source_histories
+    full = shared.book.histories[feedback.tenant_id] >= parts.limits.max_source_histories
     if feedback.verdict == "seen" and (full or before.type is not None):
         return Decision(None)
     after = before.folded(feedback.type, feedback.verdict)

@@ -154,10 +154,10 @@ def _with_analysis(
         found.analysis = NOT_NEEDED
         return facts
     answer = yield from _asked(question(context.write.content, context.source_type, settings), found)
-    judged = analysed(answer, settings)
+    judged = analysed(answer, settings, len(context.write.content))
     found.analysis = judged.record()
     if judged.ceiling is not None:
-        return replace(facts, ceiling=judged.ceiling.trust, ceiling_by="llm_analysis")
+        facts = replace(facts, ceiling=judged.ceiling.trust, ceiling_by="llm_analysis")
     if judged.standing == "inconclusive":
         return replace(facts, inconclusive=(*facts.inconclusive, "llm_analysis"))
     return facts

@@ -15,8 +15,10 @@ KEY_PREFIX = b"q:"
 
 
 class Held(NamedTuple):
-    """`origin` is the input's topic, partition and offset, `input_digest` of its bytes; times are the
-    broker's, ms: they are the input's own and stay so, whoever owns the partition."""
+    """`input_digest` is of the bytes at topic, partition and offset; `threshold` is the write threshold when
+    it was decided; times are the broker's, ms: they are the input's own and stay so, whoever owns the
+    partition.
+    """
 
     memory_id: str
     write_id: str

@@ -11,9 +11,10 @@ from app.core.memory.analysis import AnalysisPolicy
 from app.core.memory.quality import WriteQuality
 from app.core.memory.similarity_settings import SimilaritySettings  # noqa: TC001 - pydantic reads the annotations
 from app.core.memory.trust_policy import AtLeastOne, SeedNames, TrustPolicy
+from topics.catalog import INPUT_RETENTION_MS
 
-MOST_REVIEW_MS = 10 * 365 * 86_400_000
-"""Ten years. The ledger can write no time beyond the year 9999 (RFC 3339)."""
+MOST_REVIEW_MS = INPUT_RETENTION_MS
+"""What waits longer could not be released: its content would have left the input topic."""
 
 
 class MemoryPolicy(SeedNames):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from socket import inet_aton
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?:[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*")
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]|%[0-9A-Fa-f]{2}){0,252}")
+_NUMBERS = re.compile(r"(?:0[xX][0-9A-Fa-f]*|[0-9]+)(?:\.(?:0[xX][0-9A-Fa-f]*|[0-9]+)){0,3}\.?")
+SHORTEST_TELLING = 3
 _DECODINGS = 3
 """Layers of percent-encoding that are taken off: one is usual, two are a mistake, three a trick."""
 _DELIMITERS = frozenset("/?#&=;:@,!$'()*[] ")
@@ -52,11 +55,12 @@ def _host_fault(parts: SplitResult, host: str | None) -> str | None:
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    if ":" not in host and not host[-1].isdigit():
-        return None
+    """Also in the forms that resolvers take: 127.1, 0x7f000001, 2130706433."""
     try:
+        if _NUMBERS.fullmatch(host):
+            return ipaddress.IPv4Address(inet_aton(host.rstrip(".")))
         address = ipaddress.ip_address(host)
-    except ValueError:
+    except (ValueError, OSError):
         return None
     return getattr(address, "ipv4_mapped", None) or address
 
@@ -67,9 +71,14 @@ def _self_reference(parts: SplitResult, host: str, own_ids: Collection[str]) -> 
     whole = _plain(host).rstrip(".")
     for own in sorted(own_ids):
         name = _folded(own)
-        if name and (name == whole or _is_component(name, behind)):
+        if _is_telling(name) and (name == whole or _is_component(name, behind)):
             return f"refers to itself: {own}"
     return None
+
+
+def _is_telling(name: str) -> bool:
+    """An id that is only a number, or of few characters, stands in other people's URIs too."""
+    return len(name) >= SHORTEST_TELLING and any(map(str.isalpha, name))
 
 
 def _is_component(name: str, text: str) -> bool:

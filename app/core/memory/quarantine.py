@@ -30,7 +30,7 @@ def held_of(arrival: Arrival, context: WriteContext, judged: Judgement) -> Held:
         write.session_id,
         context.tenant,
         write.source.id,
-        write.source.type,
+        context.source_type,
         context.content_digest,
         arrival.digest,
         arrival.topic,

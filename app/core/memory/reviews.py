@@ -7,6 +7,7 @@ of a review and of time, the one that the partition decides first is the one tha
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.core.decision import Decision
@@ -14,7 +15,6 @@ from app.core.draft import SessionDraft
 from app.core.expiry import time_records
 from app.core.memory.admitted import Released, admitted
 from app.core.memory.book import Left
-from app.core.memory.context import digest_of
 from app.core.memory.history import reviewed as feedback
 from app.core.memory.quarantine import expire, reviewed
 from app.core.refusals import refused
@@ -81,6 +81,9 @@ def _wrong(registry: Registry, arrival: Arrival, review: ReviewDecision, held: H
         return Refusal("wrong_decision", "a memory is approved or rejected; deny answers an escalation")
     if review.digest != held.content_digest:
         return Refusal("wrong_digest", "the review is of other content than what is held")
+    frozen = registry.freezes_of(held.tenant, held.agent_id, held.session_id)
+    if frozen and review.decision == APPROVE:
+        return Refusal("frozen", f"frozen_{frozen[0].subject}: {frozen[0].reason}")
     return _wrong_signer(registry, arrival, review, held)
 
 
@@ -109,10 +112,10 @@ def _content(answer: Answer, held: Held) -> ProposedMemoryWrite | None:
     """The write that is held, from the bytes at its coordinates; None when they are not what was held."""
     if answer.status != "answered" or not isinstance(answer.payload, bytes):
         return None
-    write = read(ProposedMemoryWrite, answer.payload)
-    if isinstance(write, Unreadable) or digest_of(write.content) != held.content_digest:
+    if f"sha256:{sha256(answer.payload).hexdigest()}" != held.input_digest:
         return None
-    return write
+    write = read(ProposedMemoryWrite, answer.payload)
+    return None if isinstance(write, Unreadable) else write
 
 
 def _refused(arrival: Arrival, review: ReviewDecision, draft: SessionDraft, why: Refusal) -> Decision:
@@ -170,7 +173,9 @@ def _released(held: Held) -> Released:
         "timestamp": held.entered_ms,
         "digest": held.input_digest,
     }
-    return Released(held.memory_id, held.tenant, held.content_digest, held.trust, coordinates)
+    return Released(
+        held.memory_id, held.tenant, held.source_type, held.content_digest, held.trust, coordinates
+    )
 
 
 def _remember(draft: SessionDraft, held: Held, *, approved: bool) -> None:
@@ -179,4 +184,4 @@ def _remember(draft: SessionDraft, held: Held, *, approved: bool) -> None:
     if known is None or known.offset != held.offset:
         return
     trust = max(held.trust, held.threshold) if approved else 0
-    draft.change(held.tenant).writes[held.write_id] = tuple(known._replace(trust=trust))
+    draft.remember_write(held.tenant, held.write_id, known._replace(trust=trust))

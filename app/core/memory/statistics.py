@@ -39,7 +39,7 @@ class Statistics(NamedTuple):
     size: int = 0
 
     def decided(self, action: str) -> Statistics:
-        """With one more decision. What is quarantined in shadow is allowed, so its own entry counts size."""
+        """With one more decision, as it was published: under shadow everything is allowed."""
         return self._replace(
             evaluated=self.evaluated + 1,
             allowed=self.allowed + (action == "allow"),

@@ -97,7 +97,14 @@ def _shadowed(context: WriteContext, judged: Judgement) -> str | None:
 
 def _released(arrival: Arrival, context: WriteContext, judged: Judgement) -> OutRecord:
     trust = 0 if judged.trust is None else judged.trust.total
-    memory = Released(context.memory_id, context.tenant, context.content_digest, trust, arrival.coordinates())
+    memory = Released(
+        context.memory_id,
+        context.tenant,
+        context.source_type,
+        context.content_digest,
+        trust,
+        arrival.coordinates(),
+    )
     return admitted(context.write, memory, context.now_ms)
 
 
@@ -105,22 +112,21 @@ def _remembered(
     arrival: Arrival, context: WriteContext, judged: Judgement, shadow: str | None, draft: SessionDraft
 ) -> list[OutRecord]:
     """Keep the write and its source in the session; a source that nobody has seen is told to its owner."""
-    write, account = context.write, draft.change(context.tenant)
-    account.writes[write.write_id] = tuple(
-        RecentWrite(
-            arrival.digest[_DIGEST_PREFIX:],
-            arrival.offset,
-            draft.now,
-            judged.action,
-            shadow,
-            None if judged.trust is None else judged.trust.total,
-        )
+    write = context.write
+    remembered = RecentWrite(
+        arrival.digest[_DIGEST_PREFIX:],
+        arrival.offset,
+        draft.now,
+        judged.action,
+        shadow,
+        None if judged.trust is None else judged.trust.total,
     )
+    draft.remember_write(context.tenant, write.write_id, remembered)
     if context.tenant == UNREGISTERED:
         return []
     new = context.view.session_type is None and context.view.history.type is None
     draft.remember_source(context.tenant, write.source.id, context.source_type, arrival.timestamp_ms)
-    return [seen(context.name, write.source.type, context.memory_id, context.now_ms)] if new else []
+    return [seen(context.name, context.source_type, context.memory_id, context.now_ms)] if new else []
 
 
 def _repeat(arrival: Arrival, context: WriteContext, known: RecentWrite, draft: SessionDraft) -> Decision:

@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001 - disguised letters are what is tested
 """Attacks in twenty-six languages, ordinary text with the same words, and text about attacks."""
 
 from __future__ import annotations
@@ -9,7 +10,11 @@ import pytest
 
 from tests.unit.core.content.shipped import FILES, Row, holding, inspector, rows
 
-LEAST_ROWS = {"attacks_by_language.txt": 6, "honest_by_language.txt": 6, "security_writing_by_language.txt": 2}
+LEAST_ROWS = {
+    "attacks_by_language.txt": 6,
+    "honest_by_language.txt": 6,
+    "security_writing_by_language.txt": 2,
+}
 
 
 def _named(row: Row) -> str:
@@ -33,7 +38,7 @@ def test_writing_about_attacks_is_not_held(row: Row) -> None:
 
 @pytest.mark.parametrize("row", rows("attacks_by_language.txt"), ids=_named)
 def test_what_stands_before_and_after_an_attack_does_not_hide_it(row: Row) -> None:
-    assert holding(f"Meeting notes, 4 March. The team met at ten.\n{row.text}\nThe next meeting is on 6 March.")
+    assert holding(f"Notes of 4 March. The team met at ten.\n{row.text}\nNext meeting: 6 March.")
 
 
 def test_a_withdrawn_quotation_is_no_frame() -> None:
@@ -64,7 +69,9 @@ def test_a_finding_names_its_language() -> None:
 
 @pytest.mark.parametrize("table", LEAST_ROWS)
 def test_every_language_of_the_library_has_its_rows(table: str) -> None:
-    files = [json.loads(file.read_text(encoding="utf-8")) for file in FILES if file.stem.startswith("languages_")]
+    files = [
+        json.loads(file.read_text(encoding="utf-8")) for file in FILES if file.stem.startswith("languages_")
+    ]
     languages = {one["language"] for file in files for one in file["findings"]}
     counted = Counter(row.heading for row in rows(table))
     assert len(counted) == len(languages)

@@ -102,7 +102,8 @@ def test_what_a_session_remembers_is_bounded_over_all_its_tenants() -> None:
             full.write(f"{long}{agent[:2]}{number}", agent_id=agent, source=source)
     accounts = full.session("s-1").accounts
     assert set(accounts) == {"acme", "globex", UNREGISTERED}
-    assert sum(len(one.writes) for one in accounts.values()) == 6
+    assert {name: len(one.writes) for name, one in accounts.items() if name == UNREGISTERED} == {UNREGISTERED: 6}
+    assert sum(len(one.writes) for name, one in accounts.items() if name != UNREGISTERED) == 6
     assert sum(len(one.sources) for one in accounts.values()) == 4
 
 
@@ -117,3 +118,10 @@ def test_a_tenant_more_than_the_session_holds_is_rejected() -> None:
     crowded = place(limits={"max_tenants": 1})
     crowded.write()
     assert crowded.decided("w-2", agent_id="other")["reason"] == "session_capacity"
+
+
+def test_agents_that_nobody_registered_do_not_fill_a_session_for_those_that_are() -> None:
+    full = place(limits={"max_recent_writes": 3})
+    for number in range(5):
+        full.write(f"x{number}", agent_id="nobody")
+    assert full.decided("w-1")["action"] == "allow"

@@ -126,8 +126,8 @@ def test_an_id_of_several_parts_is_found_whole() -> None:
 
 
 ids = st.text(
-    st.characters(categories=["L", "N"]) | st.sampled_from("-_.:/ +"), min_size=1, max_size=12
-).filter(lambda name: name.strip("./ ") == name)
+    st.characters(categories=["L", "N"]) | st.sampled_from("-_.:/ +"), min_size=3, max_size=12
+).filter(lambda name: name.strip("./ ") == name and any(map(str.isalpha, name)))
 
 
 @given(ids, st.sampled_from(["a/{}", "a/{}/b", "?id={}", "?x=1&id={}&y=2", "#{}", "a/{}.json"]))
@@ -135,6 +135,15 @@ def test_no_id_hides_in_percent_encoding(own: str, place: str) -> None:
     for name in (own, own.swapcase()):
         if name.casefold() == own.casefold():
             assert fault("https://store.example.com/" + place.format(quote(name, safe="")), own) is not None
+
+
+@pytest.mark.parametrize("host", ["127.1", "0x7f000001", "2130706433", "0177.0.0.1", "0x0", "0"])
+def test_a_loopback_address_is_one_in_every_form_that_resolvers_take(host: str) -> None:
+    assert fault(f"http://{host}/tickets/7") is not None
+
+
+def test_an_id_that_is_only_a_number_stands_in_other_peoples_references_too() -> None:
+    assert fault("https://store.example.com/page/17", "17") is None
 
 
 @given(st.text(max_size=60))

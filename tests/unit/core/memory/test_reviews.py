@@ -11,8 +11,8 @@ from app.core.memory.shared import Shared
 from app.core.replay import decide
 from app.core.requests import Answer
 from app.core.signatures import signed_by
-from tests.unit.core.memory.write_scene import CAROL, HOUR, PARTITION, Place, review
-from tests.unit.core.scene import START, kinds, only
+from tests.unit.core.memory.write_scene import CAROL, HOUR, PARTITION, STRANGER, Place, place, review
+from tests.unit.core.scene import START, entry, kinds, only
 from topics.catalog import REVIEWS
 from topics.reading import Unreadable, read
 from topics.records import ReviewDecision
@@ -207,3 +207,27 @@ def test_a_review_under_another_key_than_its_sessions_is_unreadable() -> None:
     moved = Arrival(REVIEWS, PARTITION, arrival.offset, START, b"s-2", arrival.value)
     decision = decide(place.point, moved, place.session("s-2"), place.answer, Shared(place.book, {}))
     assert only(decision, "DeadLetter")["code"] == "key_mismatch"
+
+
+@pytest.mark.parametrize(
+    ("subject", "subject_id"), [("tenant", "acme"), ("agent", "operator"), ("session", "s-1")]
+)
+def test_what_is_frozen_since_is_not_released_but_may_be_rejected(subject: str, subject_id: str) -> None:
+    frozen = entry("freeze", "f", subject=subject, subject_id=subject_id, reason="looked into")
+    before = Place()
+    entered = before.held()
+    before.point = place(frozen).point
+    assert only(before.review(entered, "approve"), "InputRefused")["reason"] == "frozen"
+    assert len(before.book) == 1
+    assert kinds(before.review(entered, "reject")) == ["QuarantineRejected", "SourceFeedback"]
+
+
+def test_the_registered_type_of_a_source_goes_on_not_the_claimed_one() -> None:
+    crawl = entry("source", "acme/crawl", tenant_id="acme", source_id="crawl", type="external")
+    known = place(crawl)
+    claimed = {"id": "crawl", "type": "system"}
+    decision = known.write(source=claimed, derived_from=[STRANGER])
+    entered = only(decision, "QuarantineEntered")
+    assert (entered["source_type"], only(decision, "SourceFeedback")["type"]) == ("external", "external")
+    released = only(known.review(entered, "approve"), "AdmittedMemory")
+    assert released["source"] == {"id": "crawl", "type": "external"}

@@ -1,0 +1,109 @@
+"""The memory benchmarks measure what they say: texts are fresh, are read, and repeat where they should."""
+
+from __future__ import annotations
+
+import random
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import orjson
+import pytest
+
+from app.core.inbound import message_of
+from load.bench import bystanders, memory_fuzz, policy, writes
+from load.bench.long_texts import BYTES, SHAPES, long_text
+from load.bench.memory_gate import Seconds
+from load.bench.mutation import Marks, Mutation
+from load.bench.pure import Pipeline
+from topics.records import ProposedMemoryWrite
+
+if TYPE_CHECKING:
+    from app.core.decide import DecisionPoint
+
+
+def seeded() -> random.Random:
+    """The same draws every time."""
+    return random.Random(1)  # noqa: S311 - texts, not secrets
+
+
+@pytest.fixture(scope="module")
+def point() -> DecisionPoint:
+    """Compiled once: it holds no state."""
+    return policy.point()
+
+
+def test_a_text_is_1_kb_and_no_two_share_a_salted_row() -> None:
+    first, second = writes.texts("mixed", 2, seeded())
+    assert len(first) == len(second) == writes.CHARACTERS
+    assert not set(first.split("\n\n")[:-1]) & set(second.split("\n\n")[:-1])
+
+
+def test_salt_is_one_word_more_of_letters_alone() -> None:
+    *_, last = writes.salted("the meeting is on Friday", seeded()).split()
+    assert last.isalpha()
+    assert last.islower()
+
+
+def test_harmless_texts_are_of_harmless_rows_alone() -> None:
+    harmful = {row.text for row in writes.panel() if row.label == "harmful"}
+    assert not harmful & set(writes.rows_of("benign"))
+    assert harmful <= set(writes.rows_of("mixed"))
+
+
+def test_a_write_of_the_benchmark_is_read_and_judged_by_its_content_alone(point: DecisionPoint) -> None:
+    texts = ["The meeting is on Friday.", "The report is due on Monday."]
+    inputs = writes.arrivals(texts, sessions=2)
+    assert all(isinstance(message_of(one), ProposedMemoryWrite) for one in inputs)
+    decisions = [body for body in Pipeline(point).take(inputs) if "trustScore" in body]
+    assert [one["action"] for one in decisions] == ["allow", "allow"]
+    assert all(one["sequence"] for one in decisions)
+
+
+def test_a_source_is_new_to_the_gate_only_once(point: DecisionPoint) -> None:
+    pipeline = Pipeline(point)
+    one_source = [writes.arrivals([f"Note {n}."], 10, n * writes.SOURCES) for n in range(1, 3)]
+    revisions = [pipeline.take(inputs)[0]["seen"]["source"]["revision"] for inputs in one_source]
+    assert revisions == [0, 1]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_long_text_takes_1_mb_of_a_message_and_is_read(shape: str) -> None:
+    text = long_text(shape, 1)
+    (arrival,) = writes.arrivals([text], 1)
+    assert 0.9 * BYTES < len(orjson.dumps(text)) <= BYTES + 2
+    assert isinstance(message_of(arrival), ProposedMemoryWrite)
+
+
+def test_long_texts_of_two_salts_differ() -> None:
+    assert all(long_text(shape, 1) != long_text(shape, 2) for shape in ("prose", "quotes", "Chinese"))
+
+
+def test_fuzzed_memories_are_the_same_every_time_and_other_ones_with_another_seed() -> None:
+    first, second = (list(memory_fuzz.fuzzed(60)) for _ in range(2))
+    assert first == second
+    assert not set(first) & set(memory_fuzz.fuzzed(60, memory_fuzz.SEED + 1))
+
+
+def test_fuzzed_memories_are_of_every_size_and_hold_every_kind_of_disguise() -> None:
+    every = list(memory_fuzz.fuzzed(900))
+    assert max(map(len, every)) == memory_fuzz.LONGEST
+    assert any(memory_fuzz.kilobytes(one) == 1 for one in every)
+    together = "".join(every)
+    assert all(mark in together for mark in ("\u200b", "aWdub3Jl", "%69", "1gn0r3", "\U000e0069", "\u0456"))
+
+
+def test_layers_are_no_deeper_than_asked_for() -> None:
+    marks = Marks(open=["("], close=[")"], join=[" "], atoms=[""], repeated=["a"], starts=[""])
+    mutation = Mutation(seeded(), marks, [4], longest=64, depth=3)
+    assert {mutation.nested("x") for _ in range(50)} == {"(x)", "((x))", "(((x)))"}
+
+
+def test_one_input_in_twenty_is_a_write_in_a_session_of_its_own() -> None:
+    messages = list(islice(bystanders.mixed("actions", "writes", 200, 1), 200))
+    written = [one for one in messages if one.topic == "writes"]
+    assert len(written) == 10
+    assert not {one.key for one in written} & {one.key for one in messages if one.topic == "actions"}
+
+
+def test_a_rate_is_writes_by_the_seconds_that_they_took() -> None:
+    assert Seconds(writes=100, gate=0.5).rate("gate") == 200
