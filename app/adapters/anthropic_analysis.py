@@ -26,7 +26,14 @@ if TYPE_CHECKING:
 
 MAX_BODY = 256 * 1024
 """Bytes of any response; an answer of 2,048 tokens takes about 8 KiB."""
-_OF_THE_ANSWER = (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, ValueError, LookupError, AssertionError)
+_OF_THE_ANSWER = (
+    httpx2.HTTPError,
+    httpx2.InvalidURL,
+    httpx2.StreamError,
+    ValueError,
+    LookupError,
+    AssertionError,
+)
 """What the SDK and the codecs below it raise, beside the SDK's own, at an answer that they cannot take."""
 _MEANING = {
     400: "it refused the request",

@@ -82,6 +82,7 @@ class EncoderChild:
             first = await _output(process).readline()
         except asyncio.CancelledError:
             process.kill()
+            await process.wait()
             raise
         told: dict[str, str] = orjson.loads(first) if first else {}
         if "ready" in told:
@@ -107,6 +108,14 @@ class EncoderChild:
         self._asked[self._number] = answer
         self._write({"id": self._number, "library": library.hash, "windows": list(windows)})
         return await answer
+
+    async def learn(self, library: Library) -> None:
+        """Returns when the library is learnt, at once where the child was told of it before.
+
+        Raises PortUnavailable.
+        """
+        if library.hash not in self._learnt:
+            await self.ask(library, ())
 
     async def close(self, patience_s: float) -> None:
         """Ends the child: by closing its input, and by force when that takes longer than `patience_s`."""

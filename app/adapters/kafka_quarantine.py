@@ -7,12 +7,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
+from app.adapters.kafka_consumers import Connection, batches_since
 from app.adapters.kafka_held_input import KafkaHeldInput
 from app.adapters.kafka_publish import publish
 from app.adapters.kafka_read import KafkaUnreachable, open_reader, partitions_of
+from app.adapters.memory_records import about
 from topics.catalog import (
     BY_NAME,
     DEAD_LETTERS,
@@ -26,6 +28,9 @@ from topics.catalog import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
+    from aiokafka import AIOKafkaConsumer
+
+    from app.adapters.kafka_consumers import Isolation
     from app.adapters.kafka_publish import Outgoing, Placed
     from app.adapters.kafka_read import Reader, StoredRecord
 
@@ -37,7 +42,6 @@ CLOCKS_APART_MS = 60_000
 """A decision is written after its input; brokers' clocks differ by less than this."""
 ANSWERS = (QUARANTINE, SESSION_EVENTS, DEAD_LETTERS)
 """Where it is written what became of a review."""
-_POLL_MS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,18 +98,11 @@ class KafkaQuarantine:
         part = TopicPartition(self._names[MEMORY_DECISIONS], partition)
         if part not in await partitions_of(self._servers, [part.topic]):
             return None
-        sought = f'"memory_id":"{memory_id}"'.encode()
-        async with self._consumer() as consumer:
-            consumer.assign([part])
-            since = max(0, since_ms - CLOCKS_APART_MS)
-            start = (await consumer.offsets_for_times({part: since}))[part]
-            end = (await consumer.end_offsets([part]))[part]
-            if start is None:
-                return None
-            consumer.seek(part, start.offset)
-            while await consumer.position(part) < end:
-                for message in (await consumer.getmany(part, timeout_ms=_POLL_MS)).get(part, ()):
-                    if sought in (message.value or b""):
+        since = max(0, since_ms - CLOCKS_APART_MS)
+        async with self._consumer("read_uncommitted") as asking, self._consumer("read_committed") as consumer:
+            async for batch in batches_since(consumer, asking, part, since):
+                for message in batch:
+                    if about(memory_id, message.value or b"") is not None:
                         return bytes(message.value)
         return None
 
@@ -124,21 +121,14 @@ class KafkaQuarantine:
                 return Reviewed(placed, None)
 
     @asynccontextmanager
-    async def _consumer(self) -> AsyncIterator[AIOKafkaConsumer]:
-        consumer = AIOKafkaConsumer(
-            bootstrap_servers=self._servers,
-            isolation_level="read_committed",
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            fetch_max_wait_ms=_POLL_MS,
-        )
+    async def _consumer(self, isolation: Isolation) -> AsyncIterator[AIOKafkaConsumer]:
+        connection = Connection(self._servers, isolation)
         try:
-            await consumer.start()
-            yield consumer
+            yield await connection.consumer()
         except KafkaError as error:
             raise KafkaUnreachable(f"{self._servers}: {error}") from error
         finally:
-            await consumer.stop()
+            await connection.close()
 
 
 async def _first(reader: Reader, told: Callable[[StoredRecord], T | None]) -> T | None:

@@ -35,7 +35,8 @@ class EncoderSettings:
     `threads` are torch's. `batch` windows are taken up at once, sorted by length, and go through the model
     `together` at a time: on one core four are faster than the library's 32, which leave its cache.
     `remembered` and `waiting` are in texts; of different bundles' libraries so many are kept. Two starts are
-    `restart_wait_s` apart at least, so that a child that cannot live does not cost a start a question.
+    `restart_wait_s` apart at least, so that a child that cannot live does not cost a start a question. One
+    that is not ready after `start_limit_s` is ended: it hangs.
     """
 
     threads: int = 1
@@ -45,6 +46,7 @@ class EncoderSettings:
     waiting: int = 1024
     libraries: int = 8
     restart_wait_s: float = 5.0
+    start_limit_s: float = 120.0
     close_timeout_s: float = 5.0
 
 
@@ -80,11 +82,12 @@ class SentenceEncoder:
     async def start(self, *libraries: Library) -> int:
         """Load the model and learn `libraries` (seconds) before the first question. The child's process id.
 
+        A library that the child was told of is not waited for again, behind the texts that wait by then.
         Raises PortUnavailable.
         """
         child = await self._child()
         for library in (*self._first, *libraries):
-            await child.ask(library, ())
+            await child.learn(library)
         return child.pid
 
     async def ask(self, payload: object) -> object:
@@ -143,12 +146,21 @@ class SentenceEncoder:
             raise PortUnavailable(_CLOSED)
         if self._starting is None or (self._useless(self._starting) and self._may_start()):
             self._started_at = asyncio.get_running_loop().time()
-            self._starting = asyncio.create_task(EncoderChild.started(self._options))
+            self._starting = asyncio.create_task(self._started())
         starting = self._starting
         await asyncio.wait([starting])  # and not the task itself: who stops waiting stops nobody else
         if starting.cancelled():
             raise PortUnavailable(_CLOSED)
         return starting.result()
+
+    async def _started(self) -> EncoderChild:
+        try:
+            async with asyncio.timeout(self._settings.start_limit_s):
+                return await EncoderChild.started(self._options)
+        except TimeoutError as hanging:
+            raise PortUnavailable(
+                f"the encoder was not ready after {self._settings.start_limit_s:g} s"
+            ) from hanging
 
     def _useless(self, starting: asyncio.Task[EncoderChild]) -> bool:
         if not starting.done():

@@ -20,10 +20,17 @@ class Ports:
 
     def __init__(self, ports: Mapping[str, Port]) -> None:
         self._ports = ports
+        self._begun = False
 
-    async def start(self) -> None:
-        """Make every port ready that can be; what cannot answers as unavailable."""
-        await asyncio.gather(*(_started(name, port) for name, port in self._ports.items()))
+    async def start(self, patience_s: float) -> None:
+        """Make every port ready that can be within this time; what cannot answers as unavailable.
+
+        The first call does; later ones return at once, however much is asked of the ports by then.
+        """
+        if self._begun:
+            return
+        self._begun = True
+        await asyncio.gather(*(_started(name, port, patience_s) for name, port in self._ports.items()))
 
     async def close(self) -> None:
         """Give up what the ports hold."""
@@ -45,9 +52,13 @@ class Ports:
             return Answer("unavailable", detail=str(reason))
 
 
-async def _started(name: str, port: Port) -> None:
-    if isinstance(port, Lasting):
-        try:
+async def _started(name: str, port: Port, patience_s: float) -> None:
+    if not isinstance(port, Lasting):
+        return
+    try:
+        async with asyncio.timeout(patience_s):
             await port.start()
-        except PortUnavailable as reason:
-            log.error("the port %s is not ready: %s", name, reason)  # noqa: TRY400 - what it says is enough
+    except TimeoutError:
+        log.error("the port %s is not ready after %g s: on without it", name, patience_s)  # noqa: TRY400
+    except PortUnavailable as reason:
+        log.error("the port %s is not ready: %s", name, reason)  # noqa: TRY400 - what it says is enough

@@ -59,6 +59,7 @@ class EngineSettings:
     timer_retry_s: float = 60.0
     trial_patience_s: float = 5.0
     review_patience_s: float = 15.0
+    port_patience_s: float = 30.0
     slice_s: float = 0.004
     chunk: int = 32
 
@@ -136,18 +137,19 @@ class Engine:
     async def assign(self, numbers: Iterable[int]) -> None:
         """Fence: from here on no other worker can commit to these numbers. Before any state is read.
 
+        The ports are made ready before that, the first time: nothing of it needs the fence, and a former
+        owner may still commit what it has staged. One that is slow to start holds nothing up for long.
         The policy is read to its end after that: a former owner may decide under a newer one until it is
         fenced, and nothing may be decided under an older one afterwards.
         """
         await self.drain()
+        await self._around.ports.start(self.settings.port_patience_s)
         wanted = sorted(set(numbers))
         started = self._clock.monotonic_s()
         self._fenced = {number: self._new_transactor(number) for number in wanted}
         await asyncio.gather(*(transactor.start() for transactor in self._fenced.values()))
         log.info("fenced %d partitions in %.0f ms", len(wanted), 1e3 * (self._clock.monotonic_s() - started))
-        await asyncio.gather(
-            self._policy.catch_up(self.use), self._sources.catch_up(), self._around.ports.start()
-        )
+        await asyncio.gather(self._policy.catch_up(self.use), self._sources.catch_up())
 
     async def open(self, generation: int, recovered: Recovered) -> None:
         """Take up the recovered partitions and mark them open, durably, before an input is read.

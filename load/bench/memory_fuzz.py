@@ -35,7 +35,7 @@ _MUTATED = 4096
 _DEPTH = 8
 _SIZES = (*(16, 64, 256, 512, 1024) * 6, *(2048, 4096) * 4, 8192, 16_384, LONGEST)
 """Few long ones: what a KB costs does not need many."""
-CLASSES = (1, 4, 16, 128)
+CLASSES = (1, 4, 16, 256)
 """KB of UTF-8, up to and with; a text of less than one counts as one."""
 KB = 1024
 WORST = 4

@@ -142,6 +142,16 @@ async def test_a_killed_encoder_is_unavailable_and_comes_back(encoder: SentenceE
     assert await found(encoder, ATTACK)
 
 
+async def test_a_start_does_not_wait_behind_the_texts_that_others_have_asked_for(
+    encoder: SentenceEncoder,
+) -> None:
+    waiting = [asyncio.create_task(encoder.ask(question(f"{number} {FAR * 7}"))) for number in range(8)]
+    await asyncio.wait(waiting, timeout=0)
+    await encoder.start(SHIPPED.library)
+    assert not any(task.done() for task in waiting)
+    await asyncio.gather(*waiting)
+
+
 async def test_too_many_waiting_texts_are_refused_at_once() -> None:
     narrow = SentenceEncoder(EncoderSettings(waiting=1))
     first = asyncio.create_task(narrow.ask(question("one")))

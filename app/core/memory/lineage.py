@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, ValidationError
 
-from app.core.ids import coordinates_of
+from app.core.ids import coordinates_of, memory_id
 from app.core.requests import Request
 from app.core.strict import StrictModel
 from topics.catalog import MEMORY_WRITES
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 PORT = "lineage"
 MOST_ASKED = 16
 """Parents of one write that are looked up; each takes the reader some 20 ms. More of them stay unknown."""
-_PREFIX = "memory"
 
 
 class LineageAnswer(StrictModel):
@@ -52,8 +51,10 @@ def resolved(parents: Iterable[Parent], payload: object) -> tuple[float | None, 
     return tuple(found.get(one.memory_id) if one.trust is None else one.trust for one in parents)
 
 
-def _is_memory(memory_id: str) -> bool:
+def _is_memory(text: str) -> bool:
+    """Whether this is the id of a memory, to the letter: "…:0:05" is none, nor is one with more behind it."""
     try:
-        return memory_id.startswith(f"{_PREFIX}:") and coordinates_of(memory_id)[0] == MEMORY_WRITES
+        topic, partition, offset = coordinates_of(text)
     except ValueError:
         return False
+    return topic == MEMORY_WRITES and text == memory_id(f"{topic}:{partition}:{offset}")

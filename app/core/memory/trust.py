@@ -67,7 +67,7 @@ class Trust:
 
 def score(policy: TrustPolicy, facts: Facts) -> Trust:
     """The trust in a write. What is framed (quoted, reported, taught) is listed and costs nothing."""
-    telling = tuple(one for one in facts.findings if not one.framed)
+    telling = _telling(policy, facts)
     exact = {
         "sourceReliability": reliability(policy, facts.source_type, facts.history, mismatch=facts.mismatch),
         "contentConsistency": consistency(policy.consistency, facts.inspection, telling),
@@ -97,6 +97,14 @@ def reason(policy: TrustPolicy, trust: Trust) -> str:
     weights = policy.weights.by_dimension
     costs = {name: (1 - value) * weights[name] for name, value in trust.dimensions.items()}
     return f"low_trust: {max(costs, key=lambda name: costs[name])}"
+
+
+def _telling(policy: TrustPolicy, facts: Facts) -> tuple[Finding, ...]:
+    """What counts as hits: what is not framed, and hints only where several different ones come together."""
+    unframed = [one for one in facts.findings if not one.framed]
+    hints = {one.id for one in unframed if one.weight == "weak"}
+    alone = len(hints) < policy.hints_that_count
+    return tuple(one for one in unframed if one.weight != "weak" or not alone)
 
 
 def _leads_to(policy: TrustPolicy, total: float) -> Action:

@@ -162,7 +162,9 @@ class CapPolicy(StrictModel):
 
 class TrustPolicy(SeedNames):
     """`llm_analysis`: whether a model is asked, whose answer can only lower. `history_window`: reviews that
-    count; more are scaled down to it. A text of more than `max_characters` is rejected."""
+    count; more are scaled down to it. A text of more than `max_characters` is rejected. Weak findings count
+    as hits where so many different ones come together.
+    """
 
     write_threshold: Annotated[Share, Field(alias="writeThreshold")] = 0.7
     quarantine_threshold: Annotated[Share, Field(alias="quarantineThreshold")] = 0.3
@@ -176,6 +178,7 @@ class TrustPolicy(SeedNames):
     alignment: AlignmentPolicy = AlignmentPolicy()
     caps: CapPolicy = CapPolicy()
     max_characters: AtLeastOne = 1_000_000
+    hints_that_count: AtLeastOne = 1
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:

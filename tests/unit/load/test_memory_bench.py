@@ -87,7 +87,8 @@ def test_fuzzed_memories_are_the_same_every_time_and_other_ones_with_another_see
 def test_fuzzed_memories_are_of_every_size_and_hold_every_kind_of_disguise() -> None:
     every = list(memory_fuzz.fuzzed(900))
     assert max(map(len, every)) == memory_fuzz.LONGEST
-    assert any(memory_fuzz.kilobytes(one) == 1 for one in every)
+    assert min(map(memory_fuzz.kilobytes, every)) == 1
+    assert memory_fuzz.CLASSES[-2] < max(map(memory_fuzz.kilobytes, every)) <= memory_fuzz.CLASSES[-1]
     together = "".join(every)
     assert all(mark in together for mark in ("\u200b", "aWdub3Jl", "%69", "1gn0r3", "\U000e0069", "\u0456"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, cast
 
 from app.core.trust.in_force import InForce
@@ -13,11 +14,14 @@ from app.stream.source_feed import SourceFeed
 from topics.catalog import ACTIONS
 
 if TYPE_CHECKING:
+    import pytest
+
     from app.core.arrival import Arrival
     from app.core.decide import DecisionPoint
     from app.stream.transaction import Transactor
 
 NUMBERS = {2, 5}
+ASSIGNED = ["fence", "fence", "read the policy", "read the histories"]
 
 
 class Broker:
@@ -61,18 +65,56 @@ class Fence:
         pass
 
 
+class Model:
+    """A port that takes its time to get ready."""
+
+    def __init__(self, broker: Broker, *, hangs: bool = False) -> None:
+        self._broker = broker
+        self._hangs = hangs
+
+    async def ask(self, payload: object) -> object:
+        return payload
+
+    async def start(self) -> None:
+        self._broker.asked.append("start the model")
+        if self._hangs:
+            await asyncio.Event().wait()
+
+    async def close(self) -> None:
+        pass
+
+
+async def test_ports_are_started_once_and_before_any_former_owner_is_fenced() -> None:
+    """Meanwhile it may commit; a port that is asked a lot by the next assignment holds nothing up."""
+    broker = Broker()
+    engine = _engine(broker, Model(broker))
+    await engine.assign(NUMBERS)
+    await engine.assign(NUMBERS)
+    assert broker.asked == ["start the model", *ASSIGNED, *ASSIGNED]
+
+
+async def test_a_port_that_never_gets_ready_is_named_and_waited_for_no_longer(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    broker = Broker()
+    async with asyncio.timeout(10):
+        await _engine(broker, Model(broker, hangs=True)).assign(NUMBERS)
+    assert broker.asked == ["start the model", *ASSIGNED]
+    assert "the port model is not ready after 0.01 s" in caplog.text
+
+
 async def test_the_policy_is_read_once_every_former_owner_is_fenced() -> None:
     """One who is not may decide under a policy that is newer than what was read before."""
     broker = Broker()
     await _engine(broker).assign(NUMBERS)
-    assert broker.asked == ["fence", "fence", "read the policy", "read the histories"]
+    assert broker.asked == ASSIGNED
 
 
-def _engine(broker: Broker) -> Engine:
+def _engine(broker: Broker, model: Model | None = None) -> Engine:
     policy = PolicyFeed(cast("DecisionPoint", None), broker, lambda _: InForce(None, ()), 0.0)
     return Engine(
         Feeds(policy, SourceFeed(Histories(broker), 0.0)),
-        Ports({}),
+        Ports({} if model is None else {"model": model}),
         _settings(),
         lambda _: cast("Transactor", Fence(broker)),
         SystemClock(),
@@ -98,4 +140,5 @@ def _settings() -> EngineSettings:
         timer_interval_s=1.0,
         close_timeout_s=1.0,
         halt_on_offset_gap=True,
+        port_patience_s=0.01,
     )

@@ -1,4 +1,4 @@
-"""Ordinary work that uses the words of attacks, and writing about attacks on models, pass the shipped library.
+"""Ordinary work in the words of attacks, and writing about attacks on models, pass the shipped library.
 
 The tables are our own sentences, none of them from a corpus.
 """
@@ -25,7 +25,7 @@ def test_writing_about_attacks_on_models_passes(row: Row) -> None:
 
 def test_pages_of_ordinary_work_pass_too() -> None:
     texts = [row.text for row in WORK]
-    pages = ["\n\n".join(texts[at : at + 6]) for at in range(0, len(texts), 6)]
+    pages = ["\n\n".join(texts[at : at + 4]) for at in range(0, len(texts), 4)]
     assert {page: held for page in pages if (held := holding(page))} == {}
 
 

@@ -52,3 +52,14 @@ def test_every_pattern_says_where_it_is_from_and_why() -> None:
         for finding in json.loads(file.read_text(encoding="utf-8"))["findings"]
     ]
     assert [one["id"] for one in findings if len(one["source"]) < 12 or len(one["reason"]) < 12] == []
+
+
+def test_every_strong_pattern_of_these_kinds_finds_one_of_the_attacks() -> None:
+    strong = {
+        finding["id"]
+        for file in FILES
+        if file.stem in OWN
+        for finding in json.loads(file.read_text(encoding="utf-8"))["findings"]
+        if finding["weight"] != "weak"
+    }
+    assert strong - {finding.id for row in ATTACKS for finding in holding(row.text)} == set()
