@@ -84,7 +84,8 @@ async def test_a_tenant_whose_parents_take_long_leaves_room_for_others(
     async with laid.transaction(MEMORY_DECISIONS):  # which every lookup in partition 0 waits for
         slow = [asyncio.create_task(lineage.ask(question(memory(n), tenant="slow"))) for n in range(8)]
         await asyncio.wait(slow, timeout=0)
-        answer = await lineage.ask(question(memory(0, partition=1)))
+        async with asyncio.timeout(10):
+            answer = await lineage.ask(question(memory(0, partition=1)))
         assert not any(task.done() for task in slow)
     assert answer == {"parents": {memory(0, partition=1): TRUST}}
     assert await asyncio.gather(*slow) == [{"parents": {memory(n): None}} for n in range(8)]
