@@ -150,7 +150,9 @@ class AnalysisSettings(_Group):
     """
 
     model: Annotated[str, Field(max_length=128)] = "claude-haiku-5-5"
-    base_url: Annotated[str, Field(pattern=r"^https?://[^@\s/?#]+(?:/[^@\s?#]*)?$")] = "https://api.anthropic.com"
+    base_url: Annotated[str, Field(pattern=r"^https?://[^@\s/?#]+(?:/[^@\s?#]*)?$")] = (
+        "https://api.anthropic.com"
+    )
     api_key: SecretStr | None = None
     timeout_ms: Annotated[int, Field(ge=1, le=600_000)] = 20_000
     max_tokens: Annotated[int, Field(ge=256, le=64_000)] = 2048

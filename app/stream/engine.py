@@ -59,7 +59,7 @@ class EngineSettings:
     timer_retry_s: float = 60.0
     trial_patience_s: float = 5.0
     review_patience_s: float = 15.0
-    port_patience_s: float = 30.0
+    port_patience_s: float = 60.0
     slice_s: float = 0.004
     chunk: int = 32
 

@@ -7,25 +7,23 @@ from typing import TYPE_CHECKING, Any
 import re2
 
 from app.core.content.lexicon import Expanded, Lexicon, LexiconError
-from app.core.content.prefilter import Prefilter
-from app.core.content.required import Clause, required
 from app.core.errors import BundleError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
 
 class Expressions:
     """Expressions by their place."""
 
-    __slots__ = ("_clauses", "_lexicon", "_places", "_searched")
+    __slots__ = ("_demands", "_lexicon", "_places", "_searched")
 
     def __init__(self, classes: Mapping[str, list[str]]) -> None:
         """Raises BundleError with the path of the class that cannot be expanded."""
         self._lexicon = Lexicon(classes)
         self._places: dict[str, int] = {}
         self._searched: list[Any] = []
-        self._clauses: list[tuple[Clause, ...]] = []
+        self._demands: list[str] = []
         for name in classes:
             self._expanded(f"${name}", f"lexicon.{name}")
 
@@ -33,9 +31,9 @@ class Expressions:
         """The places of these expressions. Raises BundleError with the path of one that does not compile."""
         return tuple(self._add(one, f"{path}[{index}]") for index, one in enumerate(expressions))
 
-    def prefilter(self, places: Iterable[int], share: Callable[[str], float]) -> Prefilter:
-        """What says which of these places a text may hold; `share` as Prefilter takes it."""
-        return Prefilter({place: self._clauses[place] for place in places}, share)
+    def demands(self, places: Iterable[int]) -> list[str]:
+        """What a text must hold for the expressions at these places to be found in it."""
+        return [self._demands[place] for place in places]
 
     def search(self, place: int, raw: bytes, start: int, end: int) -> tuple[int, int] | None:
         """Where in these bytes of a text, which have a line's begin and end, an expression is found first."""
@@ -46,7 +44,7 @@ class Expressions:
         expanded = self._expanded(expression, path)
         if expanded.searched not in self._places:
             self._searched.append(_compiled(expanded.searched, path))
-            self._clauses.append(required(expanded.part))
+            self._demands.append(expanded.demand.text)
             self._places[expanded.searched] = len(self._places)
         return self._places[expanded.searched]
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from functools import lru_cache
+from itertools import zip_longest
+from string import ascii_lowercase
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.core.content import decodings, spaceless
 from app.core.content.hidden import HIDDEN, hidden_texts
 from app.core.content.letters import alike, plain
-from app.core.content.prefilter import REMEMBERED_WORDS
 from app.core.content.respelt import (
     identifiers_parted,
     rejoined,
@@ -46,14 +47,16 @@ _TELLS = PatternSet(
         ("identifier", r"[a-z]_[a-z]|(?-i:[a-z][A-Z][a-z])"),
     ]
 )
-_LETTERS = re.compile(r"[a-z]{2,24}")
+REMEMBERED_WORDS = 1 << 16
+_LETTERS = bytes(code if chr(code) in ascii_lowercase else ord(" ") for code in range(256))
+_LONGEST_WORD = 24
 _ROT13 = 13
 _LEAST_HINTS = 2
 """So many words of a text must have come from the same disguise before the text is read without it."""
 
 
-_PIECE = re.compile(r"(?<=[.!?\n])\s+")
-_SHORT = 1024
+_PIECE = re.compile(r"((?<=[.!?\n])\s+)")
+_SHORT = 256
 """A text of this size is read again as a whole; of a longer one the sentences that came out different."""
 
 
@@ -119,7 +122,7 @@ class Forms:
         tells = _TELLS.matches(text)
         yield from decodings.decodings(text, tells)
         if "spaceless" in tells:
-            yield "letter-spaced", spaceless.closed_up(text)
+            yield "letter-spaced", spaceless.closed_up(text, self._words)
             yield "run-together", spaceless.parted(text, self._words)
         yield "portions", spaceless.of_portions(text)
         if "leet" in tells:
@@ -129,22 +132,32 @@ class Forms:
         yield from self._by_words(text)
 
     def _by_words(self, text: str) -> Iterator[tuple[str, str]]:
-        unknown = set(_LETTERS.findall(text.casefold())) - self._words.known
-        hints = [self._hints(word) for word in unknown]
-        if any(hint.garbled for hint in hints):
+        unknown = set(letters_of(text).split()) - self._words.known
+        hints = {word: self._hints(word) for word in unknown if len(word) <= _LONGEST_WORD}
+        if any(hint.garbled for hint in hints.values()):
             yield "misspelt", ungarbled(text, self._words)
-        if any(hint.fragment for hint in hints):
-            yield "split", rejoined(text, self._words)
-        if sum(hint.reversed for hint in hints) >= _LEAST_HINTS:
+        if fragments := frozenset(word for word, hint in hints.items() if hint.fragment):
+            yield "split", rejoined(text, self._words, fragments)
+        if sum(hint.reversed for hint in hints.values()) >= _LEAST_HINTS:
             yield from (("reversed", one) for one in reversals(text))
-        shifts = Counter(hint.shift for hint in hints if hint.shift)
+        shifts = Counter(hint.shift for hint in hints.values() if hint.shift)
         for shift in (one for one, times in shifts.items() if times >= _LEAST_HINTS):
             yield "rot13" if shift == _ROT13 else f"shifted-{shift}", shifted(text, shift)
+
+
+def letters_of(text: str) -> str:
+    """The letters of ASCII in a text, small, and a blank for every other byte."""
+    return text.casefold().encode().translate(_LETTERS).decode()
 
 
 def _news(before: str, after: str) -> str:
     """The sentences of a text without a disguise that it did not have with it."""
     if len(after) <= _SHORT:
         return after
-    known = set(_PIECE.split(before.casefold()))
-    return "\n".join(piece for piece in _PIECE.split(after) if piece.casefold() not in known)
+    known = set(_PIECE.split(before.casefold())[::2])
+    pieces = _PIECE.split(after)
+    return "".join(
+        piece + gap
+        for piece, gap in zip_longest(pieces[::2], pieces[1::2], fillvalue="")
+        if piece.casefold() not in known
+    )

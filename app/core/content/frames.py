@@ -8,9 +8,11 @@ W. V. Quine, "Mathematical Logic" (1940), section 4; NIST AI 100-2 (2025) on dis
 from __future__ import annotations
 
 from bisect import bisect_right
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.core.content.quotations import quotations
+from app.core.content.prefilter import Prefilter
+from app.core.content.quotations import attributes, quotations
 
 if TYPE_CHECKING:
     from app.core.content.expressions import Expressions
@@ -30,7 +32,7 @@ class _Marker(NamedTuple):
 class FrameReader:
     """The frames of a library, compiled."""
 
-    __slots__ = ("_expressions", "_markers", "_unless", "_withdrawn")
+    __slots__ = ("_expressions", "_markers", "_places", "_prefilter", "_unless", "_withdrawn")
 
     def __init__(self, frames: Frames, expressions: Expressions) -> None:
         """Adds its expressions to those given. Raises BundleError."""
@@ -45,14 +47,14 @@ class FrameReader:
         ]
         self._withdrawn = expressions.add(frames.withdrawn, "frames.withdrawn")
         self._unless = expressions.add(frames.unless, "frames.unless")
+        places = {place for one in self._markers for place in (*one.any, *one.all)}
+        self._places = sorted({*places, *self._withdrawn, *self._unless})
+        self._prefilter = Prefilter(expressions.demands(self._places))
 
-    def places(self) -> set[int]:
-        """Of all its expressions."""
-        ofs = [place for one in self._markers for place in (*one.any, *one.all)]
-        return {*ofs, *self._withdrawn, *self._unless}
-
-    def of(self, text: Text, candidates: frozenset[int]) -> FramedText:
+    def of(self, text: Text) -> FramedText:
         """The frames of one text."""
+        met = (*self._prefilter.candidates(text.written()), *self._prefilter.always)
+        candidates = {self._places[number] for number in met}
         markers = [one._replace(any=self._in(one.any, candidates)) for one in self._markers]
         return FramedText(
             text,
@@ -63,14 +65,14 @@ class FrameReader:
         )
 
     @staticmethod
-    def _in(places: tuple[int, ...], candidates: frozenset[int]) -> tuple[int, ...]:
+    def _in(places: tuple[int, ...], candidates: set[int]) -> tuple[int, ...]:
         return tuple(place for place in places if place in candidates)
 
 
 class FramedText:
     """Which parts of a text are quoted, reported, taught or looked out for."""
 
-    __slots__ = ("_expressions", "_holds", "_markers", "_quoted", "_text")
+    __slots__ = ("_attributes", "_expressions", "_holds", "_markers", "_quoted", "_text")
 
     def __init__(
         self,
@@ -84,6 +86,7 @@ class FramedText:
         self._expressions = expressions
         self._markers = markers
         self._quoted = quotations(text.text)
+        self._attributes = attributes(text.text)
         self._holds = bool(markers) and not self._is_withdrawn(withdrawn, unless)
 
     def framed(self, start: int, end: int) -> bool:
@@ -92,7 +95,10 @@ class FramedText:
             return False
         text = self._text
         first, last = self._words_of(text.character(start), text.character(end))
-        quoted = self._quotation(first)
+        quoted = _holding(self._quoted, first)
+        value = _holding(self._attributes, first)
+        if value and not (quoted and quoted[0] < value[0]):
+            return False
         hole = (min(first, quoted[0]), max(last, quoted[1])) if quoted else (first, last)
         scope = text.bytes_of(*text.sentences_of(*hole))
         return any(
@@ -123,19 +129,20 @@ class FramedText:
         bare = found.lstrip(_SIGNS)
         return end - len(bare), end - len(found) + len(found.rstrip(_SIGNS))
 
-    def _quotation(self, start: int) -> tuple[int, int] | None:
-        """The quotation that holds a character."""
-        place = bisect_right(self._quoted, (start, len(self._text.text))) - 1
-        return self._quoted[place] if place >= 0 and start < self._quoted[place][1] else None
-
     def _is_withdrawn(self, withdrawn: tuple[int, ...], unless: tuple[int, ...]) -> bool:
         text = self._text
         for place in withdrawn:
             at = 0
             while found := self._expressions.search(place, text.raw, at, len(text.raw)):
                 scope = text.sentence_at(found[0])
-                quoted = self._quotation(text.character(found[0]))
+                quoted = _holding(self._quoted, text.character(found[0]))
                 if not quoted and not any(self._expressions.search(one, text.raw, *scope) for one in unless):
                     return True
                 at = found[1]
         return False
+
+
+def _holding(spans: list[tuple[int, int]], place: int) -> tuple[int, int] | None:
+    """The span that holds a character; none of them within another."""
+    before = bisect_right(spans, place, key=itemgetter(0)) - 1
+    return spans[before] if before >= 0 and place < spans[before][1] else None

@@ -41,8 +41,9 @@ class ContentInspector:
     def _inspected(self, text: str) -> Inspection:
         unfolding = self._forms.of(text)
         found: dict[str, Finding] = {}
+        seen = set[bytes]()
         for form in unfolding.forms:
-            for one in self._detector.findings(form):
+            for one in self._detector.findings(form, seen):
                 if one.id not in found or (found[one.id].framed and not one.framed):
                     found[one.id] = one
         return Inspection(

@@ -23,6 +23,13 @@ _ACCENTS = re.compile(
     "[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
     "\u0591-\u05bd\u05bf\u05c1\u05c2\u0640\u064b-\u0655\u0670]"  # Hebrew points; Arabic vowels, kashida
 )
+_MARKS = "".join(chr(code) for code in range(0x300, 0x10000) if unicodedata.combining(chr(code)))
+_MARKS_ABOVE = "\U00010a0d-\U00010a3f\U00011046-\U00011a99\U0001d165-\U0001d1ad\U0001e000-\U0001e94a"
+_MOST_MARKS = 30
+_CROWD = re.compile(f"[{_MARKS}]{{{_MOST_MARKS + 1},}}")
+_CROWD_ABOVE = re.compile(f"[{_MARKS_ABOVE}]{{{_MOST_MARKS + 1},}}")
+"""More marks on a letter than any language writes (UAX 15, Stream-Safe Text Format): to order n of them, as
+normalising must, Python takes n * n steps."""
 _SIGNS = str.maketrans(
     {
         **dict.fromkeys("‘’‚‛′ʹʻʼˈ´＇", "'"),
@@ -35,6 +42,8 @@ _SIGNS = str.maketrans(
         **dict(zip("ىیکةہ", "ييكهه", strict=True)),
     }
 )
+_PLAIN_SIGNS = re.compile(f"[{''.join(map(chr, _SIGNS))}]")
+_CONTROLS = bytes([*range(9), 0x0B, 0x0C, *range(0x0E, 0x20), 0x7F])
 _TURNED = dict(zip("ɐɔǝɟƃɓɥᴉɾʞɯɹʇʌʍʎ⅄∀ƎℲ⅁ſ˥ԀΛ", "acefgbhijkmrtvwyYAEFGJLPV", strict=True))
 _SMALL_CAPITALS = dict(zip("ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘꞯʀꜱᴛᴜᴠᴡʏᴢ", "abcdefghijklmnopqrstuvwyz", strict=True))
 _EMOJI = {
@@ -56,13 +65,34 @@ class Plain(NamedTuple):
 
 def plain(text: str) -> Plain:
     """The text as it is judged first. Case, line ends and scripts stay."""
+    if text.isascii() and len(text.encode().translate(None, _CONTROLS)) == len(text):
+        return Plain(text, 0, "")
     bare = _INVISIBLE.sub("", text)
     removed = len(text) - len(bare)
-    if bare.isascii():
-        return Plain(bare, removed, "invisible" if removed else "")
-    compatible = unicodedata.normalize("NFKC", bare.translate(_SIGNS))
+    spelt = _ACCENTS.sub("", _with_plain_signs(bare))
+    if spelt.isascii():
+        return Plain(spelt, removed, "invisible" if removed else "")
+    compatible = unicodedata.normalize("NFKC", _thinned(spelt))
     how = ["invisible"] * bool(removed) + ["look-alike"] * _gained_letters(bare, compatible)
     return Plain(_without_accents(compatible), removed, " > ".join(how))
+
+
+def _thinned(text: str) -> str:
+    """The text with no more marks in a row than any language writes."""
+    thinner = _CROWD.sub(lambda marks: marks[0][:_MOST_MARKS], text)
+    return _CROWD_ABOVE.sub(_without_marks, thinner)
+
+
+def _without_marks(run: re.Match[str]) -> str:
+    """Letters of a row of characters above the basic plane, if it has so many marks."""
+    return "".join(sign for sign in run[0] if not unicodedata.combining(sign))
+
+
+def _with_plain_signs(text: str) -> str:
+    """Each kind of quotation mark, dash and blank as the one of ASCII; prose has few kinds of them."""
+    for sign in set(_PLAIN_SIGNS.findall(text)):
+        text = text.replace(sign, _SIGNS[ord(sign)])
+    return text
 
 
 def alike(text: str) -> str:

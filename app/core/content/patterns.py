@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
+from app.core.content.prefilter import Prefilter
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from app.core.content.expressions import Expressions
     from app.core.content.sets import ContentPattern
     from app.core.content.text import Text
+
+
+WHOLE_BYTES = 512 * 1024
+"""What is longer holds a word of everything, and to search it for some hundred expressions takes a second.
+The patterns of texts are there looked for in a few sentences at a time; any such text is inconclusive too."""
 
 
 class Hit(NamedTuple):
@@ -29,14 +35,13 @@ class _Places(NamedTuple):
 
 
 class Patterns:
-    """Patterns by the expressions that may begin them."""
+    """Patterns by the expressions that begin them, those of sentences apart from those of texts."""
 
-    __slots__ = ("_by_expression", "_expressions", "_patterns", "of_texts")
+    __slots__ = ("_expressions", "_of_sentences", "_of_texts", "places")
 
     def __init__(self, patterns: list[ContentPattern], expressions: Expressions) -> None:
         """Adds its expressions to those given. Raises BundleError."""
-        self._expressions = expressions
-        self._patterns = [
+        every = [
             _Places(
                 one,
                 expressions.add(one.any, f"findings[{index}].any"),
@@ -45,49 +50,31 @@ class Patterns:
             )
             for index, one in enumerate(patterns)
         ]
-        self._by_expression: dict[int, list[int]] = defaultdict(list)
-        for number, places in enumerate(self._patterns):
-            for place in places.any:
-                self._by_expression[place].append(number)
-
-        texts = [one for one in self._patterns if one.pattern.scope == "text"]
-        self.of_texts = frozenset(place for one in texts for place in (*one.any, *one.all))
-        """The places of the expressions of patterns whose scope is the text."""
-
-    def places(self) -> set[int]:
+        self._expressions = expressions
+        self._of_sentences = _Begun([one for one in every if one.pattern.scope == "sentence"], expressions)
+        self._of_texts = _Begun([one for one in every if one.pattern.scope == "text"], expressions)
+        self.places = {place for one in every for place in (*one.any, *one.all)}
         """Of the expressions without which there is no pattern."""
-        return {place for one in self._patterns for place in (*one.any, *one.all)}
 
-    def possible(self, candidates: frozenset[int], always: frozenset[int]) -> list[int]:
-        """The numbers of the patterns that one of these candidates may begin; `always` may be anywhere."""
-        begun = {number for place in candidates for number in self._by_expression.get(place, ())}
-        return sorted(
-            number
-            for number in begun
-            if all(place in candidates or place in always for place in self._patterns[number].all)
-        )
+    def hits(self, text: Text, seen: set[bytes]) -> Iterator[Hit]:
+        """Each place of each pattern, those of sentences first; sentences that were seen are left out."""
+        whole = (0, len(text.raw))
+        long = whole[1] > WHOLE_BYTES
+        for start, end, written in text.pieces(seen):
+            for one, place in self._of_sentences.begun(written):
+                yield from self._in_sentences(one, place, text, (start, end))
+            for one, place in self._of_texts.begun(written) if long else ():
+                yield from self._in_scope(one, place, text, (start, end))
+        for one, place in self._of_sentences.always:
+            yield from self._in_sentences(one, place, text, whole)
+        for one, place in () if long else (*self._of_texts.begun(text.written()), *self._of_texts.always):
+            yield from self._in_scope(one, place, text, whole)
 
-    def hits(
-        self, number: int, text: Text, candidates: frozenset[int], part: tuple[int, int]
-    ) -> Iterator[Hit]:
-        """Each place of a pattern in the sentences of a part of the text, in bytes, or in the text."""
-        places = self._patterns[number]
-        for place in places.any:
-            if place in candidates:
-                if places.pattern.scope == "text":
-                    yield from self._in_scope(places, place, text, part)
-                else:
-                    yield from self._in_sentences(places, place, text, part)
-
-    def is_of_text(self, number: int) -> bool:
-        """Whether a pattern's expressions may be in different sentences."""
-        return self._patterns[number].pattern.scope == "text"
-
-    def _in_sentences(self, places: _Places, place: int, text: Text, part: tuple[int, int]) -> Iterator[Hit]:
+    def _in_sentences(self, one: _Places, place: int, text: Text, part: tuple[int, int]) -> Iterator[Hit]:
         at, end = part
         while at < end and (found := self._expressions.search(place, text.raw, at, end)):
             sentence = text.sentence_at(found[0])
-            yield from self._in_scope(places, place, text, sentence)
+            yield from self._in_scope(one, place, text, sentence)
             at = max(sentence[1], found[0] + 1)
 
     def _in_scope(self, places: _Places, place: int, text: Text, scope: tuple[int, int]) -> Iterator[Hit]:
@@ -102,3 +89,21 @@ class Patterns:
         while found:
             yield Hit(places.pattern, *found)
             found = search(place, text.raw, max(found[1], found[0] + 1), scope[1])
+
+
+class _Begun:
+    """Patterns by what a text must hold for them: one expression of `any` and every one of `all`."""
+
+    __slots__ = ("_begins", "_prefilter", "always")
+
+    def __init__(self, patterns: Iterable[_Places], expressions: Expressions) -> None:
+        self._begins = [(one, place) for one in patterns for place in one.any]
+        self._prefilter = Prefilter(
+            [".*".join(expressions.demands((place, *one.all))) for one, place in self._begins]
+        )
+        self.always = [self._begins[number] for number in self._prefilter.always]
+        """The patterns that any text may hold, with the expression that begins them."""
+
+    def begun(self, written: bytes) -> list[tuple[_Places, int]]:
+        """The other patterns that a text may hold, which is written as the prefilter reads it."""
+        return [self._begins[number] for number in self._prefilter.candidates(written)]

@@ -1,116 +1,71 @@
-"""Which expressions a text may hold at all, by its words: most texts hold none, and no automaton is asked.
+"""Which expressions a text may hold at all: most texts hold hardly one, and no automaton is asked.
 
 RE2's sets over some hundred expressions with bounded gaps build new states for each new text, milliseconds
-for 1 KB. Here a word is looked at once and remembered; a text costs a set of its words.
+for 1 KB. FilteredRE2's set knows only strings, those that `demanded` writes.
 """
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict
-from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+import re2
 
-from app.core.content.required import MARK
+from app.core.content.demand import TELL, TOLD_SIGNS
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from app.core.content.required import Clause
-
-WORDS = re.compile(r"[0-9a-z_]+|[^\x00-\x7f]+|[!-/:-@\[-^`{-~]+")
-"""The words of a casefolded text, which are of one kind of sign each."""
-REMEMBERED_WORDS = 1 << 16
-REMEMBERED_LENGTH = 40
-"""Longer words hardly come again."""
-_BEGIN = 3
+SHARD_CHARS = 220_000
+"""Characters of demands in one automaton, which RE2 bounds; each costs a pass over the text."""
+_SIGNS = bytes(code for code in range(128) if not (chr(code).isalnum() or code == ord("_")))
+_BLANKS = bytes.maketrans(_SIGNS, b" " * len(_SIGNS))
+_UNTOLD = bytes(code for code in range(256) if chr(code) not in TOLD_SIGNS)
+_TOLD = {ord(sign): f"{TELL}{sign}{TELL}".encode() for sign in TOLD_SIGNS}
 
 
-class Word(NamedTuple):
-    """`met`: the bits of the clauses that a word meets; `keyed`: the expressions that wait for it."""
-
-    met: int
-    keyed: frozenset[int]
-
-
-class _Run(NamedTuple):
-    run: str
-    met: int
-    keyed: frozenset[int]
-
-
-_NOTHING = Word(0, frozenset())
+def words_and_signs(folded: bytes) -> bytes:
+    """The words of a casefolded text in UTF-8 with one blank around each, then each rare sign in it."""
+    signs = set(folded.translate(None, _UNTOLD))
+    words = b" ".join(folded.translate(_BLANKS).split())
+    return b" %b \n%b" % (words, b"".join(map(_TOLD.__getitem__, signs)))
 
 
 class Prefilter:
-    """The runs that some expressions cannot do without, by the places of the expressions."""
+    """Demands, told by their numbers."""
 
-    __slots__ = ("_begun", "_needs", "_remembered", "_short", "always")
+    __slots__ = ("_above", "_ascii", "always")
 
-    def __init__(self, expressions: Mapping[int, tuple[Clause, ...]], share: Callable[[str], float]) -> None:
-        """`share`: how large a part of all words a run is found in; an expression waits for its rarest."""
-        bits: dict[Clause, int] = {}
-        keyed: dict[str, set[int]] = defaultdict(set)
-        masks: dict[str, int] = defaultdict(int)
-        always = []
-        self._needs: dict[int, int] = {}
-        for place, clauses in expressions.items():
-            self._needs[place] = sum({bits.setdefault(clause, 1 << len(bits)) for clause in clauses})
-            if not clauses:
-                always.append(place)
-                continue
-            for run in min(clauses, key=lambda clause: sum(map(share, clause))):
-                keyed[run].add(place)
-        for clause, bit in bits.items():
-            for run in clause:
-                masks[run] |= bit
-        self.always = frozenset(always)
-        """The places of the expressions that any text may hold."""
-        self._short: dict[str, list[_Run]] = defaultdict(list)
-        self._begun: dict[str, list[_Run]] = defaultdict(list)
-        for run, mask in masks.items():
-            begun = self._begun if len(run) >= _BEGIN else self._short
-            begin = run[: _BEGIN if len(run) >= _BEGIN else 1]
-            begun[begin].append(_Run(run, mask, frozenset(keyed.get(run, ()))))
-        self._remembered = lru_cache(REMEMBERED_WORDS)(self._word)
+    def __init__(self, demands: list[str]) -> None:
+        numbered = list(enumerate(demands))
+        self._ascii = _Shards([one for one in numbered if one[1].isascii()])
+        self._above = _Shards([one for one in numbered if not one[1].isascii()])
+        self.always = sorted((*self._ascii.met(b""), *self._above.met(b"")))
+        """Those that any text meets."""
 
-    def word(self, word: str) -> Word:
-        """What is in a word of a casefolded text."""
-        return self._remembered(word) if len(word) <= REMEMBERED_LENGTH else self._word(word)
+    def candidates(self, written: bytes) -> list[int]:
+        """Those others that a text meets, which is written as words and signs."""
+        met = {*self._ascii.met(written), *self._above.met(written)}
+        return sorted(met.difference(self.always))
 
-    def words(self, text: str) -> Word:
-        """What is in the words of a text together."""
-        met, keyed = 0, set[int]()
-        remembered = self._remembered
-        for one in set(WORDS.findall(text.casefold())):
-            word = remembered(one) if len(one) <= REMEMBERED_LENGTH else self._word(one)
-            if word is not _NOTHING:
-                met |= word.met
-                keyed.update(word.keyed)
-        return Word(met, frozenset(keyed))
 
-    def candidates(self, words: Word) -> frozenset[int]:
-        """The places of the expressions that may be found in a text with these words."""
-        met, needs = words.met, self._needs
-        return frozenset([place for place in words.keyed if met & (need := needs[place]) == need])
+class _Shards:
+    """Automata of some demands each."""
 
-    def whole_words(self) -> frozenset[str]:
-        """The runs that are words of their own."""
-        runs = (one.run for some in self._begun.values() for one in some)
-        return frozenset(run.strip(MARK) for run in runs if run[0] == run[-1] == MARK)
+    __slots__ = ("_shards",)
 
-    def _word(self, word: str) -> Word:
-        """Every run in one word; linear in its length."""
-        marked = MARK + word + MARK if word.isascii() else word
-        found = [
-            one
-            for at in range(len(marked))
-            for one in (*self._begun.get(marked[at : at + _BEGIN], ()), *self._short.get(marked[at], ()))
-            if marked.startswith(one.run, at)
+    def __init__(self, demands: list[tuple[int, str]]) -> None:
+        self._shards: list[tuple[re2.Filter, list[int]]] = []
+        options = re2.Options()
+        options.log_errors = False
+        room = 0
+        for number, demand in demands:
+            if room < len(demand) or not self._shards:
+                self._shards.append((re2.Filter(), []))
+                room = SHARD_CHARS
+            room -= len(demand)
+            self._shards[-1][0].Add(demand, options)
+            self._shards[-1][1].append(number)
+        for shard, _ in self._shards:
+            shard.Compile()
+
+    def met(self, written: bytes) -> list[int]:
+        return [
+            numbers[index]
+            for shard, numbers in self._shards
+            for index in shard.Match(written, potential=True) or ()
         ]
-        if not found:
-            return _NOTHING
-        met = 0
-        for one in found:
-            met |= one.met
-        return Word(met, frozenset[int]().union(*(one.keyed for one in found)))

@@ -20,6 +20,19 @@ _QUOTED = re.compile(
 )
 
 
+_TAG = re.compile(r"<[A-Za-z][^<>]{0,4000}>")
+_VALUE = re.compile(r"=\s{0,3}(?:\"[^\"]*\"|'[^']*')")
+
+
+def attributes(text: str) -> list[tuple[int, int]]:
+    """(start, end) of each quoted value in an HTML tag, in characters: its marks quote nobody."""
+    return [
+        (tag.start() + value.start(), tag.start() + value.end())
+        for tag in _TAG.finditer(text)
+        for value in _VALUE.finditer(tag[0])
+    ]
+
+
 def quotations(text: str) -> list[tuple[int, int]]:
     """(start, end) of each quotation with its marks, in characters; none within another."""
     return [found.span() for found in _QUOTED.finditer(text)]

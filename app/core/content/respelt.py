@@ -14,15 +14,17 @@ if TYPE_CHECKING:
 
     from app.core.content.vocabulary import Vocabulary
 
-_LEET_TOKEN = re.compile(r"(?=[a-z]*+[0-9@$!|+])[0-9a-z@$!|+]{2,24}+")
+_LEET_TOKEN = re.compile(r"(?<![0-9a-z@$!|+])(?=[a-z]*+[0-9@$!|+])[0-9a-z@$!|+]{2,24}+")
 _NUMBER = re.compile(r"\b[0-9@$!|+]{1,5}\b")
 _TOKEN = re.compile(r"[a-z]+")
 _SPLIT = re.compile(r"[a-z]{1,12}(?:[\s\-._*~|/\\+^]{1,2}[a-z]{1,12}){1,9}+")
 _BETWEEN = re.compile(r"[\s\-._*~|/\\+^]+")
-_IDENTIFIER = re.compile(r"[A-Za-z]+(?:_[A-Za-z]+)+|[a-z]+(?:[A-Z][a-z]+){2,}")
+_IDENTIFIER = re.compile(r"(?<![A-Za-z])[A-Za-z]++(?:_[A-Za-z]++)++|(?<![a-z])[a-z]++(?:[A-Z][a-z]++){2,}+")
 _CAMEL = re.compile(r"_+|(?<=[a-z])(?=[A-Z])")
 _MOST_PARTS = 6
 _SHORTEST_FEW = 2
+_LONG_WORD = 4
+"""A shorter one must be a common word: it may be an accident in a number or a name ("PI1", "1st")."""
 
 
 def without_leet(text: str, words: Vocabulary) -> str:
@@ -37,7 +39,7 @@ def without_leet(text: str, words: Vocabulary) -> str:
         return word or _to_the_sign(token[0], words)
 
     plain = _LEET_TOKEN.sub(read, folded)
-    if not found & words.looked_for:
+    if not any(len(word) >= _LONG_WORD or word in words.ranked for word in found & words.looked_for):
         return text
     return _NUMBER.sub(lambda one: words.without_leet(one[0]) or one[0], plain)
 
@@ -62,11 +64,11 @@ def _changed(text: str, respelt: str) -> str:
     return text if respelt == text.casefold() else respelt
 
 
-def rejoined(text: str, words: Vocabulary) -> str:
-    """Words that were parted by a sign, a space or a line end."""
+def rejoined(text: str, words: Vocabulary, fragments: frozenset[str]) -> str:
+    """Words that were parted by a sign, a space or a line end; `fragments`: what may be parts of some."""
     folded = text.casefold()
     tokens = _TOKEN.findall(folded)
-    broken = (place for place, token in enumerate(tokens) if words.is_fragment(token))
+    broken = (place for place, token in enumerate(tokens) if token in fragments)
     if not any(_is_part(tokens, place, words) for place in broken):
         return text
     return _changed(text, _SPLIT.sub(lambda run: _rejoined(run[0], words), folded))
@@ -102,8 +104,20 @@ def _rejoined(run: str, words: Vocabulary) -> str:
 def _joined_from(run: str, parts: list[tuple[int, int]], words: Vocabulary) -> int:
     """How many of the parts are one word looked for; 1 if none are."""
     pieces = [run[start:end] for start, end in parts]
-    counts = (n for n in range(len(pieces), 1, -1) if "".join(pieces[:n]) in words.looked_for)
+    counts = (n for n in range(len(pieces), 1, -1) if _is_one(pieces[:n], words))
     return next(counts, 1)
+
+
+def _is_one(pieces: list[str], words: Vocabulary) -> bool:
+    """Whether pieces are one word looked for, and not one beside another ("sys-tem pro-mpt")."""
+    return "".join(pieces) in words.looked_for and not any(
+        _is_long("".join(pieces[:cut]), words) and _is_long("".join(pieces[cut:]), words)
+        for cut in range(1, len(pieces))
+    )
+
+
+def _is_long(word: str, words: Vocabulary) -> bool:
+    return len(word) >= _LONG_WORD and word in words.looked_for
 
 
 def shifted(text: str, by: int) -> str:

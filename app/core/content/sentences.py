@@ -7,10 +7,12 @@ import re
 from itertools import pairwise
 
 _END = re.compile(
-    r"(?<![.!?])[.!?]++[\"')\]]*+(?=\s++[^\sa-z])"  # a full stop before what may begin a sentence
-    r"|(?<![.!?])[.!?]++(?=[^\x00-\x7f])|[。！？।؟۔]++"
+    r"[.!?:;\n。！？।؟۔](?:"  # first, which is ten times as fast as to try each of these everywhere
+    r"(?<=[.!?])(?<![.!?].)[.!?]*+[\"')\]]*+(?=\s++[^\sa-z])(?:[ \t]*+\n)?"  # before a sentence's beginning
+    r"|(?<=[.!?])(?<![.!?].)[.!?]*+(?=[^\x00-\x7f])|(?<=[。！？।؟۔])[。！？।؟۔]*+"
     r"|(?<=[.!?:;])[ \t]*+\n"
-    r"|\n[ \t]*+(?:\r?\n|(?=[-*•#>|<{\[]|\d{1,3}[.)]\s))"  # a blank line, an item, a heading, a tag
+    r"|(?<=\n)(?:(?:[ \t]*+\r?\n)++|[ \t]*+(?=[-*•#>|<{\[]|\d{1,3}[.)]\s)))",  # a blank line, an item
+    re.DOTALL,
 )
 _ABBREVIATION = re.compile(
     r"(?:^|[\s(])(?:e\.g|i\.e|cf|vs|etc|mr|mrs|ms|dr|no|fig|approx|incl|resp)\.$", re.IGNORECASE

@@ -16,6 +16,8 @@ _DOT = re.compile(r"[-._*~|/+,:;^=]")
 _RUN = re.compile(r"[0-9A-Za-z@$!|]{16,}")
 _LEAST_PORTIONS = 6
 _LONGEST_PORTION = 8
+_LONG = 12
+"""Characters that nobody writes apart for another reason."""
 _WINDOW = 256
 """Characters on each side of a word looked for that are parted into words, in a run longer than both: parting
 takes 1.5 us a character, looking for words .1."""
@@ -23,9 +25,27 @@ TELLS = r"\b\w(?:[^\w\n]{1,3}\b\w\b){3}|\S[ \t]\S[ \t]\S[ \t]\S[ \t]\S|[0-9a-z@$
 """Without one of these no text is written letter by letter or in a run."""
 
 
-def closed_up(text: str) -> str:
-    """Letters that stand alone as words; where some gaps are wider than others, those part the words."""
-    return _SPACED.sub(lambda run: _closed(run[0]), _DOTTED.sub(lambda run: _DOT.sub("", run[0]), text))
+def closed_up(text: str, words: Vocabulary) -> str:
+    """Letters that stand alone as words; where some gaps are wider than others, those part the words.
+
+    Where no word looked for is among them, the text is left as it is: "e.g.", "24/7/365".
+    """
+    closed = list[str]()
+
+    def close(run: str) -> str:
+        closed.append(run)
+        return run
+
+    text_closed = _SPACED.sub(
+        lambda run: close(_closed(run[0])), _DOTTED.sub(lambda run: close(_DOT.sub("", run[0])), text)
+    )
+    return text_closed if any(_is_text(run.casefold(), words) for run in closed) else text
+
+
+def _is_text(run: str, words: Vocabulary) -> bool:
+    return len(run) >= _LONG or any(
+        one in words.looked_for or words.without_leet(one) in words.looked_for for one in run.split()
+    )
 
 
 def _closed(run: str) -> str:

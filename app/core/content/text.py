@@ -6,6 +6,7 @@ from bisect import bisect_right
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from app.core.content.prefilter import words_and_signs
 from app.core.content.sentences import sentences
 
 if TYPE_CHECKING:
@@ -31,16 +32,20 @@ class Text:
             sizes = (len(text[start:end].encode()) for start, end in bounds)
             self._bytes = list(accumulate(sizes, initial=0))
 
-    def pieces(self) -> Iterator[tuple[int, int, str]]:
-        """Some sentences at a time: from which byte to which, and what they say."""
+    def written(self) -> bytes:
+        """The words and signs of the whole text."""
+        return words_and_signs(self.text.casefold().encode())
+
+    def pieces(self, seen: set[bytes]) -> Iterator[tuple[int, int, bytes]]:
+        """Some sentences at a time: from which byte to which, their words and signs; none that were seen."""
+        starts, ends = self._starts, self._bytes
         first = 0
-        for last in range(1, len(self._starts)):
-            if self._starts[last] - self._starts[first] >= PIECE_CHARS or last == len(self._starts) - 1:
-                yield (
-                    self._bytes[first],
-                    self._bytes[last],
-                    self.text[self._starts[first] : self._starts[last]],
-                )
+        for last in range(1, len(starts)):
+            if starts[last] - starts[first] >= PIECE_CHARS or last == len(starts) - 1:
+                folded = self.text[starts[first] : starts[last]].casefold().encode()
+                if folded not in seen:
+                    seen.add(folded)
+                    yield ends[first], ends[last], words_and_signs(folded)
                 first = last
 
     def sentence_at(self, byte: int) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from math import log
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Sequence
 
 _SAME = ("il1!|", "o0", "s5$", "e3", "a4@", "t7+", "b8", "g96", "z2")
 _KEY = str.maketrans({sign: same[0] for same in _SAME for sign in same})
@@ -52,11 +52,13 @@ class Vocabulary:
         "_prefixes",
         "known",
         "looked_for",
+        "ranked",
     )
 
-    def __init__(self, ranked: Iterable[str], looked_for: Iterable[str]) -> None:
+    def __init__(self, ranked: Sequence[str], looked_for: Sequence[str]) -> None:
         """`ranked`: casefolded words, the commonest first."""
-        order = list(dict.fromkeys(ranked))
+        self.ranked = frozenset(ranked)
+        order = list(dict.fromkeys((*ranked, *looked_for)))
         self.known = frozenset(order)
         self.looked_for = frozenset(looked_for)
         self._by_key: dict[str, str] = {}
@@ -70,7 +72,7 @@ class Vocabulary:
         self._by_shape |= {
             _shape(_SAME_AGAIN.sub(r"\1", word)): word for word in long if _SAME_AGAIN.search(word)
         }
-        self._by_steps = {_steps(word): word for word in reversed(long) if len(word) >= _SHORTEST_GARBLED}
+        self._by_steps = {_steps(word): word for word in reversed(long) if _may_be_shifted(word)}
         self._begins = frozenset(key(word)[:_BEGIN] for word in long if len(word) >= _BEGIN)
         self._fragments = frozenset(part for word in long for part in _parts(word)) - self.known
 
@@ -92,7 +94,7 @@ class Vocabulary:
 
     def shift(self, word: str) -> int:
         """How far along the alphabet a word looked for was moved to give this one; 0 if none was."""
-        plain = self._by_steps.get(_steps(word)) if len(word) >= _SHORTEST_GARBLED else None
+        plain = self._by_steps.get(_steps(word)) if _may_be_shifted(word) else None
         return (ord(word[0]) - ord(plain[0])) % 26 if plain else 0
 
     def is_reversed(self, word: str) -> bool:
@@ -146,9 +148,14 @@ def _shape(word: str) -> str:
     return word[0] + "".join(sorted(word[1:-1])) + word[-1]
 
 
-def _steps(word: str) -> tuple[int, ...]:
+def _may_be_shifted(word: str) -> bool:
+    return len(word) >= _SHORTEST_GARBLED and word.isascii() and word.isalpha()
+
+
+def _steps(word: str) -> bytes:
     """The distances from letter to letter, which moving all along the alphabet does not change."""
-    return tuple((ord(after) - ord(before)) % 26 for before, after in pairwise(word))
+    letters = word.encode()
+    return bytes([(after - before) % 26 for before, after in pairwise(letters)])
 
 
 def _parts(word: str) -> Iterator[str]:

@@ -60,6 +60,14 @@ def test_an_exception_holds_for_its_sentence() -> None:
     assert found("Send the invoice. Send the rest.", rule) == ["a"]
 
 
+def test_an_expression_that_any_text_may_hold_counts_beside_others() -> None:
+    rule = pattern("a", r"\b\d{3,}\b", all=[r"\bpassword\b"], framed=False)
+    assert found("The password is 12345.", rule) == ["a"]
+    assert found("The number is 12345.", rule) == []
+    assert found("The number is 12345.", pattern("a", r"\b\d{3,}\b", framed=False)) == ["a"]
+    assert found("The password is 12345.", rule | {"scope": "text"}) == ["a"]
+
+
 def test_few_words_may_stand_between_two() -> None:
     rule = pattern("a", "drop$gap(?:rules)")
     assert found("drop all of the rules", rule) == ["a"]

@@ -1,0 +1,115 @@
+"""The prefilter leaves out no text that an expression is found in, and most of the others."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+import re2
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.core.content.lexicon import Lexicon
+from app.core.content.prefilter import Prefilter, words_and_signs
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+CLASSES = {
+    "drop": ["ignor(?:e|ing)", "disregard", r"forget(?:\W+about)?", "忽略"],
+    "lead": ["^", "[.!?]", r"\bplease\b"],
+}
+LEXICON = Lexicon(CLASSES)
+LITERALS = [
+    "act",
+    "as",
+    "a",
+    "1",
+    "забудь",
+    "忽略",
+    " ",
+    "-",
+    ", ",
+    "<",
+    "{",
+    r"\.",
+    "s?",
+    "a+",
+    "-?",
+    "(?:the )?",
+]
+EDGES = [
+    r"\b",
+    "^",
+    "(?:$)",
+    r"\W+",
+    r"\W*",
+    r"\s+",
+    r"\s?",
+    "[ -]",
+    r"(?:\W+|$)",
+    "(?:$lead)",
+    "(?:$gap)",
+    "(?:$sep)",
+]
+OPEN = [r"\w+", r"\w*", r"\S+", ".", "[a-d]", "[^.]", "[ac]", r"(?:\W+\w+){0,3}?", r"(?:\W+\w+)*"]
+CHOICES = ["(?:$drop)", "(?:a|act|be)", r"(?:an? |\bthe\W+)?"]
+PIECES = [*LITERALS, *EDGES, *OPEN, *CHOICES]
+WORDS = ["act", "as", "a", "1", "забудь", "忽略", "ignore", "forget", "about", "please", "the", "b", "acts"]
+SIGNS = [" ", " ", " ", "-", ", ", "", ".\n", "<", "{", "  ", "\n"]
+MANY = "|".join(f"word{number}" for number in range(40))
+
+
+def expressions() -> SearchStrategy[str]:
+    some = st.lists(st.sampled_from(PIECES), min_size=1, max_size=6).map("".join)
+    either = st.lists(some, min_size=1, max_size=3).map("|".join).map("(?:{})".format)
+    return st.lists(st.one_of(some, either), min_size=1, max_size=4).map("".join)
+
+
+texts = st.lists(st.sampled_from(WORDS + SIGNS), max_size=12).map("".join)
+
+
+def may_hold(expression: str, text: str) -> bool:
+    prefilter = Prefilter([LEXICON.expand(expression).demand.text])
+    return bool(prefilter.always or prefilter.candidates(words_and_signs(text.casefold().encode())))
+
+
+@given(expressions(), st.lists(texts, min_size=1, max_size=8))
+@settings(max_examples=400)
+def test_no_text_that_an_expression_is_found_in_is_left_out(expression: str, some: list[str]) -> None:
+    try:
+        compiled = re2.compile(f"(?mi){LEXICON.expand(expression).searched}")
+    except re2.error:
+        return
+    for text in some:
+        assert may_hold(expression, text) or not compiled.search(text), (expression, text)
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        (r"\bact\W+as\b", "A fact, as far as we know."),
+        (r"\bact\W+as\b", "As they act."),
+        (r"\bai\b", "He said it again."),
+        (rf"\b(?:{MANY})\b\W+rules", "sword1 rules"),
+        (rf"\brules\W+(?:{MANY})", "sword1 rules"),
+        (r"<!--\W*ignore\b", "Ignore it."),
+        (r"jail-?break(?:s|ing)?", "The break in the jail."),
+        (r"\b$drop$gap(?:rules|orders)\b", "Forget the umbrella."),
+        ("правила", "The rules."),
+    ],
+)
+def test_words_are_told_from_parts_of_words_and_rows_of_words_from_others(expression: str, text: str) -> None:
+    assert not may_hold(expression, text)
+
+
+@pytest.mark.parametrize("expression", [r"\w+", r"\bact\b|\d+", "$lead?", "(?:act)?"])
+def test_an_expression_that_demands_nothing_may_be_in_any_text(expression: str) -> None:
+    assert may_hold(expression, "")
+
+
+def test_a_text_is_written_as_its_words_and_its_rare_signs() -> None:
+    words, _, signs = words_and_signs("it's <b>done</b>, забудь!".encode()).partition(b"\n")
+    assert words == " it s b done b забудь ".encode()
+    assert set(re.findall(rb"\x01(.)\x01", signs)) == {b"<", b">"}
