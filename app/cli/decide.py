@@ -30,7 +30,7 @@ from app.offline.inputs import ClockError, arrivals_of
 from app.offline.policy_files import PolicyFiles, signed_policy, unsigned_policy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from typing import BinaryIO
 
     from app.core.arrival import Arrival
@@ -103,16 +103,27 @@ def decide_command(
     wrong = False
     try:
         with _lines(file) as lines, _asking(settings, held, earlier) as asking:
-            replay = Replay(point, asking.answer)
-            for arrival in arrivals_of(lines, at_ms):
-                decision = replay.take(arrival)
-                held.note(arrival, replay.book)
-                earlier.note(decision)
+            for arrival, decision in _decisions(arrivals_of(lines, at_ms), point, asking, held, earlier):
                 wrong = wrong or any(record.kind == "DeadLetter" for record in decision.records)
                 _print(arrival, decision, json=json)
     except ClockError as error:
         stop(f"{file}: {error}")
     raise typer.Exit(WRONG if wrong else WELL)
+
+
+def _decisions(
+    arrivals: Iterable[Arrival],
+    point: DecisionPoint,
+    asking: Asking,
+    held: HeldInputs,
+    earlier: EarlierDecisions,
+) -> Iterator[tuple[Arrival, Decision]]:
+    replay = Replay(point, asking.answer)
+    for arrival in arrivals:
+        decision = replay.take(arrival)
+        held.note(arrival, replay.book)
+        earlier.note(decision)
+        yield arrival, decision
 
 
 def answers(decision: Decision) -> list[OutRecord]:

@@ -33,6 +33,31 @@ _REVIEWED = {
     "justification": "read it",
 }
 
+_TRUST = {
+    "total": 0.65,
+    "uncapped": 0.845,
+    "dimensions": {
+        "sourceReliability": 0.7,
+        "contentConsistency": 1,
+        "temporalCoherence": 0.8,
+        "instructionAlignment": 0.8,
+    },
+    "caps": [{"value": 0.65, "by": "unknown_parent"}],
+}
+_SEEN = {
+    "known": {"digest": HASH, "offset": 3, "action": "allow", "shadow": None},
+    "room": True,
+    "source": {
+        "type": "user",
+        "positive": 3,
+        "negative": 1,
+        "revision": 4,
+        "session_type": "user",
+        "last_at": 1_795_255_100_000,
+    },
+    "parents": [{"memory_id": "memory:x", "trust": None}],
+}
+
 
 def write(**changed: Any) -> dict[str, Any]:
     """A ProposedMemoryWrite with every field."""
@@ -99,17 +124,7 @@ def _decision(linked: Callable[..., dict[str, Any]]) -> dict[str, Any]:
         shadowAction=None,
         enforcement="enforce",
         reason="unknown_parent",
-        trustScore={
-            "total": 0.65,
-            "uncapped": 0.845,
-            "dimensions": {
-                "sourceReliability": 0.7,
-                "contentConsistency": 1,
-                "temporalCoherence": 0.8,
-                "instructionAlignment": 0.8,
-            },
-            "caps": [{"value": 0.65, "by": "unknown_parent"}],
-        },
+        trustScore=_TRUST,
         findings=[
             {
                 "id": "override.ignore",
@@ -134,19 +149,7 @@ def _decision(linked: Callable[..., dict[str, Any]]) -> dict[str, Any]:
         policy_bundle_id="default",
         bundle_hash=HASH,
         registry_hashes={"agent/agent-1@1": HASH},
-        seen={
-            "known": {"digest": HASH, "offset": 3, "action": "allow", "shadow": None},
-            "room": True,
-            "source": {
-                "type": "user",
-                "positive": 3,
-                "negative": 1,
-                "revision": 4,
-                "session_type": "user",
-                "last_at": 1_795_255_100_000,
-            },
-            "parents": [{"memory_id": "memory:x", "trust": None}],
-        },
+        seen=_SEEN,
         model_outputs=[],
         rerun_hash=HASH,
     )

@@ -7,8 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from app.core.bundles import Bundle, load_bundle
 from app.core.ledger.evidence import PolicyEvidence
@@ -21,7 +19,7 @@ from app.core.session import SessionState, session_key
 from app.core.trust.dsse import sign
 from app.core.trust.signed_entries import PAYLOAD_TYPES
 from tests.unit.core.reruns import REVIEWER, Case, document, evidence, memory_write
-from tests.unit.core.scene import ENTRIES, LIMITS, MINUTE, entry, point
+from tests.unit.core.scene import ENTRIES, MINUTE, entry, point
 from tests.unit.core.trust.scene import STRANGER
 from topics.catalog import REGISTRY
 
@@ -263,47 +261,3 @@ def test_an_input_that_can_no_longer_be_read_shows() -> None:
     arrival = replace(of.arrivals[memory["memory_id"]], key=b"another")
     (found,) = of.rerunner().rerun(memory, arrival).differences
     assert (found.field, "key_mismatch" in found.rerun) == ("memory_id", True)
-
-
-SCRIPTS = st.lists(
-    st.fixed_dictionaries(
-        {
-            "write_id": st.sampled_from(["a", "b", "c"]),
-            "session_id": st.sampled_from(["s-1", "s-2"]),
-            "agent_id": st.sampled_from(["operator", "trial", "other", "nobody"]),
-            "content": st.sampled_from([GOOD, HELD, BAD]),
-            "source": st.fixed_dictionaries(
-                {
-                    "id": st.sampled_from(["crm", "web"]),
-                    "type": st.sampled_from(["user", "system", "external"]),
-                }
-            ),
-            "derived_from": st.lists(
-                st.integers(0, 8).map("memory:gate.memory.writes.proposed:3:{}".format), max_size=2
-            ),
-            "wait": st.sampled_from([0, 40 * MINUTE, 25 * 60 * MINUTE]),
-            "review": st.sampled_from([None, "approve", "reject"]),
-        }
-    ),
-    min_size=1,
-    max_size=12,
-)
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    SCRIPTS,
-    st.sampled_from([LIMITS, replace(LIMITS, max_recent_writes=2, max_known_sources=1, max_quarantine=1)]),
-)
-def test_whatever_went_before_each_decision_comes_out_the_same(
-    script: list[dict[str, Any]], limits: SessionLimits
-) -> None:
-    of = case(limits=limits)
-    for step in script:
-        fields = dict(step)
-        of.now += fields.pop("wait")
-        review = fields.pop("review")
-        memory = of.remember(**fields)
-        if review is not None and memory["action"] == "quarantine":
-            of.review(memory, review)
-    assert [one for one in of.rerun_all() if one.status != "identical"] == []
