@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 _DECIMALS = 6
 """The last bits of a vector depend on what else was in its batch; what is left is the text's own."""
 
+NICENESS = 15
+"""Where cores are few, sessions that ask no encoder go first: their p99 was 1.7 times as high without it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Known:
@@ -128,6 +131,7 @@ def _private_output() -> BinaryIO:
 def main(options: dict[str, Any]) -> int:
     """Serve until the input ends. `options` as `sentence_encoder` writes them."""
     output = _private_output()
+    os.nice(NICENESS)
     waiting: SimpleQueue[bytes] = SimpleQueue()
     Thread(target=_read, args=(sys.stdin.buffer, waiting), daemon=True).start()
     directory = Path(options["directory"]) if options["directory"] else None
