@@ -17,6 +17,7 @@ from app.core.memory.held import Held, held_in
 from app.core.memory.history import KEY_PREFIX as HISTORY_PREFIX
 from app.core.memory.history import History, SourceName
 from app.core.memory.statistics import NOTHING, Statistics, Whose, statistics_in
+from app.core.session import NEVER_DUE_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -84,17 +85,7 @@ class Book:
 
     def oldest(self, count: int) -> list[Held]:
         """Up to `count` of what is held, by the input's offset: the oldest first."""
-        found: list[Held] = []
-        kept = []
-        while self._oldest and len(found) < count:
-            entry = heapq.heappop(self._oldest)
-            one = self._held.get(entry[1])
-            if one is not None:
-                found.append(one)
-                kept.append(entry)
-        for entry in kept:
-            heapq.heappush(self._oldest, entry)
-        return found
+        return self._first(self._oldest, count)
 
     def next_due_ms(self) -> int | None:
         """When the next held memory expires; None while nothing is held."""
@@ -104,17 +95,7 @@ class Book:
 
     def due(self, now_ms: int, limit: int) -> list[Held]:
         """Up to `limit` held memories whose time is over, the earliest first."""
-        found: list[Held] = []
-        kept = []
-        while self._due and self._due[0][0] <= now_ms and len(found) < limit:
-            entry = heapq.heappop(self._due)
-            one = self._held.get(entry[1])
-            if one is not None:
-                found.append(one)
-                kept.append(entry)
-        for entry in kept:
-            heapq.heappush(self._due, entry)
-        return found
+        return self._first(self._due, limit, now_ms)
 
     def history(self, name: SourceName) -> History:
         """The history of a source that this partition owns, staged feedback included."""
@@ -141,6 +122,17 @@ class Book:
         changed, self._changed = self._changed, {}
         self._histories = {}
         return changed
+
+    def _first(self, queue: list[tuple[int, str]], count: int, until: int = NEVER_DUE_MS) -> list[Held]:
+        """The first of a queue up to `until`, in its order; they stay in it, what has left does not."""
+        kept: list[tuple[int, str]] = []
+        while queue and queue[0][0] <= until and len(kept) < count:
+            entry = heapq.heappop(queue)
+            if entry[1] in self._held:
+                kept.append(entry)
+        for entry in kept:
+            heapq.heappush(queue, entry)
+        return [self._held[memory_id] for _, memory_id in kept]
 
     def _queue(self) -> None:
         """Order what is held anew, without what has left meanwhile."""
