@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from app.cli.output import console, errors
@@ -21,7 +22,7 @@ _ACTION = (
 def say_how_to_use(teller: Console, place: Place) -> None:
     """Exact commands to watch, publish and stop."""
     lines = ["", "Broker and worker go on. In another terminal, in this folder:", ""]
-    lines += [f"  export {name}={value}" for name, value in place.for_commands().items()]
+    lines += [f"  export {name}={quote(value)}" for name, value in place.for_commands().items()]
     lines += [
         "",
         "  .venv/bin/sluice watch gate.verdicts gate.escalations      # leave it running",
