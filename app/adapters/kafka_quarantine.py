@@ -14,7 +14,8 @@ from app.adapters.kafka_consumers import Connection, batches_since
 from app.adapters.kafka_held_input import KafkaHeldInput
 from app.adapters.kafka_publish import publish
 from app.adapters.kafka_read import KafkaUnreachable, open_reader, partitions_of
-from app.adapters.memory_records import about
+from app.adapters.memory_records import about, decision_of, event_of
+from app.core.memory.recount import Recount
 from topics.catalog import (
     BY_NAME,
     DEAD_LETTERS,
@@ -71,10 +72,16 @@ class KafkaQuarantine:
         async for _, record in self._all(SESSIONS_CHANGELOG):
             yield record
 
-    async def ledger(self) -> AsyncIterator[tuple[str, StoredRecord]]:
-        """Base topic and record of every decision on a write and every event of the quarantine."""
-        async for found in self._all(MEMORY_DECISIONS, QUARANTINE):
-            yield found
+    async def recount(self, until: Mapping[int, int]) -> Recount:
+        """Every decision on a write and every event of the quarantine, counted up to a sequence of each
+        partition. Raises NotInLedgerError too."""
+        anew = Recount(until)
+        async for base, record in self._all(MEMORY_DECISIONS, QUARANTINE):
+            if base == MEMORY_DECISIONS:
+                anew.decision(decision_of(record))
+            else:
+                anew.event(event_of(record))
+        return anew
 
     async def _all(self, *bases: str) -> AsyncIterator[tuple[str, StoredRecord]]:
         async with open_reader(self._servers, [self._names[base] for base in bases], "beginning") as reader:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from app.adapters.kafka_quarantine import KafkaQuarantine
 from app.adapters.kafka_read import KafkaUnreachable, UnknownTopics
+from app.adapters.memory_records import event_of
 from app.bootstrap import real_names
 from app.cli.output import WRONG, settings_or_stop, stop, stop_unknown_topics
 from app.core.clock import milliseconds_of
 from app.core.ids import coordinates_of, memory_id
 from app.core.memory.context import digest_of
-from app.core.memory.from_ledger import NotInLedgerError, decision_in, event_in
+from app.core.memory.from_ledger import NotInLedgerError, decision_in
 from app.core.memory.waiting import Waiting
 from app.ports import PortUnavailable
 from topics.catalog import MEMORY_WRITES
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from app.adapters.kafka_quarantine import Place
-    from app.adapters.kafka_read import StoredRecord
     from app.core.memory.from_ledger import Event
 
 T = TypeVar("T")
@@ -85,15 +85,6 @@ def asked(question: Coroutine[Any, Any, T]) -> T:
         stop(f"the broker does not answer: {error}. `sluice broker start` starts one.")
     except NotInLedgerError as error:
         stop(f"{error}. `sluice ledger verify` says what is wrong with the ledger.")
-
-
-def event_of(record: StoredRecord) -> Event:
-    """The event in a record. Raises NotInLedgerError with its place."""
-    try:
-        return event_in(record.value)
-    except NotInLedgerError as error:
-        place = f"{record.topic}:{record.partition}:{record.offset}"
-        raise NotInLedgerError(f"{place} is no event of the quarantine: {error}") from None
 
 
 async def waiting(kafka: KafkaQuarantine) -> list[QuarantineEntered]:

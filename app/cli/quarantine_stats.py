@@ -8,17 +8,13 @@ import typer
 
 from app.cli.output import WELL, WRONG, print_json
 from app.cli.quarantine_counts import By, Counted, Recounted, counted_fields, print_counted
-from app.cli.quarantine_read import asked, connected, event_of
-from app.core.memory.from_ledger import NotInLedgerError, decision_in
-from app.core.memory.recount import Recount, behind, differences
+from app.cli.quarantine_read import asked, connected
+from app.core.memory.recount import behind, differences
 from app.stream.live_statistics import live_statistics
-from topics.catalog import MEMORY_DECISIONS
 
 if TYPE_CHECKING:
     from app.adapters.kafka_quarantine import KafkaQuarantine
-    from app.adapters.kafka_read import StoredRecord
     from app.core.memory.live_counts import LiveCounts
-    from topics.records import MemoryDecision
 
 
 def stats(
@@ -54,19 +50,6 @@ async def _counted(kafka: KafkaQuarantine, *, recount: bool) -> Counted:
 
 async def _recounted(kafka: KafkaQuarantine, live: LiveCounts) -> Recounted:
     """What the ledger has beyond the state was written since: if so, the state has it by now too."""
-    anew = Recount(live.sequences)
-    async for base, record in kafka.ledger():
-        if base == MEMORY_DECISIONS:
-            anew.decision(_decision_of(record))
-        else:
-            anew.event(event_of(record))
+    anew = await kafka.recount(live.sequences)
     lost = behind((await live_statistics(kafka.changelog())).sequences, anew.beyond) if anew.beyond else []
     return Recounted(anew.counts, differences(live.counts, anew.counts), lost)
-
-
-def _decision_of(record: StoredRecord) -> MemoryDecision:
-    try:
-        return decision_in(record.value)
-    except NotInLedgerError as error:
-        place = f"{record.topic}:{record.partition}:{record.offset}"
-        raise NotInLedgerError(f"{place} is no decision on a memory: {error}") from None

@@ -18,7 +18,7 @@ from app.core.draft import SessionDraft
 from app.core.expiry import time_records
 from app.core.memory import faults as memory_faults
 from app.core.refusals import refused
-from app.core.registry_entries import NO_ORG
+from app.core.registry_entries import NO_ORG, hashes_of
 from app.core.reservations import Sighting
 from app.core.session import UNREGISTERED, totals
 from topics.catalog import ACTIONS, MEMORY_WRITES
@@ -26,10 +26,8 @@ from topics.records import ActionOutcome, ProposedAction, ProposedMemoryWrite, R
 
 if TYPE_CHECKING:
     from app.core.arrival import Arrival
-    from app.core.bundles import Bundle
     from app.core.inbound import Message
     from app.core.point import PointParts
-    from app.core.policy import Policy
     from app.core.registry import Registry
     from app.core.registry_entries import Agent, Org
     from app.core.session import SessionState
@@ -88,7 +86,7 @@ def _faulty_action(
     records = time_records(draft)
     registry = parts.policy.registry
     agent = registry.agents.get(action.agent_id)
-    asked_for, bundle = _bundle(parts.policy, agent, action)
+    asked_for, bundle = parts.policy.bundle_for(agent, action.policy_bundle_id)
     tenant = UNREGISTERED if agent is None else agent.tenant
     mode = action.mode or "high_stakes"
     org = registry.orgs.get(tenant, NO_ORG)
@@ -117,17 +115,10 @@ def _faulty_action(
     return Decision(draft.transition(), [*records, verdict, letter])
 
 
-def _bundle(policy: Policy, agent: Agent | None, action: ProposedAction) -> tuple[str, Bundle]:
-    """The id asked for and the bundle that it gives, so that a rerun gets to where the core raised."""
-    asked_for = action.policy_bundle_id or (agent and agent.policy_bundle_id) or policy.default_bundle
-    return asked_for, policy.bundles.get(asked_for, policy.default)
-
-
 def _entries(registry: Registry, agent: Agent | None, org: Org, action: ProposedAction) -> dict[str, str]:
     """Hashes of what stood in the registry for this action, as far as it can be told without a stage."""
     freezes = registry.freezes_of("" if agent is None else agent.tenant, action.agent_id, action.session_id)
-    known = (agent, registry.tools.get(action.tool_name), org, *freezes)
-    return {entry.key: entry.hash for entry in known if entry is not None and entry.key}
+    return hashes_of(agent, registry.tools.get(action.tool_name), org, *freezes)
 
 
 def _ruling(mode: str, enforcement: str) -> Ruling:

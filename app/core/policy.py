@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from app.core.bundles import Bundle
     from app.core.registry import Registry
+    from app.core.registry_entries import Agent
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,12 @@ class Policy:
     bundles: Mapping[str, Bundle]
     registry: Registry
     default_bundle: str
+
+    def bundle_for(self, agent: Agent | None, named: str | None = None) -> tuple[str, Bundle]:
+        """The id asked for (the one named, else the agent's registered one, else the default) and its bundle,
+        or the default's where nobody knows it."""
+        asked_for = named or (agent and agent.policy_bundle_id) or self.default_bundle
+        return asked_for, self.bundles.get(asked_for, self.default)
 
     @property
     def default(self) -> Bundle:

@@ -162,6 +162,11 @@ class Entry:
     hash: str
 
 
+def hashes_of(*entries: Entry | None) -> dict[str, str]:
+    """ "kind/id@revision" to hash of those that are there: what a decision says that it rests on."""
+    return {entry.key: entry.hash for entry in entries if entry is not None and entry.key}
+
+
 @dataclass(frozen=True, slots=True)
 class Agent(Entry):
     """A registered agent. `tools` None: every registered tool."""

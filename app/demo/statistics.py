@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.adapters.kafka_quarantine import KafkaQuarantine
-from app.core.memory.from_ledger import decision_in, event_in
 from app.core.memory.live_counts import summed
-from app.core.memory.recount import Recount, differences
+from app.core.memory.recount import differences
 from app.core.memory.statistics import NOTHING, Statistics
 from app.stream.live_statistics import live_statistics
-from topics.catalog import MEMORY_DECISIONS
 
 if TYPE_CHECKING:
     from app.demo.place import Place
@@ -30,11 +28,6 @@ async def counted(place: Place) -> Counted:
     names = {topic.name: real for real, topic in place.layout.topics().items()}
     kafka = KafkaQuarantine(place.bootstrap_servers, names)
     live = await live_statistics(kafka.changelog())
-    recount = Recount(live.sequences)
-    async for base, record in kafka.ledger():
-        if base == MEMORY_DECISIONS:
-            recount.decision(decision_in(record.value))
-        else:
-            recount.event(event_in(record.value))
+    recount = await kafka.recount(live.sequences)
     whole = summed(live.counts, lambda _: None).get(None, NOTHING)
     return Counted(whole, not differences(live.counts, recount.counts))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.core.actions.stage import ActionContext
+from app.core.registry_entries import hashes_of
 
 if TYPE_CHECKING:
     from app.core.draft import SessionDraft
@@ -53,4 +54,4 @@ def used_entries(context: ActionContext) -> dict[str, str]:
     """ "kind/id@revision" to hash of every registry entry that the context rests on."""
     if not context.freezes:
         return context.entries
-    return context.entries | {freeze.key: freeze.hash for freeze in context.freezes}
+    return context.entries | hashes_of(*context.freezes)

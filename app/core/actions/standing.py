@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
-from app.core.registry_entries import NO_ORG
+from app.core.registry_entries import NO_ORG, hashes_of
 from app.core.session import UNREGISTERED
 
 if TYPE_CHECKING:
@@ -65,9 +65,8 @@ def standings(policy: Policy) -> Standings:
         agent_id: str, tool_name: str, claimed_type: str | None, claimed: bool | None, bundle_id: str | None
     ) -> Standing:
         agent, tool = registry.agents.get(agent_id), registry.tools.get(tool_name)
-        own = (agent and agent.policy_bundle_id) or policy.default_bundle
-        asked_for = bundle_id or own
-        bundle = policy.bundles.get(asked_for, policy.default)
+        own, _ = policy.bundle_for(agent)
+        asked_for, bundle = policy.bundle_for(agent, bundle_id)
         tenant = UNREGISTERED if agent is None else agent.tenant
         org = registry.orgs.get(tenant, NO_ORG)
         action_type = (tool and tool.action_type) or claimed_type or bundle.classified(tool_name)
@@ -84,7 +83,7 @@ def standings(policy: Policy) -> Standings:
             reversible,
             _tier(bundle, tool, action_type, reversible=reversible),
             bundle.action_types[action_type].rows_upper_bound,
-            {entry.key: entry.hash for entry in (agent, tool, org) if entry is not None and entry.key},
+            hashes_of(agent, tool, org),
         )
 
     return standing

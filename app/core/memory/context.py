@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.core.ids import memory_id
 from app.core.memory.history import UNSEEN, History, SourceName
-from app.core.registry_entries import NO_ORG
+from app.core.registry_entries import NO_ORG, hashes_of
 from app.core.session import UNREGISTERED
 
 if TYPE_CHECKING:
@@ -95,8 +95,7 @@ class WriteContext:
 
     def entries(self) -> dict[str, str]:
         """ "kind/id@revision" to hash of every registry entry that the decision rests on."""
-        used = (self.agent, self.org, self.source, *self.freezes)
-        return {entry.key: entry.hash for entry in used if entry is not None and entry.key}
+        return hashes_of(self.agent, self.org, self.source, *self.freezes)
 
 
 def assess(
@@ -106,7 +105,7 @@ def assess(
     registry = parts.policy.registry
     agent = registry.agents.get(write.agent_id)
     tenant = UNREGISTERED if agent is None else agent.tenant
-    asked_for = (agent and agent.policy_bundle_id) or parts.policy.default_bundle
+    asked_for, bundle = parts.policy.bundle_for(agent)
     return WriteContext(
         write,
         memory_id(arrival.decision_id),
@@ -114,7 +113,7 @@ def assess(
         agent,
         registry.orgs.get(tenant, NO_ORG),
         registry.freezes_of(tenant, write.agent_id, write.session_id),
-        parts.policy.bundles.get(asked_for, parts.policy.default),
+        bundle,
         asked_for,
         registry.sources.get((tenant, write.source.id)),
         SourceName(tenant, write.source.id),

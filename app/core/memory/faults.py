@@ -12,7 +12,7 @@ from app.core.memory.context import View, digest_of
 from app.core.memory.history import UNSEEN
 from app.core.memory.record import hashed, unread_record
 from app.core.memory.statistics import Whose
-from app.core.registry_entries import NO_ORG
+from app.core.registry_entries import NO_ORG, hashes_of
 from app.core.session import UNREGISTERED
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ def unread(parts: PointParts, arrival: Arrival, letter: OutRecord) -> Decision:
 def fault(parts: PointParts, arrival: Arrival, write: ProposedMemoryWrite, letter: OutRecord) -> Decision:
     """Reject a write that made the core raise; under shadow it is let through as every other."""
     agent = parts.policy.registry.agents.get(write.agent_id)
-    asked_for = (agent and agent.policy_bundle_id) or parts.policy.default_bundle
-    bundle = parts.policy.bundles.get(asked_for, parts.policy.default)
+    _, bundle = parts.policy.bundle_for(agent)
     record = unread_record(arrival, bundle.hash, NOTHING_SEEN, INTERNAL_ERROR, write.session_id)
     record.body |= {
         "write_id": write.write_id,
@@ -73,5 +72,4 @@ def _entries(registry: Registry, agent: Agent | None, write: ProposedMemoryWrite
     tenant = UNREGISTERED if agent is None else agent.tenant
     org, source = registry.orgs.get(tenant, NO_ORG), registry.sources.get((tenant, write.source.id))
     freezes = registry.freezes_of(tenant, write.agent_id, write.session_id)
-    known = (agent, org, source, *freezes)
-    return {entry.key: entry.hash for entry in known if entry is not None and entry.key}
+    return hashes_of(agent, org, source, *freezes)
