@@ -64,9 +64,7 @@ def decide_command(
         list[Path],
         typer.Option(help="Signed registry entries, an envelope a line; several: one after another."),
     ],
-    at: Annotated[
-        str, typer.Option(metavar="TIME", help="Broker's time of the first record, RFC 3339, UTC.")
-    ],
+    at: Annotated[str, typer.Option(metavar="TIME", help="The first record's broker time, RFC 3339, UTC.")],
     unsigned: Annotated[
         bool, typer.Option("--unsigned", help="Bundle sources and registry files as they are, no signature.")
     ] = False,
@@ -84,12 +82,10 @@ def decide_command(
     gate.reviews if subject_id. A line {"at": "2026-01-01T12:00:00Z"} is
     the time of all records below it.
 
-    Encoder and model are asked where the bundle says so and the settings
-    have them, without a deadline.
-
-    Signatures count from the root keys in the settings, as if everything
-    had been published at --at. Durations are 0, so that the same input
-    gives the same output.
+    Encoder and model are asked where bundle and settings say so, without
+    a deadline. Signatures count from the root keys in the settings, as if
+    all had been published at --at. Durations are 0: the same input gives
+    the same output.
 
     Exit codes: 0 all decided, whatever the verdicts; 1 some lines could
     not be read or the core failed on them; 2 could not.
