@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from topics.records import (
     ActionOutcome,
     AdmittedMemory,
+    Alarm,
     DeadLetter,
     DsseEnvelope,
     EscalationExpired,
@@ -20,13 +21,21 @@ from topics.records import (
     MemoryDecision,
     ProposedAction,
     ProposedMemoryWrite,
+    ProposedRetrieval,
+    ProvenanceRecord,
+    ProvenanceWanted,
+    QualityDecision,
     QuarantineApproved,
     QuarantineEntered,
     QuarantineEvicted,
     QuarantineExpired,
     QuarantineRejected,
     ReservationSettled,
+    RetrievalEscalationOpened,
+    RetrievalReport,
+    RetrievalReported,
     ReviewDecision,
+    ServedRetrieval,
     SessionFolded,
     SourceFeedback,
     SourceHistory,
@@ -38,6 +47,8 @@ if TYPE_CHECKING:
 
 ACTIONS = "gate.actions.proposed"
 MEMORY_WRITES = "gate.memory.writes.proposed"
+RETRIEVALS = "gate.memory.retrievals.proposed"
+REPORTED = "gate.memory.retrievals.reported"
 OUTCOMES = "gate.outcomes"
 REVIEWS = "gate.reviews"
 BUNDLES = "gate.bundles"
@@ -47,11 +58,16 @@ ESCALATIONS = "gate.escalations"
 MEMORY_DECISIONS = "gate.memory.decisions"
 QUARANTINE = "gate.quarantine"
 ADMITTED = "gate.memory.admitted"
+QUALITY_DECISIONS = "gate.memory.quality_decision"
+SERVED = "gate.memory.retrievals.served"
+ALARMS = "gate.alarms"
 SESSION_EVENTS = "gate.session.events"
 DEAD_LETTERS = "gate.dead_letters"
 SESSIONS_CHANGELOG = "sessions-changelog"
 SOURCE_FEEDBACK = "source-feedback"
 SOURCE_HISTORIES = "source-histories"
+PROVENANCE_WANTED = "provenance-wanted"
+PROVENANCE_RECORDS = "provenance-records"
 
 Direction = Literal["in", "out", "control", "internal"]
 Cleanup = Literal["delete", "compact"]
@@ -69,6 +85,7 @@ MAX_CONTROL_MESSAGE_BYTES = 2 * 1024 * 1024
 
 SESSION_KEY = "session_id, UTF-8: one session's inputs of every kind meet in one partition"
 SOURCE_KEY = "the JSON array [tenant_id, source_id], UTF-8: one owner folds one source's history"
+PROVENANCE_KEY = "the JSON array [tenant_id, uri], UTF-8"
 OUTPUT_KEY = "session_id, UTF-8 (absent where none was readable); the partition is the input's"
 
 
@@ -154,13 +171,28 @@ def _ledger(name: str, records: tuple[type[Record], ...], description: str) -> T
     )
 
 
-def _internal(name: str, record: type[Record], description: str, *, cleanup: Cleanup) -> Topic:
+def _released(name: str, record: type[Record], description: str) -> Topic:
+    """An output that is no ledger: content, which is not kept for ever."""
+    return Topic(
+        name=name,
+        direction="out",
+        ledger=False,
+        records=(record,),
+        key=OUTPUT_KEY,
+        retention_ms=INPUT_RETENTION_MS,
+        cleanup="delete",
+        max_message_bytes=MAX_OUTPUT_MESSAGE_BYTES,
+        description=description,
+    )
+
+
+def _internal(name: str, record: type[Record], key: str, description: str, *, cleanup: Cleanup) -> Topic:
     return Topic(
         name=name,
         direction="internal",
         ledger=False,
         records=(record,),
-        key=SOURCE_KEY,
+        key=key,
         retention_ms=INPUT_RETENTION_MS if cleanup == "delete" else KEEP,
         cleanup=cleanup,
         max_message_bytes=MAX_INPUT_MESSAGE_BYTES,
@@ -172,8 +204,10 @@ CATALOG: tuple[Topic, ...] = (
     _input(ACTIONS, ProposedAction, "Actions that agents want to carry out."),
     _input(OUTCOMES, ActionOutcome, "What executed actions really did."),
     _input(MEMORY_WRITES, ProposedMemoryWrite, "Memories that agents want to keep."),
+    _input(RETRIEVALS, ProposedRetrieval, "Items that agents are about to read."),
+    _input(REPORTED, RetrievalReport, "What stores say they really returned, for the coverage figure."),
     _input(REVIEWS, ReviewDecision, "Reviewers' signed decisions on quarantined memories."),
-    _control(BUNDLES, "id@revision, UTF-8", "Signed policy bundles, every revision."),
+    _control(BUNDLES, "id@revision, UTF-8", "Signed policy and quality bundles, every revision."),
     _control(
         REGISTRY,
         "kind/id@revision, UTF-8",
@@ -182,13 +216,14 @@ CATALOG: tuple[Topic, ...] = (
     _ledger(VERDICTS, (Verdict,), "One verdict per proposed action."),
     _ledger(
         ESCALATIONS,
-        (EscalationOpened, EscalationResolved, EscalationExpired),
-        "Actions that wait for a person, and how the waiting ended.",
+        (EscalationOpened, EscalationResolved, EscalationExpired, RetrievalEscalationOpened),
+        "Actions and denied items that wait for a person, and how the waiting ended.",
     ),
     _ledger(
         SESSION_EVENTS,
-        (SessionFolded, ReservationSettled, InputRefused),
-        "What changed a session's totals outside a verdict, and inputs refused for an unknown subject.",
+        (SessionFolded, ReservationSettled, InputRefused, RetrievalReported),
+        "What changed a session's totals outside a verdict, inputs refused for an unknown subject, and how "
+        "far reported retrievals are covered by decisions.",
     ),
     _ledger(DEAD_LETTERS, (DeadLetter,), "Inputs that could not be read, with the place of the error."),
     _ledger(MEMORY_DECISIONS, (MemoryDecision,), "One decision per proposed memory write."),
@@ -197,27 +232,40 @@ CATALOG: tuple[Topic, ...] = (
         (QuarantineEntered, QuarantineApproved, QuarantineRejected, QuarantineExpired, QuarantineEvicted),
         "Memories that wait for a reviewer, and how the waiting ended.",
     ),
-    Topic(
-        name=ADMITTED,
-        direction="out",
-        ledger=False,
-        records=(AdmittedMemory,),
-        key=OUTPUT_KEY,
-        retention_ms=INPUT_RETENTION_MS,
-        cleanup="delete",
-        max_message_bytes=MAX_OUTPUT_MESSAGE_BYTES,
-        description="Content of allowed and approved memories, each once, for the store that keeps it.",
+    _ledger(QUALITY_DECISIONS, (QualityDecision,), "One decision per item of a retrieval."),
+    _ledger(ALARMS, (Alarm,), "What an operator must see."),
+    _released(
+        ADMITTED,
+        AdmittedMemory,
+        "Content of allowed and approved memories, each once, for the store that keeps it.",
     ),
+    _released(SERVED, ServedRetrieval, "Retrieved items as the agent may see them, with structured flags."),
     _internal(
         SOURCE_FEEDBACK,
         SourceFeedback,
+        SOURCE_KEY,
         "What was learnt of memory sources, on its way to the owner of each source's history.",
         cleanup="delete",
     ),
     _internal(
         SOURCE_HISTORIES,
         SourceHistory,
+        SOURCE_KEY,
         "Every memory source's history, which all workers read.",
+        cleanup="compact",
+    ),
+    _internal(
+        PROVENANCE_WANTED,
+        ProvenanceWanted,
+        PROVENANCE_KEY,
+        "Provenance references that decisions came upon, on their way to whoever resolves them.",
+        cleanup="delete",
+    ),
+    _internal(
+        PROVENANCE_RECORDS,
+        ProvenanceRecord,
+        PROVENANCE_KEY,
+        "Every reference's newest resolution, which all workers read.",
         cleanup="compact",
     ),
     Topic(

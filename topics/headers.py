@@ -45,6 +45,11 @@ _ID_FIELD = {
     "QuarantineExpired": "memory_id",
     "QuarantineEvicted": "memory_id",
     "AdmittedMemory": "memory_id",
+    "QualityDecision": "ledger_event_id",
+    "ServedRetrieval": "served_id",
+    "RetrievalReported": "report_event_id",
+    "RetrievalEscalationOpened": "escalation_id",
+    "Alarm": "alarm_id",
 }
 
 

@@ -39,5 +39,11 @@ KINDS: dict[str, Kind] = {
     "sluice/quarantine_rejected/v1": Kind("gate.quarantine", "memory_id"),
     "sluice/quarantine_expired/v1": Kind("gate.quarantine", "memory_id"),
     "sluice/quarantine_evicted/v1": Kind("gate.quarantine", "memory_id"),
+    "sluice/quality_decision/v1": Kind(
+        "gate.memory.quality_decision", "ledger_event_id", "quality", many=True
+    ),
+    "sluice/retrieval_escalation_opened/v1": Kind("gate.escalations", "escalation_id", "escalation"),
+    "sluice/retrieval_reported/v1": Kind("gate.session.events", "report_event_id", "report"),
+    "sluice/alarm/v1": Kind("gate.alarms", "alarm_id"),
     "sluice/dead_letter/v1": Kind("gate.dead_letters", "dead_letter_id", "dead_letter"),
 }

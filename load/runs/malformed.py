@@ -80,6 +80,8 @@ def _neighbours(evidence: Evidence, found: Account) -> list[Figure]:
     together = [pair for pair in pairs if pair[0].record.timestamp_ms == pair[1].record.timestamp_ms]
     apart = [transactions.number(after) - transactions.number(before) for before, after in together]
     latencies = _latencies(evidence)
+    # Held against the others of the same run: of some 200 neighbours the 99th percentile is the third worst,
+    # and on a machine that is busy with other things a fixed bound measures the machine.
     after_malformed = {_place(after) for _, after in pairs}
     held_up = _p99([ms for place, ms in latencies.items() if place in after_malformed])
     usual = _p99([ms for place, ms in latencies.items() if place not in after_malformed])
@@ -88,7 +90,7 @@ def _neighbours(evidence: Evidence, found: Account) -> list[Figure]:
         figures.at_most("neighbours_apart", max(apart, default=0), 1, "batches"),
         figures.reported("p99_of_others", usual, "ms"),
         figures.reported("p99_after_malformed", held_up, "ms"),
-        figures.at_most("p99_held_up", held_up - usual, GATHERING_MS, "ms"),
+        figures.at_most("p99_held_up", held_up - usual, max(GATHERING_MS, usual), "ms"),
     ]
 
 

@@ -1,15 +1,25 @@
 """Every record on the wire, one module per kind; only the models say what fields a record has."""
 
+from topics.records.alarms import Alarm
 from topics.records.control import DsseEnvelope
 from topics.records.escalations import EscalationExpired, EscalationOpened, EscalationResolved
 from topics.records.inputs import ActionOutcome, ProposedAction, ReviewDecision
 from topics.records.memory import AdmittedMemory, MemoryDecision, ProposedMemoryWrite
+from topics.records.provenance import ProvenanceRecord, ProvenanceWanted
 from topics.records.quarantine import (
     QuarantineApproved,
     QuarantineEntered,
     QuarantineEvicted,
     QuarantineExpired,
     QuarantineRejected,
+)
+from topics.records.retrievals import (
+    ProposedRetrieval,
+    QualityDecision,
+    RetrievalEscalationOpened,
+    RetrievalReport,
+    RetrievalReported,
+    ServedRetrieval,
 )
 from topics.records.session_events import DeadLetter, InputRefused, ReservationSettled, SessionFolded
 from topics.records.sources import SourceFeedback, SourceHistory
@@ -18,6 +28,7 @@ from topics.records.verdict import Verdict
 __all__ = [
     "ActionOutcome",
     "AdmittedMemory",
+    "Alarm",
     "DeadLetter",
     "DsseEnvelope",
     "EscalationExpired",
@@ -27,13 +38,21 @@ __all__ = [
     "MemoryDecision",
     "ProposedAction",
     "ProposedMemoryWrite",
+    "ProposedRetrieval",
+    "ProvenanceRecord",
+    "ProvenanceWanted",
+    "QualityDecision",
     "QuarantineApproved",
     "QuarantineEntered",
     "QuarantineEvicted",
     "QuarantineExpired",
     "QuarantineRejected",
     "ReservationSettled",
+    "RetrievalEscalationOpened",
+    "RetrievalReport",
+    "RetrievalReported",
     "ReviewDecision",
+    "ServedRetrieval",
     "SessionFolded",
     "SourceFeedback",
     "SourceHistory",
