@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from app.adapters.analysis_off import AnalysisOff
+from app.adapters.kafka_compacted import KafkaCompacted
 from app.adapters.kafka_control import KafkaControlReader
 from app.adapters.kafka_held_input import KafkaHeldInput
-from app.adapters.kafka_histories import KafkaHistories
 from app.adapters.kafka_lineage import KafkaLineage
 from app.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
 from app.core.actions.stages import shipped_stage
@@ -24,6 +24,7 @@ from app.stream.clock import SystemClock
 from app.stream.engine import Engine, EngineSettings, Feeds
 from app.stream.failstop import fail_stop
 from app.stream.policy_feed import PolicyFeed
+from app.stream.provenance_feed import ProvenanceFeed
 from app.stream.readiness import Readiness
 from app.stream.source_feed import SourceFeed
 from app.stream.transaction import BeforeCommit, TransactionSettings, Transactor
@@ -34,7 +35,10 @@ from topics.catalog import (
     CATALOG,
     MEMORY_WRITES,
     OUTCOMES,
+    PROVENANCE_RECORDS,
     REGISTRY,
+    REPORTED,
+    RETRIEVALS,
     REVIEWS,
     SESSIONS_CHANGELOG,
     SOURCE_FEEDBACK,
@@ -52,7 +56,7 @@ if TYPE_CHECKING:
     from app.settings import Settings
     from app.stream.application import SluiceApp
 
-INPUTS = (ACTIONS, OUTCOMES, MEMORY_WRITES, REVIEWS, SOURCE_FEEDBACK)
+INPUTS = (ACTIONS, OUTCOMES, MEMORY_WRITES, RETRIEVALS, REPORTED, REVIEWS, SOURCE_FEEDBACK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +79,12 @@ def build_worker(
     engine = Engine(
         Feeds(
             PolicyFeed(first, control_reader(settings), policy, settings.policy.refresh_s),
-            SourceFeed(_histories(settings), settings.policy.refresh_s),
+            SourceFeed(_compacted(settings, SOURCE_HISTORIES), settings.policy.refresh_s),
+            ProvenanceFeed(
+                _compacted(settings, PROVENANCE_RECORDS),
+                settings.policy.refresh_s,
+                settings.provenance.max_recorded,
+            ),
         ),
         Ports({**build_ports(settings, _libraries(first.policy)), **added.ports}),
         _engine_settings(settings),
@@ -100,7 +109,8 @@ def policy_in_force(settings: Settings, stages: Mapping[str, Stage]) -> PolicyIn
         return _decision_point(settings, policy, order)
 
     try:
-        return PolicyInForce(Roots(keys), settings.policy.default_bundle, new_point)
+        named = settings.policy
+        return PolicyInForce(Roots(keys), named.default_bundle, new_point, named.default_quality_bundle)
     except CoreError as wrong:
         raise PolicyError(f"policy.root_keys: {wrong}") from wrong
 
@@ -160,9 +170,9 @@ def _analysis(settings: Settings) -> Port:
         raise PolicyError(f"analysis.api_key: {wrong}") from wrong
 
 
-def _histories(settings: Settings) -> KafkaHistories:
-    name = real_names(settings)[SOURCE_HISTORIES]
-    return KafkaHistories(settings.kafka.bootstrap_servers, name, settings.kafka.partitions)
+def _compacted(settings: Settings, topic: str) -> KafkaCompacted:
+    name = real_names(settings)[topic]
+    return KafkaCompacted(settings.kafka.bootstrap_servers, name, settings.kafka.partitions)
 
 
 def control_reader(settings: Settings) -> KafkaControlReader:

@@ -6,7 +6,7 @@ and resumes the pipeline with the answer (sans-I/O, as in h11).
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 
 class PortUnavailable(Exception):
@@ -35,3 +35,34 @@ class Lasting(Protocol):
 
     async def close(self) -> None:
         """Give up what it holds."""
+
+
+class Known(NamedTuple):
+    """What the last resolution of a reference left: so that its server need not send the same again.
+
+    `etag` and `last_modified` as RFC 9110 writes them, None where the server's word for "unchanged" would not
+    mean the same bytes.
+    """
+
+    hash: str
+    size: int
+    etag: str | None
+    last_modified: str | None
+
+
+class Found(NamedTuple):
+    """Where a reference leads: `known` of the bytes, None where they could not be had; then `detail` says why
+    in at most 1,024 characters, none of them the server's own."""
+
+    known: Known | None
+    detail: str
+
+
+class ProvenanceSource(Protocol):
+    """Whoever resolves references for the record. No decision asks it: decisions look the record up."""
+
+    name: str
+    """How it resolves them, for the record: http."""
+
+    async def resolve(self, uri: str, known: Known | None) -> Found:
+        """Never raises for what a server does, and ends in bounded time. May be cancelled."""

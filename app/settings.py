@@ -20,6 +20,7 @@ from pydantic_settings import (
 )
 
 from app.core.limits import SessionLimits
+from app.core.policy import DEFAULT_QUALITY
 
 ROOT = Path(__file__).resolve().parent.parent
 DEFAULT_FILE = ROOT / "config" / "sluice.toml"
@@ -34,6 +35,10 @@ STAND_INS = (
 
 PublicKey = Annotated[str, Field(pattern=r"^[A-Za-z0-9+/]{43}=$")]
 """The 32 raw bytes of an Ed25519 key, base64."""
+HostPattern = Annotated[
+    str, Field(pattern=r"^(\*\.)?[a-z0-9]([a-z0-9._-]{0,251}[a-z0-9])?$|^[0-9a-f:]{2,45}$")
+]
+"""A host in lower case (punycode where it is not ASCII), "*." and a host, or an address."""
 Positive = Annotated[int, Field(gt=0)]
 Seconds = Annotated[float, Field(gt=0)]
 
@@ -127,10 +132,11 @@ class MemorySettings(_Group):
 
 
 class PolicySettings(_Group):
-    """What decides: whose signatures count, the default bundle, the order of stages."""
+    """What decides: whose signatures count, the default bundles, the order of stages."""
 
     root_keys: tuple[PublicKey, ...] = ()
     default_bundle: Annotated[str, Field(min_length=1, max_length=256)] = "sluice.default"
+    default_quality_bundle: Annotated[str, Field(min_length=1, max_length=256)] = DEFAULT_QUALITY
     stages: tuple[str, ...] = STAGES
     refresh_s: Seconds = 0.5
     environment: Annotated[str, Field(min_length=1, max_length=64)] = "development"
@@ -161,6 +167,27 @@ class AnalysisSettings(_Group):
     effort: Literal["none", "low", "medium", "high"] = "none"
 
 
+class ProvenanceSettings(_Group):
+    """Which references of the web are resolved for the record, and how far a server is put up with.
+
+    None is while no host is allowed. "*.example.com" allows the hosts one label below, as in certificates.
+    """
+
+    allowed_hosts: tuple[HostPattern, ...] = ()
+    allowed_ports: tuple[Annotated[int, Field(ge=1, le=65535)], ...] = (80, 443)
+    max_bytes: Positive = 16_777_216
+    timeout_ms: Annotated[int, Field(ge=1, le=600_000)] = 10_000
+    max_redirects: Annotated[int, Field(ge=0, le=10)] = 3
+    concurrency: Annotated[int, Field(ge=1, le=256)] = 16
+    per_host: Annotated[int, Field(ge=1, le=256)] = 2
+    max_waiting: Positive = 10_000
+    max_waiting_per_host: Positive = 1000
+    min_interval_s: Seconds = 60.0
+    max_recorded: Positive = 100_000
+    allow_loopback: bool = False
+    pinned: dict[str, str] = {}
+
+
 class LoggingSettings(_Group):
     """What the worker prints on standard error."""
 
@@ -181,6 +208,7 @@ class Settings(BaseSettings):
     policy: PolicySettings = PolicySettings()
     embedding: EmbeddingSettings = EmbeddingSettings()
     analysis: AnalysisSettings = AnalysisSettings()
+    provenance: ProvenanceSettings = ProvenanceSettings()
     logging: LoggingSettings = LoggingSettings()
 
     def limits(self) -> SessionLimits:

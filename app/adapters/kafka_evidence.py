@@ -10,21 +10,35 @@ from aiokafka.errors import KafkaError
 
 from app.adapters.kafka_read import KafkaUnreachable, open_reader, partitions_of
 from app.core.arrival import Arrival
-from app.core.ids import memory_id, verdict_id
+from app.core.ids import memory_id, quality_id, verdict_id
 from app.core.ledger.evidence import PolicyEvidence
-from topics.catalog import ACTIONS, BUNDLES, MEMORY_DECISIONS, MEMORY_WRITES, REGISTRY, VERDICTS
+from topics.catalog import (
+    ACTIONS,
+    BUNDLES,
+    MEMORY_DECISIONS,
+    MEMORY_WRITES,
+    QUALITY_DECISIONS,
+    REGISTRY,
+    RETRIEVALS,
+    VERDICTS,
+)
 from topics.json_text import parse
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 
 Place = tuple[str, int, int]
 """Base topic, partition and offset of an input."""
 
-DECISIONS_ON = {ACTIONS: VERDICTS, MEMORY_WRITES: MEMORY_DECISIONS}
+DECISIONS_ON = {ACTIONS: VERDICTS, MEMORY_WRITES: MEMORY_DECISIONS, RETRIEVALS: QUALITY_DECISIONS}
 """Base topic of the decisions by that of their inputs."""
-_IDS = {ACTIONS: ("verdict_id", verdict_id), MEMORY_WRITES: ("memory_id", memory_id)}
-"""By the base topic of the input: the field that holds a decision's id, and the id."""
+_IDS: Mapping[str, tuple[str, Callable[[str], str]]] = {
+    ACTIONS: ("verdict_id", verdict_id),
+    MEMORY_WRITES: ("memory_id", memory_id),
+    RETRIEVALS: ("ledger_event_id", quality_id),
+}
+"""By the base topic of the input: the field that holds a decision's id, and the id (a retrieval's: of the
+decision on its first item)."""
 READ_ON = 2000
 """Up to this many records between two wanted ones it is quicker to read on than to fetch anew."""
 _POLL_MS = 200
@@ -104,8 +118,9 @@ class Places:
                     found[place] = Arrival(*place, message.timestamp, message.key, message.value)
         return found
 
-    async def decision(self, place: Place, since_ms: int) -> Recorded | None:
-        """The decision on the input at this place, written at or after `since_ms` of the broker's time."""
+    async def decision(self, place: Place, sought: str, since_ms: int) -> Recorded | None:
+        """The decision of id `sought` on the input at this place, written at or after `since_ms` of the
+        broker's time."""
         decisions = DECISIONS_ON.get(place[0])
         part = TopicPartition(f"{self._prefix}{decisions}", place[1])
         if decisions is None or part not in self._parts:
@@ -118,7 +133,7 @@ class Places:
         self._consumer.seek(part, start.offset)
         while await self._consumer.position(part) < end:
             for message in (await self._consumer.getmany(part, timeout_ms=_POLL_MS)).get(part, ()):
-                if _is_on(place, message.value or b""):
+                if _is_on(place, sought, message.value or b""):
                     return Recorded(decisions, bytes(message.value))
         return None
 
@@ -135,10 +150,15 @@ class Places:
                         yield message
 
 
-def _is_on(place: Place, value: bytes) -> bool:
-    """Whether a decision is the one on the input at `place`. Those on derived memories name its id too."""
-    field, id_of = _IDS[place[0]]
-    sought = id_of(":".join(map(str, place)))
+def id_at(place: Place) -> str:
+    """The id of the decision on the input at a place, of a retrieval that on its first item."""
+    id_of = _IDS.get(place[0], _IDS[ACTIONS])[1]
+    return id_of(":".join(map(str, place)))
+
+
+def _is_on(place: Place, sought: str, value: bytes) -> bool:
+    """Whether a decision is the one that is sought. Those on derived memories name its id too."""
+    field = _IDS[place[0]][0]
     if f'"{field}":"{sought}"'.encode() not in value:
         return False
     fields = parse(value)

@@ -6,11 +6,12 @@ import heapq
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from app.core.ids import coordinates_of, memory_id, verdict_id
+from app.adapters.kafka_evidence import id_at
+from app.core.ids import coordinates_of
 from app.core.ledger.recorded_decision import NotADecision, recorded_decision
 from app.core.ledger.rerun import Rerunner
 from app.core.ledger.rerun_result import Rerun
-from topics.catalog import MEMORY_DECISIONS, MEMORY_WRITES
+from topics.catalog import ACTIONS, MEMORY_DECISIONS, MEMORY_WRITES, QUALITY_DECISIONS, RETRIEVALS, VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -22,20 +23,35 @@ if TYPE_CHECKING:
 
     StageOf = Callable[[str], Stage]
 
-_WORDS: dict[Kind, str] = {"verdict": "verdict", "memory_decision": "decision on a memory"}
+_WORDS: dict[Kind, str] = {
+    "verdict": "verdict",
+    "memory_decision": "decision on a memory",
+    "quality_decision": "decision on a retrieved item",
+}
+_KINDS: dict[str, Kind] = {
+    ACTIONS: "verdict",
+    VERDICTS: "verdict",
+    MEMORY_WRITES: "memory_decision",
+    MEMORY_DECISIONS: "memory_decision",
+    RETRIEVALS: "quality_decision",
+    QUALITY_DECISIONS: "quality_decision",
+}
+"""By the base topic of the input, and of the decision."""
+_OF_ITEMS = "quality:"
 CLOCKS_APART_MS = 60_000
 """A decision is written after its input; brokers' clocks differ by less than this."""
 
 
 async def rerun_ids(kafka: KafkaEvidence, stage_of: StageOf, ids: Sequence[str]) -> list[Rerun]:
     """The decisions of these ids, in this order. Raises ValueError for what is no id."""
-    places = [coordinates_of(one) for one in ids]
+    wanted = [_wanted(one) for one in ids]
+    places = [place for place, _ in wanted]
     async with kafka.places() as reader:
         inputs = await reader.inputs(places)
-        found = [await _decision_on(reader, place, inputs.get(place)) for place in places]
+        found = [await _decision_on(reader, *one, inputs.get(one[0])) for one in wanted]
         rerunner = Rerunner(await kafka.policy(), stage_of)
-    pairs = zip(places, found, strict=True)
-    return [_executed(rerunner, place, one, inputs.get(place)) for place, one in pairs]
+    pairs = zip(wanted, found, strict=True)
+    return [_executed(rerunner, *sought, one, inputs.get(sought[0])) for sought, one in pairs]
 
 
 async def rerun_all(kafka: KafkaEvidence, stage_of: StageOf) -> AsyncIterator[Rerun]:
@@ -62,26 +78,27 @@ def _lot(seed: int, raw: bytes) -> bytes:
     return sha256(b"%d:%b" % (seed, raw)).digest()
 
 
-async def _decision_on(reader: Places, place: Place, arrival: Arrival | None) -> Recorded | None:
+def _wanted(an_id: str) -> tuple[Place, str]:
+    """Of an id, the input's place and the decision's own id."""
+    place = coordinates_of(an_id)
+    return place, an_id if an_id.startswith(_OF_ITEMS) else id_at(place)
+
+
+async def _decision_on(reader: Places, place: Place, sought: str, arrival: Arrival | None) -> Recorded | None:
     since_ms = 0 if arrival is None else max(0, arrival.timestamp_ms - CLOCKS_APART_MS)
-    return await reader.decision(place, since_ms)
+    return await reader.decision(place, sought, since_ms)
 
 
-def _executed(rerunner: Rerunner, place: Place, found: Recorded | None, arrival: Arrival | None) -> Rerun:
-    kind, named = _named(place)
+def _executed(
+    rerunner: Rerunner, place: Place, named: str, found: Recorded | None, arrival: Arrival | None
+) -> Rerun:
+    kind = _KINDS.get(place[0], "verdict")
     if found is None:
         return Rerun(kind, named, missing=(f"{_WORDS[kind]} {named}",))
     try:
         return rerunner.rerun(recorded_decision(*found), arrival)
     except NotADecision as error:
         return Rerun(kind, named, missing=(f"a readable {_WORDS[kind]} {named}: {error}",))
-
-
-def _named(place: Place) -> tuple[Kind, str]:
-    decision_id = ":".join(map(str, place))
-    if place[0] == MEMORY_WRITES:
-        return "memory_decision", memory_id(decision_id)
-    return "verdict", verdict_id(decision_id)
 
 
 async def _batch(rerunner: Rerunner, reader: Places, found: Iterable[Recorded]) -> list[Rerun]:
@@ -95,7 +112,7 @@ def _read(one: Recorded) -> dict[str, Any] | Rerun:
     try:
         return recorded_decision(*one)
     except NotADecision as error:
-        kind: Kind = "memory_decision" if one.topic == MEMORY_DECISIONS else "verdict"
+        kind = _KINDS[one.topic]
         return Rerun(kind, "", missing=(f"a readable {_WORDS[kind]}: {error}",))
 
 

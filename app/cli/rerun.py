@@ -30,7 +30,7 @@ def register(cli: typer.Typer) -> None:
 def rerun_command(
     ids: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ID]...", help="Ids of verdicts, of their escalations, of memories."),
+        typer.Argument(metavar="[ID]...", help="Ids of verdicts, of their escalations, of memories, of decisions on items."),
     ] = None,
     *,
     every: Annotated[bool, typer.Option("--all", help="Every decision of the ledger.")] = False,
@@ -40,7 +40,8 @@ def rerun_command(
 ) -> None:
     """Execute decisions again, and compare field by field.
 
-    Decisions are verdicts on actions and decisions on memory writes. The
+    Decisions are verdicts on actions, decisions on memory writes and on
+    retrieved items. The
     input is read by its coordinates, bundle and registry entries by the
     hashes in the record, session, source and parents are what it says of
     them, and models are not asked: their recorded answers count. The same

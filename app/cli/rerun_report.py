@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 SHOWN = 50
 """Reruns on the screen; `--json` has all."""
-_PLURALS = {"verdict": "verdicts", "memory_decision": "decisions on memories"}
+_PLURALS = {
+    "verdict": "verdicts",
+    "memory_decision": "decisions on memories",
+    "quality_decision": "decisions on retrieved items",
+}
 _COLOURS = {"identical": "green", "different": "bold red", "evidence_gone": "yellow"}
 
 

@@ -6,7 +6,7 @@ Answer; it reads the session's state and never changes it, so it may be abandone
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from app.core import dead_letters, expiry, faults, outcomes
 from app.core.actions import proposal
@@ -14,7 +14,16 @@ from app.core.actions.standing import standings
 from app.core.memory import folding, quarantine, reviews, write
 from app.core.memory.shared import Shared
 from app.core.point import PointParts
-from topics.records import ActionOutcome, ProposedAction, ProposedMemoryWrite, ReviewDecision
+from app.core.retrieval import alarms, reported, retrieval
+from topics.records import (
+    ActionOutcome,
+    ProposedAction,
+    ProposedMemoryWrite,
+    ProposedRetrieval,
+    RetrievalReport,
+    ReviewDecision,
+    SourceFeedback,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -61,12 +70,26 @@ class DecisionPoint:
         """Decide on a readable input. `shared`: what the partition keeps beside its sessions."""
         if isinstance(message, ProposedAction):
             return (yield from proposal.evaluate(self._parts, arrival, message, state))
-        if isinstance(message, ActionOutcome):
-            return outcomes.evaluate(self._parts, arrival, message, state)
         if isinstance(message, ProposedMemoryWrite):
             return (yield from write.evaluate(self._parts, arrival, message, state, shared))
         if isinstance(message, ReviewDecision):
             return (yield from reviews.evaluate(self._parts, arrival, message, state, shared))
+        return self._at_once(arrival, message, state, shared)
+
+    def _at_once(
+        self,
+        arrival: Arrival,
+        message: ProposedRetrieval | RetrievalReport | ActionOutcome | SourceFeedback,
+        state: SessionState,
+        shared: Shared,
+    ) -> Decision:
+        """What nobody is asked about."""
+        if isinstance(message, ProposedRetrieval):
+            return retrieval.evaluate(self._parts, arrival, message, state, shared)
+        if isinstance(message, RetrievalReport):
+            return reported.evaluate(self._parts, arrival, message, state)
+        if isinstance(message, ActionOutcome):
+            return outcomes.evaluate(self._parts, arrival, message, state)
         return folding.fold(self._parts, arrival, message, shared)
 
     def unreadable(self, arrival: Arrival, error: Unreadable) -> Decision:
@@ -91,3 +114,13 @@ class DecisionPoint:
     def expire_held(self, book: Book, now_ms: int, limit: int) -> Decision | None:
         """What time alone does to a partition's quarantine at `now_ms`; None when nothing is due."""
         return quarantine.expired(book, now_ms, limit)
+
+    def retrieved_item(
+        self, arrival: Arrival, message: ProposedRetrieval, place: int, shared: Shared
+    ) -> dict[str, Any]:
+        """The decision record of one item of a retrieval, as `evaluate` makes it among the others."""
+        return retrieval.evaluate_item(self._parts, arrival, message, place, shared)
+
+    def alarms(self, book: Book, now_ms: int) -> Decision | None:
+        """The alarms of the installation that are due at `now_ms`; None for none."""
+        return alarms.alarms(self._parts.policy.quality.values(), book, now_ms)

@@ -10,11 +10,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from app.core.session import (
+    MARK_DIGITS,
     NEVER_DUE_MS,
     UNREGISTERED,
     Account,
     EarlyOutcome,
     RecentAction,
+    RecentRetrieval,
     RecentWrite,
     SessionState,
     Transition,
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from app.core.limits import SessionLimits
+
+
+MAX_FLAGGED = 64
 
 
 class SessionDraft:
@@ -119,6 +124,42 @@ class SessionDraft:
         if room > 0:
             sources[kept] = (source_type, at_ms)
 
+    def retrieval(self, tenant: str, request_id: str) -> RecentRetrieval | None:
+        """What is remembered of a retrieval; None outside its window."""
+        account = self.account(tenant)
+        found = None if account is None else account.retrieval(request_id)
+        return found if found is not None and self._in_window(found.at_ms) else None
+
+    def remember_retrieval(self, tenant: str, request_id: str, retrieval: RecentRetrieval) -> None:
+        """Keep what a retrieval's items came to, in place of the tenant's oldest where the session is full.
+
+        Where other tenants fill it, it is not kept, and a store's report of it counts as uncovered.
+        """
+        if not self._has_room_for(tenant):
+            return
+        kept = self.change(tenant).retrievals
+        others = self._sum(lambda one: len(one.retrievals)) - len(kept)
+        kept.pop(kept_id(request_id), None)
+        room = self._limits.max_recent_retrievals - others
+        weight = self._limits.max_recent_items - len(retrieval.items) // MARK_DIGITS
+        while kept and (len(kept) >= room or _items_in(kept) > weight):
+            del kept[next(iter(kept))]
+        if room > 0:
+            kept[kept_id(request_id)] = tuple(retrieval)
+
+    def served_flags(self, tenant: str) -> dict[str, list[str]]:
+        """The flags of items that the tenant's agents were let see within the window, by the item's kept id:
+        of the last MAX_FLAGGED items, since every verdict of the session carries them."""
+        account = self.account(tenant)
+        if account is None or not account.retrievals:
+            return {}
+        flags: dict[str, list[str]] = {}
+        for stored in account.retrievals.values():
+            one = RecentRetrieval(*stored)
+            if self._in_window(one.at_ms):
+                flags.update(one.flags)
+        return dict(list(flags.items())[-MAX_FLAGGED:])
+
     def _fewer_writes(self, tenant: str) -> bool:
         most, nameless = self._limits.max_recent_writes, tenant == UNREGISTERED
 
@@ -167,7 +208,8 @@ class SessionDraft:
         if account is None:
             return Account(0, 0, {})
         recent, writes = self._still_known(account.recent), self._still_known(account.writes)
-        return Account(account.rows, account.actions, recent, writes, account.sources.copy())
+        retrievals = self._still_known(account.retrievals)
+        return Account(account.rows, account.actions, recent, writes, account.sources.copy(), retrievals)
 
     def _still_known(self, remembered: dict[str, Any]) -> dict[str, Any]:
         """A copy without what left the window; the oldest come first, with their time in third place."""
@@ -177,3 +219,7 @@ class SessionDraft:
                 break
             gone += 1
         return dict(islice(remembered.items(), gone, None)) if gone else remembered.copy()
+
+
+def _items_in(retrievals: dict[str, Any]) -> int:
+    return sum(len(stored[1]) for stored in retrievals.values()) // MARK_DIGITS

@@ -15,6 +15,10 @@ class RegistryError(CoreError):
     """A registry is refused whole; the message starts with the path inside it."""
 
 
+class EnvelopeError(CoreError):
+    """Not an envelope that could be signed once more; the message starts with the path inside it."""
+
+
 class UnknownStageError(CoreError):
     """The settings name a stage that does not exist; the message names it and those that do."""
 

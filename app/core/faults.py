@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from app.core.actions.acknowledgement import acknowledgement
 from app.core.actions.counting import count
 from app.core.actions.pipeline import Evaluation
 from app.core.actions.ruling import Ruling
@@ -20,9 +21,17 @@ from app.core.memory import faults as memory_faults
 from app.core.refusals import refused
 from app.core.registry_entries import NO_ORG, hashes_of
 from app.core.reservations import Sighting
+from app.core.retrieval import faults as retrieval_faults
 from app.core.session import UNREGISTERED, totals
-from topics.catalog import ACTIONS, MEMORY_WRITES
-from topics.records import ActionOutcome, ProposedAction, ProposedMemoryWrite, ReviewDecision
+from topics.catalog import ACTIONS, MEMORY_WRITES, RETRIEVALS
+from topics.records import (
+    ActionOutcome,
+    ProposedAction,
+    ProposedMemoryWrite,
+    ProposedRetrieval,
+    RetrievalReport,
+    ReviewDecision,
+)
 
 if TYPE_CHECKING:
     from app.core.arrival import Arrival
@@ -43,6 +52,8 @@ def unread(parts: PointParts, arrival: Arrival, reason: str = CRASHED) -> Decisi
     letter = dead_letter(arrival, INTERNAL_ERROR, "$", reason)
     if arrival.topic == MEMORY_WRITES:
         return memory_faults.unread(parts, arrival, letter)
+    if arrival.topic == RETRIEVALS:
+        return retrieval_faults.unread(parts, arrival, letter)
     if arrival.topic != ACTIONS:
         return Decision(None, [_refused(arrival, None, None, reason), letter])
     default = parts.policy.default
@@ -67,15 +78,21 @@ def fault(
         return _faulty_action(parts, arrival, message, state, letter)
     if isinstance(message, ProposedMemoryWrite):
         return memory_faults.fault(parts, arrival, message, letter)
+    if isinstance(message, ProposedRetrieval):
+        return retrieval_faults.fault(parts, arrival, message, letter)
     session_id, subject = _subject(message)
     return Decision(None, [_refused(arrival, session_id, subject, reason), letter])
 
 
-def _subject(message: ActionOutcome | ReviewDecision | SourceFeedback) -> tuple[str | None, str]:
+def _subject(
+    message: ActionOutcome | ReviewDecision | SourceFeedback | RetrievalReport,
+) -> tuple[str | None, str]:
     if isinstance(message, ActionOutcome):
         return message.session_id, message.action_id
     if isinstance(message, ReviewDecision):
         return message.session_id, message.subject_id
+    if isinstance(message, RetrievalReport):
+        return message.session_id, message.report_id
     return None, message.memory_id
 
 
@@ -94,7 +111,9 @@ def _faulty_action(
     rows = bundle.largest_rows_upper_bound if action.rows_affected is None else action.rows_affected
     before = totals(draft.account(tenant))
     seen = Sighting(tenant, action.action_id, arrival.digest[len("sha256:") :], arrival.offset, rows)
-    sight = Sight(draft.action(tenant, action.action_id), draft.has_room(tenant), parts.stage_names)
+    flags = acknowledgement(draft.served_flags(tenant), action.acknowledged_flags)
+    room = draft.has_room(tenant)
+    sight = Sight(draft.action(tenant, action.action_id), room, parts.stage_names, flags)
     reserved = count(draft, seen, ruling, room=sight.room)
     findings = Findings(
         ruling,

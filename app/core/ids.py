@@ -35,6 +35,21 @@ def memory_id(decision_id: str) -> str:
     return "memory:" + decision_id
 
 
+def quality_id(decision_id: str, place: int = 0) -> str:
+    """The decision on one item of a retrieval; `place` counts its items from 0."""
+    return f"quality:{decision_id}" if place == 0 else f"quality:{decision_id}:{place + 1}"
+
+
+def served_id(decision_id: str) -> str:
+    """What an agent may see of a retrieval."""
+    return "served:" + decision_id
+
+
+def report_event_id(decision_id: str) -> str:
+    """How far a store's report is covered by decisions."""
+    return "report:" + decision_id
+
+
 def coordinates_of(an_id: str) -> tuple[str, int, int]:
     """Topic, partition and offset of the input that an id is made of, with or without its kind in front.
 

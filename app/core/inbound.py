@@ -5,22 +5,47 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.core.memory.history import SourceName
-from topics.catalog import ACTIONS, MEMORY_WRITES, OUTCOMES, REVIEWS, SOURCE_FEEDBACK
+from topics.catalog import (
+    ACTIONS,
+    MEMORY_WRITES,
+    OUTCOMES,
+    REPORTED,
+    RETRIEVALS,
+    REVIEWS,
+    SOURCE_FEEDBACK,
+)
 from topics.reading import Unreadable, read
-from topics.records import ActionOutcome, ProposedAction, ProposedMemoryWrite, ReviewDecision, SourceFeedback
+from topics.records import (
+    ActionOutcome,
+    ProposedAction,
+    ProposedMemoryWrite,
+    ProposedRetrieval,
+    RetrievalReport,
+    ReviewDecision,
+    SourceFeedback,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from app.core.arrival import Arrival
 
-SessionMessage = ProposedAction | ActionOutcome | ProposedMemoryWrite | ReviewDecision
+SessionMessage = (
+    ProposedAction
+    | ActionOutcome
+    | ProposedMemoryWrite
+    | ReviewDecision
+    | ProposedRetrieval
+    | RetrievalReport
+)
 Message = SessionMessage | SourceFeedback
 MODELS: Mapping[str, type[Message]] = {
     ACTIONS: ProposedAction,
     OUTCOMES: ActionOutcome,
     MEMORY_WRITES: ProposedMemoryWrite,
     REVIEWS: ReviewDecision,
+    RETRIEVALS: ProposedRetrieval,
+    REPORTED: RetrievalReport,
     SOURCE_FEEDBACK: SourceFeedback,
 }
 KEY_MISMATCH = Unreadable("key_mismatch", "$.session_id", "the message key must be the session_id, UTF-8")

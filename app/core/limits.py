@@ -20,6 +20,8 @@ class SessionLimits:
     max_tenants: int
     max_recent_writes: int = 1024
     max_known_sources: int = 64
+    max_recent_retrievals: int = 64
+    max_recent_items: int = 2048
     max_quarantine: int = 1000
     max_source_histories: int = 100_000
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,23 +10,38 @@ if TYPE_CHECKING:
 
     from app.core.bundles import Bundle
     from app.core.registry import Registry
-    from app.core.registry_entries import Agent
+    from app.core.registry_entries import Agent, Org
+    from app.core.retrieval.quality_bundle import QualityBundle
+
+DEFAULT_QUALITY = "sluice.quality"
+"""The id of the quality bundle that ships."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
     """`bundles`: the newest revision by id. `default_bundle`: the id of the one for agents that name none and
-    are registered with none; it must be among them."""
+    are registered with none; it must be among them.
+
+    `quality` and `default_quality`: the same of quality bundles, but without the default one retrievals are
+    denied."""
 
     bundles: Mapping[str, Bundle]
     registry: Registry
     default_bundle: str
+    quality: Mapping[str, QualityBundle] = field(default_factory=dict)
+    default_quality: str = DEFAULT_QUALITY
 
     def bundle_for(self, agent: Agent | None, named: str | None = None) -> tuple[str, Bundle]:
         """The id asked for (the one named, else the agent's registered one, else the default) and its bundle,
         or the default's where nobody knows it."""
         asked_for = named or (agent and agent.policy_bundle_id) or self.default_bundle
         return asked_for, self.bundles.get(asked_for, self.default)
+
+    def quality_for(self, org: Org) -> tuple[str, QualityBundle | None]:
+        """The id of the quality bundle that judges a tenant's items (its own, else the default), and the
+        bundle; None where nobody knows it: another's would not say what this tenant asks for."""
+        asked_for = org.quality_bundle_id or self.default_quality
+        return asked_for, self.quality.get(asked_for)
 
     @property
     def default(self) -> Bundle:

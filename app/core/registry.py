@@ -8,50 +8,40 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from pydantic import ValidationError
 
-from app.core.clock import milliseconds_of
 from app.core.errors import CanonicalError, RegistryError
-from app.core.facts import Fact, FactSpec
 from app.core.ledger.canonical import digest
-from app.core.patterns import PatternError, target_set
-from app.core.registry_entries import (
-    Agent,
-    AgentSpec,
-    Approver,
-    ApproverSpec,
-    EnforcementPoint,
-    EnforcementPointSpec,
-    EntryFile,
-    Freeze,
-    FreezeSpec,
-    Org,
-    OrgSpec,
-    RegistryFile,
-    Source,
-    SourceSpec,
-    Tool,
-    ToolSpec,
-)
+from app.core.patterns import PatternError
+from app.core.quality_entries import LONGEST_BAD_VALUE
+from app.core.registry_entries import EntryFile, RegistryFile
+from app.core.registry_readers import READERS, WrongIdError, put_together
 from app.core.strict import first_error, json_object
-from app.core.trust.keys import PublicKey, UnusableKeyError
+from app.core.trust.keys import UnusableKeyError
+from app.core.uri_places import places_above
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from app.core.facts import Fact
+    from app.core.quality_entries import KnownBad, Provenance, QualityOverrideEntry
+    from app.core.registry_entries import (
+        Agent,
+        Approver,
+        EnforcementPoint,
+        Freeze,
+        Org,
+        Source,
+        Tool,
+    )
+
 FACT = "fact"
 """The kind of which every revision counts, each for its time."""
-Base = tuple[str, str, str]
-"""Id, key and hash of an entry."""
-
-
-class _WrongIdError(Exception):
-    """An entry whose id does not follow from what it says."""
 
 
 class Registry:
-    """All entries in force, by kind and id; a source by its tenant and its own id."""
+    """All entries in force, by kind and id; a source by its tenant and its own id, recorded provenance by
+    tenant and URI, what is known bad by subject and value, overrides by tenant and item."""
 
     def __init__(self) -> None:
         self.agents: dict[str, Agent] = {}
@@ -61,6 +51,9 @@ class Registry:
         self.freezes: dict[tuple[str, str], list[Freeze]] = {}
         self.facts: dict[str, list[Fact]] = {}
         self.sources: dict[tuple[str, str], Source] = {}
+        self.provenance: dict[tuple[str, str], Provenance] = {}
+        self.known_bad: dict[tuple[str, str], list[KnownBad]] = {}
+        self.overrides: dict[tuple[str, str], list[QualityOverrideEntry]] = {}
         self.approvers: dict[str, Approver] = {}
 
     def freezes_of(self, tenant: str, agent_id: str, session_id: str) -> tuple[Freeze, ...]:
@@ -69,6 +62,21 @@ class Registry:
             return ()
         subjects = (("tenant", tenant), ("agent", agent_id), ("session", session_id))
         return tuple(one for subject in subjects for one in self.freezes.get(subject, ()))
+
+    def known_bad_of(
+        self, tenant: str, item_id: str | None, provenance_uri: Any, body_digest: str | None
+    ) -> tuple[KnownBad, ...]:
+        """The active entries that an item falls under: its id, its content, its source or a place above that;
+        those of every tenant too, in the order of their keys."""
+        if not self.known_bad:
+            return ()
+        uri = provenance_uri if isinstance(provenance_uri, str) else ""
+        places = places_above(uri, LONGEST_BAD_VALUE)
+        own = (("item", item_id or ""), ("content", body_digest or ""))
+        names = (*own, *(("source", place) for place in places))
+        found = [one for name in names for one in self.known_bad.get(name, ())]
+        mine = (one for one in found if one.tenant is None or one.tenant == tenant)
+        return tuple(sorted(mine, key=lambda one: one.key))
 
     def reporter_tenant(self, reporter: str) -> str | None:
         """The tenant of an enforcement point or agent; None for an id that is neither."""
@@ -99,11 +107,11 @@ def merged(parts: Iterable[Registry]) -> Registry:
     """One registry of several without an entry in common, each with what was compiled for it."""
     whole = Registry()
     for part in parts:
-        for name in ("agents", "tools", "orgs", "enforcement_points", "sources", "approvers"):
+        for name in ("agents", "tools", "orgs", "enforcement_points", "sources", "provenance", "approvers"):
             getattr(whole, name).update(getattr(part, name))
-        for subject, freezes in part.freezes.items():
-            together = [*whole.freezes.get(subject, ()), *freezes]
-            whole.freezes[subject] = sorted(together, key=lambda one: one.key)
+        for name in ("freezes", "known_bad", "overrides"):
+            for subject, together in getattr(part, name).items():
+                put_together(getattr(whole, name), subject, together)
         for fact, revisions in part.facts.items():
             whole.facts.setdefault(fact, []).extend(revisions)
     return whole
@@ -127,10 +135,10 @@ def _in_force(entries: list[EntryFile]) -> list[tuple[int, EntryFile]]:
 def _add(registry: Registry, path: str, entry: EntryFile) -> None:
     try:
         base = (entry.id, f"{entry.kind}/{entry.id}@{entry.revision}", digest(entry.model_dump()))
-        _READERS[entry.kind](registry, base, entry.spec)
+        READERS[entry.kind](registry, base, entry.spec)
     except ValidationError as error:
         raise RegistryError(first_error(error, path)) from None
-    except _WrongIdError as error:
+    except WrongIdError as error:
         raise RegistryError(f"{path.removesuffix('.spec')}.id: {error}") from None
     except CanonicalError as error:
         raise RegistryError(f"{path}: {error}") from None
@@ -138,84 +146,3 @@ def _add(registry: Registry, path: str, entry: EntryFile) -> None:
         raise RegistryError(f"{path}.forbidden_targets[{error.index}]: {error.message}") from None
     except UnusableKeyError as error:
         raise RegistryError(f"{path}.public_key: {error}") from None
-
-
-def _agent(registry: Registry, base: Base, spec: dict[str, Any]) -> None:
-    agent = AgentSpec.model_validate(spec)
-    tools = None if agent.tools is None else frozenset(agent.tools)
-    registry.agents[base[0]] = Agent(
-        *base,
-        agent.tenant_id,
-        agent.tier,
-        tools,
-        agent.policy_bundle_id,
-        frozenset(agent.delegates_to),
-        frozenset(agent.callers),
-    )
-
-
-def _tool(registry: Registry, base: Base, spec: dict[str, Any]) -> None:
-    tool = ToolSpec.model_validate(spec)
-    registry.tools[base[0]] = Tool(*base, tool.tier, tool.action_type, tool.reversible)
-
-
-def _org(registry: Registry, base: Base, spec: dict[str, Any]) -> None:
-    org = OrgSpec.model_validate(spec)
-    targets = target_set(org.forbidden_targets)
-    registry.orgs[base[0]] = Org(*base, org.enforcement, targets, org.irreversible_row_threshold)
-
-
-def _freeze(registry: Registry, base: Base, spec: dict[str, Any]) -> None:
-    freeze = FreezeSpec.model_validate(spec)
-    if freeze.active:
-        entry = Freeze(*base, freeze.subject, freeze.subject_id, freeze.reason)
-        known = registry.freezes.setdefault((freeze.subject, freeze.subject_id), [])
-        known.append(entry)
-        known.sort(key=lambda one: one.key)
-
-
-def _enforcement_point(registry: Registry, base: Base, spec: dict[str, Any]) -> None:
-    point = EnforcementPointSpec.model_validate(spec)
-    registry.enforcement_points[base[0]] = EnforcementPoint(*base, point.tenant_id, _key(point.public_key))
-
-
-def _approver(registry: Registry, base: Base, spec: dict[str, Any]) -> None:
-    approver = ApproverSpec.model_validate(spec)
-    until = None if approver.valid_until is None else milliseconds_of(approver.valid_until)
-    signs, roles = frozenset(approver.signs), frozenset(approver.roles)
-    tenants = None if approver.tenants is None else frozenset(approver.tenants)
-    registry.approvers[base[0]] = Approver(
-        *base, _key(approver.public_key), signs, roles, until, approver.active, tenants
-    )
-
-
-def _source(registry: Registry, base: Base, spec: dict[str, Any]) -> None:
-    source = SourceSpec.model_validate(spec)
-    if base[0] != f"{source.tenant_id}/{source.source_id}":
-        raise _WrongIdError(f"the id of this source's entry is {source.tenant_id}/{source.source_id}")
-    registry.sources[(source.tenant_id, source.source_id)] = Source(
-        *base, source.tenant_id, source.source_id, source.type, source.quality_exempt, source.reason
-    )
-
-
-def _fact(registry: Registry, base: Base, spec: dict[str, Any]) -> None:
-    fact = FactSpec.model_validate(spec)
-    until = None if fact.valid_to is None else milliseconds_of(fact.valid_to)
-    known = Fact(*base, fact.value, milliseconds_of(fact.valid_from), until, fact.tenant_id)
-    registry.facts.setdefault(base[0], []).append(known)
-
-
-def _key(public_key: str) -> Ed25519PublicKey:
-    return Ed25519PublicKey.from_public_bytes(PublicKey.from_text(public_key).raw)
-
-
-_READERS = {
-    "agent": _agent,
-    "tool": _tool,
-    "org": _org,
-    "freeze": _freeze,
-    "enforcement_point": _enforcement_point,
-    FACT: _fact,
-    "source": _source,
-    "approver": _approver,
-}

@@ -14,12 +14,26 @@ from app.core.strict import Instant, StrictModel
 from topics.records.base import Enforcement, Role, Tier
 from topics.records.inputs import ActionType  # noqa: TC001 - pydantic reads the annotations
 from topics.records.memory import SourceType  # noqa: TC001 - the same
+from topics.records.retrievals import AutonomyTier  # noqa: TC001 - the same
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
-SignedKind = Literal["bundle", "agent", "tool", "org", "freeze", "enforcement_point", "fact", "source"]
+SignedKind = Literal[
+    "bundle",
+    "quality_bundle",
+    "agent",
+    "tool",
+    "org",
+    "freeze",
+    "enforcement_point",
+    "fact",
+    "source",
+    "provenance",
+    "known_bad",
+    "quality_override",
+]
 Subject = Literal["tenant", "agent", "session"]
 ApproverRole = Role | Literal["reviewer"]
 """A reviewer decides on quarantined memories, the others on escalations."""
@@ -29,7 +43,19 @@ MAX_STARS = 2
 SHORTEST_REASON = 10
 MAX_TARGETS = 512
 """Forbidden targets of one tenant: about as many as one automaton takes, and 3 s to compile."""
-Kind = Literal["agent", "tool", "org", "freeze", "enforcement_point", "fact", "source", "approver"]
+Kind = Literal[
+    "agent",
+    "tool",
+    "org",
+    "freeze",
+    "enforcement_point",
+    "fact",
+    "source",
+    "provenance",
+    "known_bad",
+    "quality_override",
+    "approver",
+]
 
 
 class EntryFile(StrictModel):
@@ -47,7 +73,9 @@ class RegistryFile(StrictModel):
     entries: list[EntryFile]
 
 
-class _OfTenant(StrictModel):
+class OfTenant(StrictModel):
+    """What one tenant has."""
+
     tenant_id: Name
 
     @field_validator("tenant_id")
@@ -58,12 +86,13 @@ class _OfTenant(StrictModel):
         return value
 
 
-class AgentSpec(_OfTenant):
+class AgentSpec(OfTenant):
     """`tools` null grants every registered tool. `policy_bundle_id` binds the agent to a bundle; null means
     the installation's default, and a caller may name another.
 
     `delegates_to` are the agents that it may hand work to, `callers` those that may hand work to it: both
-    lists must agree (seed 001, Gate 2B).
+    lists must agree (seed 001, Gate 2B). A null `autonomy_tier` fixes none; null
+    `content_classes` let it read items of every class (seed 004).
     """
 
     tier: Tier
@@ -71,6 +100,8 @@ class AgentSpec(_OfTenant):
     policy_bundle_id: Name | None = None
     delegates_to: list[Name] = Field(default_factory=list)
     callers: list[Name] = Field(default_factory=list)
+    autonomy_tier: AutonomyTier | None = None
+    content_classes: list[Name] | None = None
 
 
 class ToolSpec(StrictModel):
@@ -82,7 +113,8 @@ class ToolSpec(StrictModel):
 
 
 class OrgSpec(StrictModel):
-    """A tenant's settings; the entry's id is the tenant's. A null threshold takes the bundle's.
+    """A tenant's settings; the entry's id is the tenant's. A null threshold takes the bundle's,
+    a null `quality_bundle_id` the installation's default.
 
     A target may have two stars: each multiplies the automaton's states, and four of them took seconds.
     """
@@ -92,6 +124,7 @@ class OrgSpec(StrictModel):
         default_factory=list, max_length=MAX_TARGETS
     )
     irreversible_row_threshold: Annotated[int, Field(ge=0, le=2**53 - 1)] | None = None
+    quality_bundle_id: Name | None = None
 
     @field_validator("forbidden_targets")
     @classmethod
@@ -111,17 +144,19 @@ class FreezeSpec(StrictModel):
     active: bool = True
 
 
-class EnforcementPointSpec(_OfTenant):
+class EnforcementPointSpec(OfTenant):
     """`public_key`: the 32 raw bytes of an Ed25519 key, base64."""
 
     public_key: str
 
 
-class SourceSpec(_OfTenant):
+class SourceSpec(OfTenant):
     """Where memories of a tenant come from; the entry's id is "tenant_id/source_id", so that one entry
     alone speaks of a source. A `type` goes before what is claimed and what was seen first.
 
     `quality_exempt`: its writes need no quality metadata, for this `reason`; content is judged all the same.
+    `public_key`: of what the source asserts of its content (seed 004, "signed source identifier"); the 32 raw
+    bytes of an Ed25519 key, base64.
     """
 
     tenant_id: Annotated[Name, Field(pattern=r"^[^/]+$")]
@@ -129,6 +164,7 @@ class SourceSpec(_OfTenant):
     type: SourceType | None = None
     quality_exempt: bool = False
     reason: Annotated[str, Field(max_length=1024)] | None = None
+    public_key: str | None = None
 
     @model_validator(mode="after")
     def _justified(self) -> Self:
@@ -140,8 +176,8 @@ class SourceSpec(_OfTenant):
 class ApproverSpec(StrictModel):
     """A person or a process whose signature counts, as long as it is `active` and before `valid_until`.
 
-    `signs`: the kinds of entries, and "bundle", that it may publish. `roles`: what it may decide on, as a
-    reviewer in these `tenants` only (null: in every one).
+    `signs`: the kinds of entries, "bundle" and "quality_bundle", that it may publish. `roles`: what it may
+    decide on. It reviews memories and overrides quality in these `tenants` only (null: in every one).
     `public_key`: the 32 raw bytes of an Ed25519 key, base64. Only a root key signs an approver's entry.
     """
 
@@ -169,7 +205,7 @@ def hashes_of(*entries: Entry | None) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Agent(Entry):
-    """A registered agent. `tools` None: every registered tool."""
+    """A registered agent. `tools` None: every registered tool; `content_classes` None: every class."""
 
     tenant: str
     tier: str
@@ -177,6 +213,8 @@ class Agent(Entry):
     policy_bundle_id: str | None
     delegates_to: frozenset[str] = frozenset()
     callers: frozenset[str] = frozenset()
+    autonomy_tier: AutonomyTier | None = None
+    content_classes: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +233,7 @@ class Org(Entry):
     enforcement: Enforcement
     forbidden: PatternSet[str]
     irreversible_row_threshold: int | None
+    quality_bundle_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,20 +255,22 @@ class EnforcementPoint(Entry):
 
 @dataclass(frozen=True, slots=True)
 class Source(Entry):
-    """A registered source of memories. `type` None: nobody fixed it; `reason` is the exemption's."""
+    """A registered source of memories and items. `type` None: nobody fixed it; `reason` is the exemption's;
+    `public_key` None: what it asserts cannot be verified."""
 
     tenant: str
     source_id: str
     type: SourceType | None
     quality_exempt: bool
     reason: str | None
+    public_key: Ed25519PublicKey | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Approver(Entry):
     """Whose signature counts, and for what. `valid_until_ms` in ms since 1970; None: no end.
 
-    `tenants` are those whose memories it may review; None: every tenant's.
+    `tenants` are those whose memories it may review and whose items it may override; None: every tenant's.
     """
 
     public_key: Ed25519PublicKey

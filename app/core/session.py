@@ -24,6 +24,8 @@ UNREGISTERED = "unregistered"
 """The tenant of actions whose agent nobody registered, and of what finds no room elsewhere; no registry may
 name a tenant so."""
 _DUE_DIGITS = 13
+_TOTALS = 3
+MARK_DIGITS = 10
 _DUE_PREFIX = b'{"due":'
 _DUE_END = len(_DUE_PREFIX) + _DUE_DIGITS
 
@@ -63,6 +65,19 @@ class RecentWrite(NamedTuple):
     trust: float | None
 
 
+class RecentRetrieval(NamedTuple):
+    """A retrieval inside its window, by its request's id.
+
+    `items` are the short digests of the ids of its decided items, one behind the other (`item_mark`); `flags`
+    maps an item's kept id to the flags that it was let through with.
+    """
+
+    tier: str
+    items: str
+    at_ms: int
+    flags: dict[str, list[str]]
+
+
 class EarlyOutcome(NamedTuple):
     """An outcome whose action has not come yet. `lowers`: its signature allows to lower a total."""
 
@@ -84,7 +99,7 @@ class EarlyOutcome(NamedTuple):
 class Account:
     """One tenant's totals in the session. Ids are `kept_id`s. `recent` maps action id to a stored
     RecentAction, oldest first, `writes` write id to a stored RecentWrite, `sources` a memory source's id to
-    its type and last write (ms).
+    its type and last write (ms), `retrievals` a request's id to a stored RecentRetrieval.
     """
 
     rows: int
@@ -92,6 +107,7 @@ class Account:
     recent: dict[str, Any]
     writes: dict[str, Any] = field(default_factory=dict)
     sources: dict[str, Any] = field(default_factory=dict)
+    retrievals: dict[str, Any] = field(default_factory=dict)
 
     def action(self, action_id: str) -> RecentAction | None:
         """What is remembered of an action id."""
@@ -103,11 +119,17 @@ class Account:
         stored = self.writes.get(kept_id(write_id))
         return None if stored is None else RecentWrite(*stored)
 
+    def retrieval(self, request_id: str) -> RecentRetrieval | None:
+        """What is remembered of a retrieval."""
+        stored = self.retrievals.get(kept_id(request_id))
+        return None if stored is None else RecentRetrieval(*stored)
+
     def encoded(self) -> list[Any]:
-        """As it is stored: a session without memory writes spends nothing on them."""
-        if not self.writes and not self.sources:
-            return [self.rows, self.actions, self.recent]
-        return [self.rows, self.actions, self.recent, self.writes, self.sources]
+        """As it is stored: a session without memories spends nothing on them."""
+        stored = [self.rows, self.actions, self.recent, self.writes, self.sources, self.retrievals]
+        while len(stored) > _TOTALS and not stored[-1]:
+            stored.pop()
+        return stored
 
 
 @dataclass(slots=True)
@@ -199,6 +221,21 @@ def kept_id(an_id: str) -> str:
     if plain and an_id[0] != "#" and '"' not in an_id and "\\" not in an_id:
         return an_id
     return "#" + sha256(an_id.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def item_mark(item_id: str) -> str:
+    """An item's id as sessions keep it: 40 bits of its digest. Two of a thousand items that a store reports
+    are taken for each other once in a million requests."""
+    return sha256(item_id.encode("utf-8", "surrogatepass")).hexdigest()[:MARK_DIGITS]
+
+
+def has_mark(items: str, item_id: str) -> bool:
+    """Whether an item is among those of a RecentRetrieval."""
+    mark = item_mark(item_id)
+    at = items.find(mark)
+    while at % MARK_DIGITS > 0:
+        at = items.find(mark, at + 1)
+    return at >= 0
 
 
 def session_key(session_id: str) -> bytes:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from app.core.bundles import load_bundle
+from app.core.any_bundle import load_any_bundle
+from app.core.bundles import Bundle
 from app.core.cases import run_cases
 from app.core.errors import CoreError
-from app.core.policy import Policy
+from app.core.policy import DEFAULT_QUALITY, Policy
 from app.core.registry import build_registry, load_registry
 from app.core.registry_entries import RegistryFile
+from app.core.retrieval.quality_bundle import QualityBundle
 from app.core.strict import json_object
 from app.core.trust.compiled import Compiled
 from app.core.trust.fold import fold
@@ -19,10 +21,10 @@ from app.offline.envelope_files import PolicyFileError, control_records, read_fi
 from topics.catalog import BUNDLES, REGISTRY
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from app.core.bundles import Bundle
+    from app.core.registry import Registry
     from app.core.registry_entries import EntryFile
     from app.core.trust.keys import Roots
 
@@ -31,7 +33,8 @@ _REVISION_MARK = "@"
 
 @dataclass(frozen=True, slots=True)
 class PolicyFiles:
-    """The first bundle is the default one, for agents that name none and are registered with none."""
+    """Policy and quality bundles in any order. The first policy bundle is the default one, for agents that name
+    none and are registered with none; the first quality bundle is the default one for tenants that name none."""
 
     bundles: Sequence[Path]
     registry: Sequence[Path]
@@ -47,8 +50,8 @@ def signed_policy(files: PolicyFiles, roots: Roots, at_ms: int) -> Policy:
     folded = fold([*registry, *bundles], roots, Compiled(run_cases))
     if folded.refused:
         raise PolicyFileError(told(folded.refused, entry_places | bundle_places))
-    default, _, _ = (bundles[0].key or b"").decode().rpartition(_REVISION_MARK)
-    return Policy(folded.bundles, folded.registry, default)
+    order = [(one.key or b"").decode().rpartition(_REVISION_MARK)[0] for one in bundles]
+    return _policy(folded.bundles, folded.registry, folded.quality, order)
 
 
 def unsigned_policy(files: PolicyFiles) -> Policy:
@@ -58,8 +61,23 @@ def unsigned_policy(files: PolicyFiles) -> Policy:
         registry = build_registry(entries)
     except CoreError as error:
         raise PolicyFileError(f"{', '.join(map(str, files.registry))}: {error}") from error
-    bundles = [unsigned_bundle(path) for path in files.bundles]
-    return Policy({bundle.id: bundle for bundle in bundles}, registry, bundles[0].id)
+    loaded = [unsigned_bundle(path) for path in files.bundles]
+    bundles = {one.id: one for one in loaded if isinstance(one, Bundle)}
+    quality = {one.id: one for one in loaded if isinstance(one, QualityBundle)}
+    return _policy(bundles, registry, quality, [one.id for one in loaded])
+
+
+def _policy(
+    bundles: Mapping[str, Bundle],
+    registry: Registry,
+    quality: Mapping[str, QualityBundle],
+    order: Sequence[str],
+) -> Policy:
+    default = next((name for name in order if name in bundles), None)
+    if default is None:
+        raise PolicyFileError("no policy bundle among the bundles")
+    default_quality = next((name for name in order if name in quality), DEFAULT_QUALITY)
+    return Policy(bundles, registry, default, quality, default_quality)
 
 
 def _entries(path: Path) -> list[EntryFile]:
@@ -71,10 +89,18 @@ def _entries(path: Path) -> list[EntryFile]:
     return RegistryFile.model_validate(json_object(raw)).entries
 
 
-def unsigned_bundle(path: Path) -> Bundle:
-    """The bundle in a source file, with what it includes. Raises PolicyFileError."""
+def unsigned_policy_bundle(path: Path) -> Bundle:
+    """The policy bundle in a source file. Raises PolicyFileError."""
+    bundle = unsigned_bundle(path)
+    if isinstance(bundle, QualityBundle):
+        raise PolicyFileError(f"{path}: a quality bundle, not a policy bundle")
+    return bundle
+
+
+def unsigned_bundle(path: Path) -> Bundle | QualityBundle:
+    """The bundle of either kind in a source file, with what it includes. Raises PolicyFileError."""
     try:
-        return load_bundle(whole_bundle(path))
+        return load_any_bundle(whole_bundle(path))
     except CoreError as error:
         raise PolicyFileError(f"{path}: {error}") from error
     except OSError as error:

@@ -10,29 +10,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from app.stream.background import background
 from app.stream.linger import Linger
 from app.stream.owned import Owned
-from app.stream.partition import Partition, Surroundings
+from app.stream.partition import CONTROL_PARTITION, Partition, Surroundings
 
 if TYPE_CHECKING:
     from app.core.arrival import Arrival
     from app.core.decide import DecisionPoint
     from app.core.trust.refused import Refused
     from app.stream.answers import Ports
+    from app.stream.beside import Beside
     from app.stream.policy_feed import PolicyFeed
+    from app.stream.provenance_feed import ProvenanceFeed
     from app.stream.source_feed import SourceFeed
     from app.stream.store import PartitionedStore
     from app.stream.transaction import Transactor
 
 log = logging.getLogger(__name__)
 
-CONTROL_PARTITION = 0
-"""Whose owner enters errors on control topics into the ledger."""
 NewTransactor = Callable[[int], "Transactor"]
 
 
@@ -77,10 +77,15 @@ class Recovered:
 
 @dataclass(frozen=True, slots=True)
 class Feeds:
-    """What every decision rests on beside its partition's state, kept up to date from the broker."""
+    """What every decision rests on beside its partition's state, kept up to date from the broker.
+
+    `resolver` finds out where references lead, beside the decisions; without it others' records count.
+    """
 
     policy: PolicyFeed
     sources: SourceFeed
+    provenance: ProvenanceFeed
+    resolver: Beside | None = None
 
 
 class StateBehind(Exception):
@@ -113,9 +118,10 @@ class Engine:
         fail: Callable[[BaseException], None],
     ) -> None:
         self.settings = settings
-        self._around = Surroundings(feeds.policy.first, ports, settings, feeds.sources.histories)
-        self._policy = feeds.policy
-        self._sources = feeds.sources
+        self._around = Surroundings(
+            feeds.policy.first, ports, settings, feeds.sources.histories, feeds.provenance.recorded
+        )
+        self._feeds = feeds
         self._refused: Sequence[Refused] = ()
         self._new_transactor = new_transactor
         self._clock = clock
@@ -149,7 +155,10 @@ class Engine:
         self._fenced = {number: self._new_transactor(number) for number in wanted}
         await asyncio.gather(*(transactor.start() for transactor in self._fenced.values()))
         log.info("fenced %d partitions in %.0f ms", len(wanted), 1e3 * (self._clock.monotonic_s() - started))
-        await asyncio.gather(self._policy.catch_up(self.use), self._sources.catch_up())
+        feeds = self._feeds
+        await asyncio.gather(
+            feeds.policy.catch_up(self.use), feeds.sources.catch_up(), feeds.provenance.catch_up()
+        )
 
     async def open(self, generation: int, recovered: Recovered) -> None:
         """Take up the recovered partitions and mark them open, durably, before an input is read.
@@ -173,9 +182,18 @@ class Engine:
         self._note_refused()
         self._reviews_end = recovered.reviews_end
         self._generation = generation
-        loops = (self._observe(), self._timers(), self._policy.follow(self.use), self._sources.follow())
-        self._background = [background(run, self._fail) for run in loops]
+        self._background = [background(run, self._fail) for run in self._loops()]
+        if self._feeds.resolver is not None:
+            self._feeds.resolver.start()
         log.info("open: partitions %s", self.numbers)
+
+    def _loops(self) -> Iterable[Coroutine[None, None, None]]:
+        """What goes on as long as partitions are open."""
+        yield self._observe()
+        yield self._timers()
+        yield self._feeds.policy.follow(self.use)
+        yield self._feeds.sources.follow()
+        yield self._feeds.provenance.follow()
 
     def use(self, point: DecisionPoint, refused: Sequence[Refused]) -> None:
         """Decide with this point from here on; what is being decided keeps the one that it began with.
@@ -226,7 +244,12 @@ class Engine:
 
     async def close(self) -> None:
         """Give up every connection but the transactors', which `drain` has stopped. The worker ends."""
-        await asyncio.gather(self._policy.close(), self._sources.close(), self._around.ports.close())
+        feeds = self._feeds
+        if feeds.resolver is not None:
+            await feeds.resolver.close()
+        await asyncio.gather(
+            feeds.policy.close(), feeds.sources.close(), feeds.provenance.close(), self._around.ports.close()
+        )
 
     def changelog_offsets(self) -> dict[int, int]:
         """By number, the last changelog offset written here: memory holds everything up to it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ from app.stream.lanes import Lanes
 from app.stream.outbox import Outbox
 from app.stream.partition_record import RESERVED_KEY, PartitionRecord
 from app.stream.sessions import Sessions
+from app.stream.wanted import Wanted
 from topics.catalog import REVIEWS, SOURCE_FEEDBACK
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from app.core.decide import DecisionPoint
     from app.core.decision import Decision
     from app.core.memory.history import History, SourceName
+    from app.core.retrieval.resolution import Resolution
     from app.core.session import SessionState
     from app.core.trust.refused import Refused
     from app.stream.answers import Ports
@@ -40,6 +42,9 @@ if TYPE_CHECKING:
     from app.stream.outbox import Output
 
 
+CONTROL_PARTITION = 0
+"""Whose owner enters errors on control topics and the installation's alarms into the ledger."""
+RECORDS_OF_A_DECISION = 8
 TRANSACTIONAL = frozenset({SOURCE_FEEDBACK})
 """Written by the workers' transactions, whose markers take offsets too: the end is never a record's."""
 
@@ -48,12 +53,13 @@ TRANSACTIONAL = frozenset({SOURCE_FEEDBACK})
 class Surroundings:
     """What every partition of a worker shares. `point` is the one in force, exchanged when the policy
     changes: whoever decides takes it once and keeps it to the decision's end. `histories` are every memory
-    source's, kept up to date from outside."""
+    source's and `provenance` the references' resolutions, both kept up to date from outside."""
 
     point: DecisionPoint
     ports: Ports
     settings: EngineSettings
     histories: Mapping[SourceName, History]
+    provenance: Mapping[tuple[str, str], Resolution] = field(default_factory=dict)
 
 
 class Partition:
@@ -90,11 +96,12 @@ class Partition:
         )
         self.sessions = Sessions(table, settings.max_hot_sessions)
         self.book = Book(table)
-        self._shared = Shared(self.book, around.histories)
+        self._shared = Shared(self.book, around.histories, around.provenance)
         self._reviews_at_takeover = ends.get(REVIEWS, 0)
         self._reviews = Backlog(int(settings.review_patience_s * 1000))
         self.lanes = Lanes(around.ports, self._begin, self._finish, fail)
         self._outbox = Outbox(self.chain, settings.source, settings.partitions)
+        self._wanted = Wanted()
         self.staged = 0
         self.work = asyncio.Event()
         self.full = asyncio.Event()
@@ -135,6 +142,8 @@ class Partition:
             else:
                 self._stage(key, self.sessions.load(key), expired, None, queued_at=None)
         self._expire_held(now_ms, max(reviews_end or 0, self._reviews_at_takeover))
+        if self.number == CONTROL_PARTITION:
+            self._raise_alarms(now_ms)
 
     def _expire_held(self, now_ms: int, reviews_end: int) -> None:
         """Not before every review that has come is decided: each has the time of its arrival, and may have
@@ -151,6 +160,14 @@ class Partition:
             self.book.apply(expired.book)
             self._outbox.add(expired.records, None)
             self._count_staged()
+
+    def _raise_alarms(self, now_ms: int) -> None:
+        """The installation's alarms, which are of no session."""
+        raised = self._around.point.alarms(self.book, now_ms)
+        if raised is not None:
+            self.book.apply(raised.book)
+            self._outbox.add(raised.records, None)
+            self._count_staged(len(raised.records))
 
     def note(self, refused: Iterable[Refused]) -> None:
         """Enter the refusals of control records into the ledger, each once (partition 0's business).
@@ -243,11 +260,12 @@ class Partition:
         self.book.apply(decision.book)
         if not state.gone or self.sessions.known(key):
             self.sessions.touch(key, state, queued_at)
-        self._outbox.add(decision.records, traceparent)
-        self._count_staged()
+        self._outbox.add(self._wanted.sifted(decision.records), traceparent)
+        self._count_staged(len(decision.records))
 
-    def _count_staged(self) -> None:
-        self.staged += 1
+    def _count_staged(self, records: int = 1) -> None:
+        """A decision; one of very many records counts for several, so that a batch stays of bounded size."""
+        self.staged += 1 + records // RECORDS_OF_A_DECISION
         self.work.set()
         if self.staged >= self._around.settings.max_batch:
             self.full.set()

@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from app.adapters.kafka_held_input import KafkaHeldInput
-from app.adapters.kafka_histories import KafkaHistories
+from app.adapters.kafka_compacted import KafkaCompacted
 from app.adapters.kafka_lineage import KafkaLineage, LineageBounds
 from app.adapters.kafka_quarantine import KafkaQuarantine
 from app.core.memory.reviews import BUDGET_MS, PORT
@@ -151,7 +151,7 @@ def asking(laid: Memories) -> list[Callable[[], Any]]:
     """New readers, each with the coroutine function that connects it."""
     lineage = KafkaLineage(laid.servers, laid.names, PARTITIONS)
     held = KafkaHeldInput(laid.servers, laid.names)
-    histories = KafkaHistories(laid.servers, laid.names[SOURCE_HISTORIES], PARTITIONS)
+    histories = KafkaCompacted(laid.servers, laid.names[SOURCE_HISTORIES], PARTITIONS)
     return [
         lambda: (lineage, lineage.ask(question(memory(0)))),
         lambda: (held, held.ask(place(0))),

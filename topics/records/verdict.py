@@ -68,14 +68,23 @@ class KnownAction(Record):
     mark: Annotated[str, Field(description="the outcome, and behind a slash the one that shadow mode hid")]
 
 
+class RetrievalFlags(Record):
+    """Flags, as "item:flag", of items that the session was let read: those that the action says it has seen,
+    and the others."""
+
+    acknowledged: Texts
+    outstanding: Texts
+
+
 class SessionValues(Record):
     """All that the decision took from its session: its totals, what was known under the action's id, and
-    whether one more action could be remembered; and the totals that it left."""
+    whether one more action could be remembered, flags of what was read; and the totals that it left."""
 
     before: Totals
     after: Totals
     known: KnownAction | None = None
     room: bool
+    flags: RetrievalFlags
 
 
 class Verdict(LedgerRecord):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from app.core.actions.acknowledgement import acknowledgement
 from app.core.actions.stage import ActionContext
 from app.core.registry_entries import hashes_of
 
@@ -47,6 +48,7 @@ def assess(
         known.entries,
         registry,
         arrived_at_ms,
+        flags=acknowledgement(draft.served_flags(known.tenant), action.acknowledged_flags),
     )
 
 

@@ -43,7 +43,8 @@ def evaluate(
     draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
     context = assess(parts, action, draft, arrival.timestamp_ms)
     known = draft.action(context.tenant, action.action_id)
-    sight = Sight(known, known is not None or draft.has_room(context.tenant), parts.stage_names)
+    room = known is not None or draft.has_room(context.tenant)
+    sight = Sight(known, room, parts.stage_names, context.flags)
     if known is not None and known.digest == arrival.digest[_DIGEST_PREFIX:]:
         return _repeat(arrival, context, draft, known, sight)
     if known is not None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from app.core.actions.acknowledgement import advisory
+
 if TYPE_CHECKING:
     from app.core.actions.stage import ActionContext
 
@@ -15,11 +17,13 @@ _MODE_ABSENT = {
 
 
 def remarks(context: ActionContext) -> list[dict[str, Any]]:
-    """On an absent mode, and on totals that the caller sends and that are not the session's."""
+    """On an absent mode, totals that are not the session's, and flags that nobody acknowledged."""
     action = context.action
     found = [] if action.mode else [_MODE_ABSENT]
     _compare(found, "aggregateRowsAffected", action.aggregate_rows_affected, context.rows_before)
     _compare(found, "aggregateActionCount", action.aggregate_action_count, context.actions_before)
+    if context.flags.outstanding:
+        found.append(advisory(context.flags.outstanding))
     return found
 
 

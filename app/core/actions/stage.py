@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
+from app.core.actions.acknowledgement import NOTHING, Acknowledgement
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -43,7 +45,8 @@ class ActionContext:
     `bundle` is the one `bundle_asked_for`, or the default where nobody knows it; `bundle_granted` says
     whether it is the agent's own. `now_ms` is the input's broker time. `rows` is what this action counts for,
     `rows_before` the session's total without it, `reversible` None for unknown, `escalated` the reason of an
-    earlier stage that escalated. `tool` is None when unregistered.
+    earlier stage that escalated, `flags`
+    what was read in the session and is flagged. `tool` is None when unregistered.
     """
 
     action: ProposedAction
@@ -66,6 +69,7 @@ class ActionContext:
     registry: Registry
     now_ms: int
     escalated: str | None = None
+    flags: Acknowledgement = NOTHING
 
 
 class Stage(Protocol):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from app.core.actions.acknowledgement import NOTHING as NO_FLAGS
+from app.core.actions.acknowledgement import Acknowledgement
 from app.core.actions.ruling import VERDICT_OF, Ruling
 from app.core.clock import rfc3339
 from app.core.decision import OutRecord
@@ -53,13 +55,15 @@ _MILLISECOND_US = 1000
 class Sight(NamedTuple):
     """What the session said of the action's id before it was judged, and which stages judge.
 
-    `known`: what was remembered under the id; `room`: whether one more action could be remembered. With the
-    totals these are all that a decision takes from its session, so that a rerun needs no more.
+    `known`: what was remembered under the id; `room`: whether one more action could be remembered; `flags`:
+    of what was read in the session. With the totals these are all that a decision takes from
+    its session, so that a rerun needs no more.
     """
 
     known: RecentAction | None
     room: bool
     stages: tuple[str, ...]
+    flags: Acknowledgement = NO_FLAGS
 
     def recorded(self) -> dict[str, Any] | None:
         """`known` as the verdict carries it."""
@@ -151,6 +155,7 @@ def _decided(arrival: Arrival, findings: Findings, evaluation: Evaluation) -> di
             "after": findings.after,
             "known": findings.sight.recorded(),
             "room": findings.sight.room,
+            "flags": findings.sight.flags.recorded(),
         },
         "rows_reserved": wire_int(findings.rows_reserved),
         "model_outputs": evaluation.model_outputs,

@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from app.core.strict import first_error
-from topics.catalog import MEMORY_DECISIONS, VERDICTS
+from topics.catalog import MEMORY_DECISIONS, QUALITY_DECISIONS, VERDICTS
 from topics.json_text import parse
-from topics.records import MemoryDecision, Verdict
+from topics.records import MemoryDecision, QualityDecision, Verdict
 from topics.unreadable import Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MODELS: Mapping[str, type[Verdict | MemoryDecision]] = {VERDICTS: Verdict, MEMORY_DECISIONS: MemoryDecision}
+MODELS: Mapping[str, type[Verdict | MemoryDecision | QualityDecision]] = {
+    VERDICTS: Verdict,
+    MEMORY_DECISIONS: MemoryDecision,
+    QUALITY_DECISIONS: QualityDecision,
+}
 
 
 class NotADecision(Exception):

@@ -2,7 +2,8 @@
 
 The input comes by its coordinates, bundle and registry entries by hash, the session by the values that the
 record has of it, model outputs as they were. Then the same core decides, and its record is held against the
-recorded one. What is particular to verdicts and to decisions on memories is in a file for each.
+recorded one. What is particular to verdicts, to decisions on memories and on retrieved items is in a file for
+each.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from app.core.ledger.recorded_answers import RecordedAnswers
 from app.core.ledger.rerun_evidence import Gone, PointsOfThen
 from app.core.ledger.rerun_memory import MEMORY
 from app.core.ledger.rerun_result import Difference, Rerun, differences
+from app.core.ledger.rerun_retrieval import QUALITY
 from app.core.ledger.rerun_verdict import VERDICT
 from app.core.memory import record as memory_decision
+from app.core.retrieval import record as quality_decision
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from app.core.ledger.evidence import PolicyEvidence
     from app.core.ledger.rerun_way import Way
 
-WAYS = {verdict.SCHEMA: VERDICT, memory_decision.SCHEMA: MEMORY}
+WAYS = {verdict.SCHEMA: VERDICT, memory_decision.SCHEMA: MEMORY, quality_decision.SCHEMA: QUALITY}
 """By the record's `schema`."""
 
 
@@ -39,7 +42,8 @@ class Rerunner:
         self._points = PointsOfThen(evidence, stage_of)
 
     def rerun(self, recorded: dict[str, Any], arrival: Arrival | None) -> Rerun:
-        """A decision (a valid Verdict's or MemoryDecision's fields) against what comes of its input today.
+        """A decision (the fields of a valid Verdict, MemoryDecision or QualityDecision) against what comes of
+        its input today.
 
         `arrival` is what lies at the input's coordinates, None for nothing.
         """
@@ -55,7 +59,7 @@ class Rerunner:
         return Rerun(way.kind, recorded[way.id_field], found)
 
     def _executed(self, way: Way, recorded: dict[str, Any], arrival: Arrival) -> tuple[Difference, ...]:
-        answers = RecordedAnswers(recorded["model_outputs"])
+        answers = RecordedAnswers(recorded.get("model_outputs", []))
         decision = way.execute(self._points, recorded, arrival, answers)
         return _compared(way, recorded, decision, answers)
 
@@ -78,9 +82,10 @@ def _compared(
             raise Gone(*(f"answer of {port}" for port in answers.beyond))
         asked = [f"asked {port} too, of which no answer is recorded" for port in answers.beyond]
         return (Difference("model_outputs", recorded["model_outputs"], asked),)
-    bodies = {one.kind: one.body for one in decision.records}
-    if way.record not in bodies:
-        letter = bodies["DeadLetter"]
+    answered = [one.body for one in decision.records if one.kind == way.record]
+    same = [one for one in answered if one[way.id_field] == recorded[way.id_field]]
+    if not same:
+        letter = next(one.body for one in decision.records if one.kind == "DeadLetter")
         told = f"unreadable: {letter['code']} at {letter['path']}: {letter['message']}"
         return (Difference(way.id_field, recorded[way.id_field], told),)
-    return differences(way.fields, recorded, bodies[way.record])
+    return differences(way.fields, recorded, same[0])

@@ -16,8 +16,12 @@ if TYPE_CHECKING:
     from app.core.actions.stage import Stage
     from app.core.ledger.evidence import PolicyEvidence
     from app.core.limits import SessionLimits
+    from app.core.retrieval.quality_bundle import QualityBundle
 
 REMEMBERED_POINTS = 256
+Quality = tuple[str | None, str | None]
+"""Id and hash of a quality bundle."""
+NO_QUALITY: Quality = (None, None)
 
 
 class Gone(Exception):
@@ -38,10 +42,18 @@ class PointsOfThen:
         self._point = lru_cache(maxsize=REMEMBERED_POINTS)(self._built)
 
     def point(
-        self, bundle_hash: str, entries: Mapping[str, str], stages: Sequence[str], limits: SessionLimits
+        self,
+        bundle_hash: str,
+        entries: Mapping[str, str],
+        stages: Sequence[str],
+        limits: SessionLimits,
+        *,
+        quality: Quality = NO_QUALITY,
+        environment: str = "rerun",
     ) -> DecisionPoint:
         """`entries`: "kind/id@revision" to hash. Raises Gone, BundleError and RegistryError."""
-        return self._point(bundle_hash, tuple(sorted(entries.items())), tuple(stages), limits)
+        wanted = (tuple(sorted(entries.items())), tuple(stages), limits, quality, environment)
+        return self._point(bundle_hash, *wanted)
 
     def _built(
         self,
@@ -49,20 +61,34 @@ class PointsOfThen:
         entries: tuple[tuple[str, str], ...],
         names: tuple[str, ...],
         limits: SessionLimits,
+        quality: Quality,
+        environment: str,
     ) -> DecisionPoint:
-        missing = []
+        missing: list[str] = []
         bundle = self._evidence.bundle(bundle_hash)
         if bundle is None:
             missing.append(f"bundle {bundle_hash}")
         found = [(key, self._evidence.entry(key, entry_hash)) for key, entry_hash in entries]
         missing += [f"registry entry {key}" for key, entry in found if entry is None]
         stages = [self._stage(name, missing) for name in names]
+        judging = self._quality(quality, missing)
         if missing or bundle is None:
             raise Gone(*missing)
         registry = build_registry(entry for _, entry in found if entry is not None)
-        policy = Policy({bundle.id: bundle}, registry, bundle.id)
+        policy = Policy({bundle.id: bundle}, registry, bundle.id, judging, quality[0] or "")
         known = [stage for stage in stages if stage is not None]
-        return DecisionPoint(policy, known, limits, stopwatch=lambda: 0, environment="rerun")
+        return DecisionPoint(policy, known, limits, stopwatch=lambda: 0, environment=environment)
+
+    def _quality(self, quality: Quality, missing: list[str]) -> dict[str, QualityBundle]:
+        """The quality bundle by the id under which it was asked for; none where none was in force."""
+        asked_for, bundle_hash = quality
+        if asked_for is None or bundle_hash is None:
+            return {}
+        found = self._evidence.quality_bundle(bundle_hash)
+        if found is None:
+            missing.append(f"quality bundle {bundle_hash}")
+            return {}
+        return {asked_for: found}
 
     def _stage(self, name: str, missing: list[str]) -> Stage | None:
         try:

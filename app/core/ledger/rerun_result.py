@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Status = Literal["identical", "different", "evidence_gone"]
-Kind = Literal["verdict", "memory_decision"]
+Kind = Literal["verdict", "memory_decision", "quality_decision"]
 HASH_FIELD = "rerun_hash"
 _PLACE_IN_THE_LEDGER = frozenset({"partition", "sequence", "prev_hash", "event_hash"})
 _GATES = "gateResults"

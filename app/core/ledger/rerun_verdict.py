@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from app.core.actions.acknowledgement import flags_of
 from app.core.actions.verdict import RERUN_FIELDS
 from app.core.ledger.rerun_way import Way
 from app.core.limits import SessionLimits
 from app.core.replay import decide
-from app.core.session import UNREGISTERED, Account, RecentAction, SessionState, kept_id, session_key
+from app.core.session import (
+    UNREGISTERED,
+    Account,
+    RecentAction,
+    RecentRetrieval,
+    SessionState,
+    kept_id,
+    session_key,
+)
 
 if TYPE_CHECKING:
     from app.core.arrival import Arrival
@@ -53,9 +62,11 @@ def _session(verdict: dict[str, Any], arrival: Arrival) -> SessionState:
     state.opened_at = state.last_at = arrival.timestamp_ms
     before = values["before"]
     rows, actions = int(before["aggregateRowsAffected"]), before["aggregateActionCount"]
-    if values["room"] or rows or actions or values["after"] != before:
+    flagged = values["flags"]["acknowledged"] or values["flags"]["outstanding"]
+    if values["room"] or rows or actions or flagged or values["after"] != before:
         tenant = UNREGISTERED if verdict["tenant_id"] is None else verdict["tenant_id"]
-        state.accounts[tenant] = Account(rows, actions, _recent(verdict, arrival))
+        retrievals = _retrievals(values["flags"], arrival)
+        state.accounts[tenant] = Account(rows, actions, _recent(verdict, arrival), retrievals=retrievals)
     return state
 
 
@@ -74,6 +85,14 @@ def _recent(verdict: dict[str, Any], arrival: Arrival) -> dict[str, Any]:
         peak=0,
     )
     return {kept_id(verdict["action_id"]): tuple(remembered)}
+
+
+def _retrievals(flags: dict[str, Any], arrival: Arrival) -> dict[str, Any]:
+    """One retrieval that served every flagged item."""
+    served = flags_of(flags)
+    if not served:
+        return {}
+    return {"": tuple(RecentRetrieval("", "", arrival.timestamp_ms, served))}
 
 
 def _kept_no_answers(verdict: dict[str, Any]) -> bool:

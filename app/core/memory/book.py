@@ -56,7 +56,16 @@ class Folded:
     history: History
 
 
-Change = Decided | Entered | Left | Folded
+@dataclass(frozen=True, slots=True)
+class Alarmed:
+    """An alarm was raised: how often by now, by what it is about."""
+
+    name: tuple[str, str, int]
+    ordinal: int
+
+
+Change = Decided | Entered | Left | Folded | Alarmed
+ALARM_PREFIX = b"a:"
 
 
 class Book:
@@ -73,6 +82,11 @@ class Book:
         self.histories = Counter(
             orjson.loads(key[len(HISTORY_PREFIX) :])[0] for key in table if key.startswith(HISTORY_PREFIX)
         )
+        self._alarmed: dict[tuple[str, str, int], int] = {
+            tuple(orjson.loads(key[len(ALARM_PREFIX) :])): orjson.loads(value)
+            for key, value in table.items()
+            if key.startswith(ALARM_PREFIX)
+        }
         self._changed: dict[bytes, bytes | None] = {}
 
     def __len__(self) -> int:
@@ -102,6 +116,10 @@ class Book:
         known = self._histories.get(name)
         return known or History.decode(self._table.get(HISTORY_PREFIX + name.key().encode()))
 
+    def alarmed(self, name: tuple[str, str, int]) -> int:
+        """How often an alarm was raised."""
+        return self._alarmed.get(name, 0)
+
     def apply(self, changes: Iterable[Change]) -> None:
         """Take over a decision's changes."""
         for change in changes:
@@ -116,6 +134,9 @@ class Book:
                     self.histories[name.tenant] += history.revision == 1
                     self._histories[name] = history
                     self._changed[HISTORY_PREFIX + name.key().encode()] = history.encode()
+                case Alarmed(alarm, ordinal):
+                    self._alarmed[alarm] = ordinal
+                    self._changed[ALARM_PREFIX + orjson.dumps(list(alarm))] = orjson.dumps(ordinal)
 
     def flush(self) -> dict[bytes, bytes | None]:
         """The entries that changed since the last time, by key; None deletes one."""

@@ -62,7 +62,7 @@ def decision_record(
         "enforcement": context.org.enforcement,
         "reason": judged.reason,
         "trustScore": _trust(judged.trust),
-        "findings": [_finding(one) for one in judged.findings],
+        "findings": [finding_fields(one) for one in judged.findings],
         "quality_faults": [{"field": one.field, "problem": one.problem} for one in judged.faults],
         "similarity": judged.similarity,
         "analysis": judged.analysis,
@@ -127,7 +127,8 @@ def _trust(trust: Trust | None) -> dict[str, Any] | None:
     }
 
 
-def _finding(one: Finding) -> dict[str, Any]:
+def finding_fields(one: Finding) -> dict[str, Any]:
+    """A finding as records carry it."""
     return {
         "id": one.id,
         "kind": one.kind,

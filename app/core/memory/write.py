@@ -16,6 +16,7 @@ from app.core.memory.history import seen
 from app.core.memory.quarantine import enter, held_of
 from app.core.memory.record import decision_record
 from app.core.memory.statistics import Whose
+from app.core.retrieval.wanted import wanted, wants_resolving
 from app.core.session import UNREGISTERED, RecentWrite
 
 if TYPE_CHECKING:
@@ -82,6 +83,8 @@ def _decide(
         changes += left
     if judged.action == "allow":
         records.append(_released(arrival, context, judged))
+    if judged.action != "reject":
+        records += _wanted(parts, context, shared)
     if context.view.known is None and context.view.room:
         records += _remembered(arrival, context, judged, shadow, draft)
     return Decision(draft.transition(), records, tuple(changes))
@@ -93,6 +96,17 @@ def _shadowed(context: WriteContext, judged: Judgement) -> str | None:
         return None
     real, judged.action = judged.action, "allow"
     return real
+
+
+def _wanted(parts: PointParts, context: WriteContext, shared: Shared) -> list[OutRecord]:
+    """Its provenance is resolved now, beside the decision, so that it is recorded when the memory is read."""
+    quality = parts.policy.quality_for(context.org)[1]
+    uri = context.write.provenance_uri
+    if quality is None or context.agent is None or not isinstance(uri, str):
+        return []
+    if not wants_resolving(context.tenant, uri, shared.provenance, quality, context.now_ms):
+        return []
+    return [wanted(context.tenant, uri, "write", context.now_ms)]
 
 
 def _released(arrival: Arrival, context: WriteContext, judged: Judgement) -> OutRecord:

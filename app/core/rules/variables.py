@@ -64,6 +64,7 @@ VARIABLES: dict[str, Variable] = {
     "session.id": Variable(_TEXT, lambda it: it.action.session_id),
     "session.aggregateRowsAffected": Variable(_INT, lambda it: _int64(it.rows_before + it.rows)),
     "session.aggregateActionCount": Variable(_INT, lambda it: _int64(it.actions_before + 1)),
+    "session.unacknowledged_flags": Variable(_TEXTS, lambda it: list(it.flags.outstanding)),
     "now": Variable(cel.Type.TIMESTAMP, lambda it: moment(it.now_ms)),
     "action.parameters": Variable(_OBJECT, lambda it: it.action.parameters),
 }

@@ -61,6 +61,14 @@ class Authority:
             return None
         return Reason("key_not_allowed", "$.signatures", "; ".join(reason or "" for reason in reasons))
 
+    def approvers(self, signers: Iterable[str], kind: str, at_ms: int) -> dict[str, Approver]:
+        """The approvers among the signers who may sign this kind at this moment, by id: people, however many
+        keys they signed with."""
+        may = sorted(
+            one for one in signers if one in self._owners and self._why_not(one, kind, at_ms) is None
+        )
+        return {self._owners[keyid]: self._approvers[self._owners[keyid]] for keyid in may}
+
     def _why_not(self, keyid: str, kind: str, at_ms: int) -> str | None:
         if kind == APPROVER:
             return None if keyid in self._roots else "only a root key signs an approver's entry"

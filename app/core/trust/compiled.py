@@ -14,6 +14,8 @@ from app.core.guarded import guarded
 from app.core.ledger.canonical import canonical
 from app.core.registry import FACT, build_registry, merged
 from app.core.registry_entries import EntryFile
+from app.core.retrieval.quality_bundle import load_quality_bundle
+from app.core.retrieval.quality_cases import run_quality_cases
 from app.core.trust.dsse import verified
 from app.core.trust.refused import Reason
 from app.core.trust.signed_entries import opened, statement
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from app.core.arrival import Arrival
     from app.core.registry import Registry
+    from app.core.retrieval.quality_bundle import QualityBundle
     from app.core.trust.dsse import Envelope
     from app.core.trust.keys import PublicKey
     from app.core.trust.refused import Code
@@ -42,6 +45,8 @@ class Compiled:
         self._signed: dict[tuple[str, str, str], bool] = {}
         self._statements: dict[tuple[str, str], Statement | Reason] = {}
         self._bundles: dict[str, Bundle | Reason] = {}
+        self._quality: dict[str, QualityBundle | Reason] = {}
+        self._looser: dict[tuple[str, str], tuple[str, ...]] = {}
         self._entries: dict[str, Registry | Reason] = {}
         self._registry: tuple[tuple[str, ...], Registry] | None = None
 
@@ -66,7 +71,7 @@ class Compiled:
         """What the payload says; only for one whose signature holds."""
         at = (arrival.topic, arrival.digest)
         if at not in self._statements:
-            self._statements[at] = statement(arrival.topic, envelope.payload)
+            self._statements[at] = statement(arrival.topic, envelope)
         return self._statements[at]
 
     def bundle(self, said: Statement) -> Bundle | Reason:
@@ -74,6 +79,21 @@ class Compiled:
         if said.hash not in self._bundles:
             self._bundles[said.hash] = _total("invalid_bundle", partial(self._checked_bundle, said))
         return self._bundles[said.hash]
+
+    def quality_bundle(self, said: Statement) -> QualityBundle | Reason:
+        """The loaded quality bundle, if it validates and passes its own cases."""
+        if said.hash not in self._quality:
+            self._quality[said.hash] = _total("invalid_bundle", partial(_checked_quality, said))
+        return self._quality[said.hash]
+
+    def looser(self, before: QualityBundle, after: QualityBundle) -> tuple[str, ...]:
+        """What the second takes back of the first, in sentences; what cannot be compared is looser."""
+        pair = (before.hash, after.hash)
+        if pair not in self._looser:
+            self._looser[pair] = guarded(
+                lambda: looser(before, after), lambda fault: (f"comparing them failed: {fault}",)
+            )
+        return self._looser[pair]
 
     def entry(self, said: Statement) -> Registry | Reason:
         """A registry of this one entry, if it validates."""
@@ -95,11 +115,23 @@ class Compiled:
         except BundleError as error:
             path, message = _placed(str(error))
             return Reason("invalid_bundle", path, message)
-        failures = self._run_cases(bundle)
-        if failures:
-            told = f"{len(failures)} of its {len(bundle.cases)} cases fail, first: {failures[0]}"
-            return Reason("cases_failed", "$.cases", told)
-        return bundle
+        return _failed(self._run_cases(bundle), len(bundle.cases)) or bundle
+
+
+def _checked_quality(said: Statement) -> QualityBundle | Reason:
+    try:
+        bundle = load_quality_bundle(canonical(said.document))
+    except BundleError as error:
+        path, message = _placed(str(error))
+        return Reason("invalid_bundle", path, message)
+    return _failed(run_quality_cases(bundle), len(bundle.file.cases)) or bundle
+
+
+def _failed(failures: Sequence[object], cases: int) -> Reason | None:
+    if not failures:
+        return None
+    told = f"{len(failures)} of its {cases} cases fail, first: {failures[0]}"
+    return Reason("cases_failed", "$.cases", told)
 
 
 def _in_force(accepted: Mapping[str, dict[str, Any]]) -> Iterable[str]:

@@ -9,7 +9,8 @@ before bundles, so that a revoked key is revoked for a bundle of the same instan
 3. a signer who may sign this kind at the broker's time of the record; root keys sign approvers' entries only;
 4. a revision newer than the one in force; the same again is a repeat and changes nothing;
 5. content that validates: an entry by its kind, a bundle by compiling and passing its own cases;
-6. with a change, every record of it, and for each 3 and 4 once more at the moment when the last one is there.
+6. the approvers that this content needs, by approvals.py, where any one is not enough;
+7. with a change, every record of it, and for each 3, 4 and 6 once more when the last one is there.
 
 What breaks a rule is refused with the reason, and what was in force stays. Before rule 1 holds, nothing but
 the envelope is read.
@@ -21,11 +22,12 @@ from dataclasses import dataclass, replace
 from heapq import merge
 from typing import TYPE_CHECKING
 
+from app.core.trust.approvals import entry_refusal, first_refusal, looser_refusal
 from app.core.trust.authority import Authority
 from app.core.trust.changes import Changes
 from app.core.trust.refused import Reason, Refused
 from app.core.trust.revisions import Accepted, Revisions
-from app.core.trust.signed_entries import APPROVER, BUNDLE
+from app.core.trust.signed_entries import APPROVER, BUNDLE, QUALITY_BUNDLE
 from topics.catalog import BUNDLES, REGISTRY
 
 if TYPE_CHECKING:
@@ -34,21 +36,23 @@ if TYPE_CHECKING:
     from app.core.arrival import Arrival
     from app.core.bundles import Bundle
     from app.core.registry import Registry
+    from app.core.retrieval.quality_bundle import QualityBundle
     from app.core.trust.compiled import Compiled
     from app.core.trust.dsse import Envelope
     from app.core.trust.keys import Roots
     from app.core.trust.signed_entries import Change, Statement
 
 _ORDER = {REGISTRY: 0, BUNDLES: 1}
+NOBODY: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Folded:
     """What the control topics say.
 
-    `bundles`: the revision in force by id. `entries`: every revision that ever counted, bundles too, by hash,
-    for who executes a decision again. `refused` in order, what waits for the rest of its change last.
-    `repeats`: records that say again what counts or waits, without any effect. `known`: members of whole
+    `bundles` and `quality`: the revision in force by id. `entries`: every revision that ever counted, bundles
+    too, by hash, for who executes a decision again. `refused` in order, what waits for the rest of its change
+    last. `repeats`: records that say again what counts or waits, without any effect. `known`: members of whole
     changes that say again what counted alone before.
     """
 
@@ -58,6 +62,7 @@ class Folded:
     entries: Mapping[str, Accepted]
     repeats: tuple[Arrival, ...]
     known: tuple[Arrival, ...]
+    quality: Mapping[str, QualityBundle]
 
 
 def fold(records: Iterable[Arrival], roots: Roots, compiled: Compiled) -> Folded:
@@ -108,15 +113,18 @@ class _Folding:
 
     def result(self) -> Folded:
         waiting = [
-            Refused(one.arrival, reason, one.arrival.offset) for one, reason in self._changes.incomplete()
+            Refused(one.arrival, reason, one.arrival.offset, one.approvers)
+            for one, reason in self._changes.incomplete()
         ]
         newest = self._revisions.newest
         bundles = {one.said.id: one.bundle for one in newest.values() if one.bundle is not None}
+        quality = {one.said.id: one.quality for one in newest.values() if one.quality is not None}
         entries = self._revisions.by_hash
-        documents = {one.hash: one.document for one in entries.values() if one.kind != BUNDLE}
+        documents = {one.hash: one.document for one in entries.values() if one.arrival.topic == REGISTRY}
         registry = self._compiled.registry(documents)
         refused = (*self._refused, *waiting)
-        return Folded(bundles, registry, refused, entries, tuple(self._repeats), tuple(self._known))
+        repeats, known = tuple(self._repeats), tuple(self._known)
+        return Folded(bundles, registry, refused, entries, repeats, known, quality)
 
     def _signed(self, arrival: Arrival, at_ms: int) -> Accepted | Reason:
         """Rules 1 to 3."""
@@ -132,7 +140,8 @@ class _Folding:
         if arrival.key != said.key.encode():
             return Reason("key_mismatch", "$", f"the record's key is not {said.key}")
         refusal = self._authority.refusal(signers, said.kind, at_ms)
-        return refusal or Accepted(said, arrival, at_ms, signers)
+        approvers = frozenset(self._authority.approvers(signers, said.kind, at_ms))
+        return refusal or Accepted(said, arrival, at_ms, signers, approvers)
 
     def _nobody(self, envelope: Envelope) -> Reason:
         hints = {one.keyid for one in envelope.signatures}
@@ -146,12 +155,12 @@ class _Folding:
         return self._changes.repeats(said.change, said)
 
     def _consider(self, member: Accepted) -> None:
-        """Rules 4 to 6."""
+        """Rules 4 to 7."""
         change = member.said.change
         refusal = None if change is None else self._changes.refusal(change)
         checked = refusal or self._content(member)
         if isinstance(checked, Reason):
-            self._refuse(member.arrival, checked)
+            self._refuse(member.arrival, checked, member.approvers)
         elif change is None:
             self._put(checked)
         else:
@@ -167,14 +176,27 @@ class _Folding:
         if said.kind == BUNDLE:
             bundle = self._compiled.bundle(said)
             return bundle if isinstance(bundle, Reason) else replace(member, bundle=bundle)
-        return self._entry(member, said)
+        return self._quality(member) if said.kind == QUALITY_BUNDLE else self._entry(member, said)
+
+    def _quality(self, member: Accepted) -> Accepted | Reason:
+        """A quality bundle is held against the one in force: looser takes two approvers."""
+        bundle = self._compiled.quality_bundle(member.said)
+        if isinstance(bundle, Reason):
+            return bundle
+        before = self._revisions.newest.get((QUALITY_BUNDLE, member.said.id))
+        if before is None or before.quality is None:
+            refusal = first_refusal(member.said.id, self._revisions.newest, member.approvers)
+            return refusal or replace(member, quality=bundle)
+        looser = self._compiled.looser(before.quality, bundle)
+        refusal = looser_refusal(looser, before.key, member.approvers)
+        return refusal or replace(member, quality=bundle, looser=looser)
 
     def _entry(self, member: Accepted, said: Statement) -> Accepted | Reason:
         entry = self._compiled.entry(said)
         if isinstance(entry, Reason):
             return entry
         if said.kind != APPROVER:
-            return member
+            return self._unapproved(member, member.at_ms) or member
         approver = entry.approvers[said.id]
         unusable = self._authority.unusable(approver)
         return replace(member, approver=approver) if unusable is None else unusable
@@ -188,7 +210,7 @@ class _Folding:
         for member in members:
             if broken is not None:
                 others = Reason("change_refused", "$.change", f"the change was refused for {broken}")
-                self._refuse(member.arrival, reasons[member.key] or others)
+                self._refuse(member.arrival, reasons[member.key] or others, member.approvers)
             elif self._revisions.repeats(member.said):
                 self._known.append(member.arrival)
             else:
@@ -199,12 +221,17 @@ class _Folding:
         said = member.said
         if self._revisions.repeats(said):
             return None
-        return self._authority.refusal(member.signers, said.kind, at_ms) or self._revisions.refusal(said)
+        refusal = self._authority.refusal(member.signers, said.kind, at_ms) or self._revisions.refusal(said)
+        return refusal or self._unapproved(member, at_ms)
+
+    def _unapproved(self, entry: Accepted, at_ms: int) -> Reason | None:
+        approvers = self._authority.approvers(entry.signers, entry.kind, at_ms)
+        return entry_refusal(entry, self._revisions.newest, approvers)
 
     def _put(self, accepted: Accepted) -> None:
         self._revisions.put(accepted)
         if accepted.approver is not None:
             self._authority.admit(accepted.approver)
 
-    def _refuse(self, arrival: Arrival, reason: Reason) -> None:
-        self._refused.append(Refused(arrival, reason, self._reached))
+    def _refuse(self, arrival: Arrival, reason: Reason, approvers: frozenset[str] = NOBODY) -> None:
+        self._refused.append(Refused(arrival, reason, self._reached, approvers))

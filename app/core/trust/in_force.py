@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.core.cases import run_cases
-from app.core.policy import Policy
+from app.core.policy import DEFAULT_QUALITY, Policy
 from app.core.trust.compiled import Compiled
 from app.core.trust.fold import fold
 
@@ -36,10 +36,15 @@ class PolicyInForce:
     what is new in it."""
 
     def __init__(
-        self, roots: Roots, default_bundle: str, new_point: Callable[[Policy], DecisionPoint]
+        self,
+        roots: Roots,
+        default_bundle: str,
+        new_point: Callable[[Policy], DecisionPoint],
+        default_quality: str = DEFAULT_QUALITY,
     ) -> None:
         self._roots = roots
         self._default_bundle = default_bundle
+        self._default_quality = default_quality
         self._new_point = new_point
         self._compiled = Compiled(run_cases)
 
@@ -48,7 +53,9 @@ class PolicyInForce:
         folded = fold(records, self._roots, self._compiled)
         if self._default_bundle not in folded.bundles:
             return InForce(None, folded.refused)
-        policy = Policy(folded.bundles, folded.registry, self._default_bundle)
+        policy = Policy(
+            folded.bundles, folded.registry, self._default_bundle, folded.quality, self._default_quality
+        )
         return InForce(self._new_point(policy), folded.refused)
 
     def first(self, records: Sequence[Arrival]) -> DecisionPoint:

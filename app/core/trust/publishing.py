@@ -60,5 +60,5 @@ def record_key(topic: str, value: bytes) -> bytes | None:
     envelope = read_envelope(value)
     if not isinstance(envelope, Envelope):
         return None
-    said = statement(topic, envelope.payload)
+    said = statement(topic, envelope)
     return None if isinstance(said, Reason) else said.key.encode()

@@ -17,6 +17,7 @@ Code = Literal[
     "unknown_key",
     "wrong_signature",
     "key_not_allowed",
+    "second_approver_missing",
     "key_mismatch",
     "invalid_bundle",
     "invalid_entry",
@@ -43,12 +44,14 @@ class Refused:
     """A record that does not count. What was in force before it still is.
 
     `at_offset`: of its topic, where the fold was when it was refused: its own, or that of the record that
-    broke its change. Refusals of a topic come in this order, whatever is published after.
+    broke its change. Refusals of a topic come in this order, whatever is published after. `approvers`: those
+    who signed it and might; nobody where that is the reason.
     """
 
     arrival: Arrival
     reason: Reason
     at_offset: int
+    approvers: frozenset[str] = frozenset()
 
     @property
     def code(self) -> Code:

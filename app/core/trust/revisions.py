@@ -11,26 +11,32 @@ if TYPE_CHECKING:
     from app.core.arrival import Arrival
     from app.core.bundles import Bundle
     from app.core.registry_entries import Approver
+    from app.core.retrieval.quality_bundle import QualityBundle
     from app.core.trust.signed_entries import Statement
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A record that counts. `at_ms`: broker's time of it; `signers`: ids of the keys that signed it.
+    """A record that counts. `at_ms`: broker's time of it; `signers`: ids of the keys that signed it;
+    `approvers`: of those approvers who might sign it then.
 
-    `bundle` and `approver` are set for the records that bring one in.
+    `bundle`, `quality` and `approver` are set for the records that bring one in; `looser`: what a quality
+    bundle takes back of the revision before it, in sentences.
     """
 
     said: Statement
     arrival: Arrival
     at_ms: int
     signers: frozenset[str]
+    approvers: frozenset[str] = frozenset()
     bundle: Bundle | None = None
     approver: Approver | None = None
+    quality: QualityBundle | None = None
+    looser: tuple[str, ...] = ()
 
     @property
     def kind(self) -> str:
-        """ "bundle" or a registry kind."""
+        """ "bundle", "quality_bundle" or a registry kind."""
         return self.said.kind
 
     @property

@@ -1,8 +1,8 @@
 """What a control record says once its signature holds: which bundle or entry, which revision, which change.
 
-Payloads are JSON. `gate.bundles`: a whole bundle document. `gate.registry`: {"kind", "id", "revision",
-"spec"} and, for entries that are to take effect together, "change": {"id", "entries"}, the same in each of
-them. An approver's entry takes effect alone, so that whose signature counts never waits for anything.
+Payloads are JSON. `gate.bundles`: a whole bundle document, of policy or of quality by the payload's type.
+`gate.registry`: {"kind", "id", "revision", "spec"} and, for entries that are to take effect together,
+"change": {"id", "entries"}, the same in each of them. An approver's entry takes effect alone, so that whose signature counts never waits for anything.
 """
 
 from __future__ import annotations
@@ -26,11 +26,20 @@ if TYPE_CHECKING:
     from app.core.arrival import Arrival
 
 BUNDLE = "bundle"
+QUALITY_BUNDLE = "quality_bundle"
 APPROVER = "approver"
 PAYLOAD_TYPES = {
     BUNDLES: "application/vnd.sluice.bundle+json",
     REGISTRY: "application/vnd.sluice.registry-entry+json",
 }
+"""The first type of each control topic."""
+QUALITY_BUNDLE_TYPE = "application/vnd.sluice.quality-bundle+json"
+CARRIED = {
+    BUNDLES: (PAYLOAD_TYPES[BUNDLES], QUALITY_BUNDLE_TYPE),
+    REGISTRY: (PAYLOAD_TYPES[REGISTRY],),
+}
+"""Every payload type of each control topic. The signature covers the type: no bundle of one kind can be
+presented as one of the other."""
 MAX_TOGETHER = 256
 """Entries of one change; each of them lists all, so its bytes grow with the square: 512 take 10 MB."""
 Key = Annotated[str, Field(min_length=1, max_length=512)]
@@ -76,7 +85,8 @@ class BundleFrame(StrictModel, extra="ignore"):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """`kind` is "bundle" or a registry kind; `hash`, over the canonical `document`, is what verdicts hold."""
+    """`kind` is "bundle", "quality_bundle" or a registry kind; `hash`, over the canonical `document`, is what
+    decisions hold."""
 
     kind: str
     id: str
@@ -89,7 +99,7 @@ class Statement:
     def key(self) -> str:
         """The key of its Kafka record."""
         name = f"{self.id}@{self.revision}"
-        return name if self.kind == BUNDLE else f"{self.kind}/{name}"
+        return name if self.kind in (BUNDLE, QUALITY_BUNDLE) else f"{self.kind}/{name}"
 
 
 def opened(arrival: Arrival) -> Envelope | Reason:
@@ -103,9 +113,10 @@ def opened(arrival: Arrival) -> Envelope | Reason:
     envelope = read_envelope(raw)
     if isinstance(envelope, Unreadable):
         return Reason("unsigned", envelope.path, f"not a DSSE envelope: {envelope.message}")
-    expected = PAYLOAD_TYPES[arrival.topic]
-    if envelope.payload_type != expected:
-        return Reason("wrong_payload_type", "$.payloadType", f"{arrival.topic} carries {expected}")
+    carried = CARRIED[arrival.topic]
+    if envelope.payload_type not in carried:
+        told = f"{arrival.topic} carries {' and '.join(carried)}"
+        return Reason("wrong_payload_type", "$.payloadType", told)
     if not envelope.signatures:
         return Reason("stripped", "$.signatures", "an envelope without a signature")
     return _hinted(envelope)
@@ -119,11 +130,13 @@ def _hinted(envelope: Envelope) -> Envelope | Reason:
     return envelope
 
 
-def statement(topic: str, payload: bytes) -> Statement | Reason:
-    """What a payload says. Only for payloads whose signature holds."""
+def statement(topic: str, envelope: Envelope) -> Statement | Reason:
+    """What the payload says of an envelope in this topic. To be trusted only if its signature holds."""
     try:
-        document = json_object(payload)
-        return _bundle(document) if topic == BUNDLES else _entry(document)
+        document = json_object(envelope.payload)
+        if topic == REGISTRY:
+            return _entry(document)
+        return _bundle(QUALITY_BUNDLE if envelope.payload_type == QUALITY_BUNDLE_TYPE else BUNDLE, document)
     except ValidationError as error:
         path, _, message = first_error(error).partition(": ")
         return Reason(_INVALID[topic], path, message)
@@ -131,9 +144,9 @@ def statement(topic: str, payload: bytes) -> Statement | Reason:
         return Reason(_INVALID[topic], "$", str(error))
 
 
-def _bundle(document: dict[str, Any]) -> Statement:
+def _bundle(kind: str, document: dict[str, Any]) -> Statement:
     frame = BundleFrame.model_validate(document)
-    return Statement(BUNDLE, frame.id, frame.revision, digest(document), document)
+    return Statement(kind, frame.id, frame.revision, digest(document), document)
 
 
 def _entry(document: dict[str, Any]) -> Statement:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from app.core.bundles import load_bundle
-from app.core.errors import RegistryError
+from app.core.errors import EnvelopeError, RegistryError
 from app.core.ledger.canonical import canonical, digest
 from app.core.registry import load_registry
 from app.core.registry_entries import EntryFile, RegistryFile
+from app.core.retrieval.quality_bundle import load_quality_bundle
 from app.core.strict import first_error, json_object
 from app.core.trust.authority import Authority
-from app.core.trust.dsse import sign
+from app.core.trust.dsse import MAX_SIGNATURES, read_envelope, sign
 from app.core.trust.keys import Roots
-from app.core.trust.signed_entries import APPROVER, PAYLOAD_TYPES, Change
+from app.core.trust.signed_entries import APPROVER, PAYLOAD_TYPES, QUALITY_BUNDLE_TYPE, Change
 from topics.catalog import BUNDLES, REGISTRY
+from topics.unreadable import Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,6 +31,28 @@ def signed_bundle(document: bytes, signers: Iterable[Signer]) -> bytes:
     """The envelope of a whole bundle document. Raises BundleError."""
     load_bundle(document)
     return sign(PAYLOAD_TYPES[BUNDLES], document, signers).written()
+
+
+def signed_quality_bundle(document: bytes, signers: Iterable[Signer]) -> bytes:
+    """The envelope of a quality bundle's document. Raises BundleError."""
+    load_quality_bundle(document)
+    return sign(QUALITY_BUNDLE_TYPE, document, signers).written()
+
+
+def cosigned(value: bytes, signers: Iterable[Signer]) -> bytes:
+    """The envelope with these signatures too; one by the same key is replaced. What it says is not judged.
+
+    Raises EnvelopeError for what is none, or for more signatures than are read.
+    """
+    envelope = read_envelope(value)
+    if isinstance(envelope, Unreadable):
+        raise EnvelopeError(f"{envelope.path}: not a DSSE envelope: {envelope.message}")
+    added = sign(envelope.payload_type, envelope.payload, signers).signatures
+    ours = {one.keyid for one in added}
+    together = (*(one for one in envelope.signatures if one.keyid not in ours), *added)
+    if len(together) > MAX_SIGNATURES:
+        raise EnvelopeError(f"$.signatures: {len(together)}, at most {MAX_SIGNATURES} are read")
+    return replace(envelope, signatures=together).written()
 
 
 def checked_entries(raw: bytes) -> list[EntryFile]:

@@ -10,6 +10,7 @@ from app.stream.answers import Ports
 from app.stream.clock import SystemClock
 from app.stream.engine import Engine, EngineSettings, Feeds
 from app.stream.policy_feed import PolicyFeed
+from app.stream.provenance_feed import ProvenanceFeed
 from app.stream.source_feed import SourceFeed
 from topics.catalog import ACTIONS
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from app.stream.transaction import Transactor
 
 NUMBERS = {2, 5}
-ASSIGNED = ["fence", "fence", "read the policy", "read the histories"]
+ASSIGNED = ["fence", "fence", "read the policy", "read the histories", "read the references"]
 
 
 class Broker:
@@ -38,14 +39,15 @@ class Broker:
         pass
 
 
-class Histories:
-    """The topic of source histories."""
+class Topic:
+    """A compacted topic."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, name: str) -> None:
         self._broker = broker
+        self._name = name
 
     async def to_end(self) -> list[bytes]:
-        self._broker.asked.append("read the histories")
+        self._broker.asked.append(f"read the {self._name}")
         return []
 
     async def close(self) -> None:
@@ -113,7 +115,11 @@ async def test_the_policy_is_read_once_every_former_owner_is_fenced() -> None:
 def _engine(broker: Broker, model: Model | None = None) -> Engine:
     policy = PolicyFeed(cast("DecisionPoint", None), broker, lambda _: InForce(None, ()), 0.0)
     return Engine(
-        Feeds(policy, SourceFeed(Histories(broker), 0.0)),
+        Feeds(
+            policy,
+            SourceFeed(Topic(broker, "histories"), 0.0),
+            ProvenanceFeed(Topic(broker, "references"), 0.0, 1),
+        ),
         Ports({} if model is None else {"model": model}),
         _settings(),
         lambda _: cast("Transactor", Fence(broker)),

@@ -1,4 +1,4 @@
-"""The compacted topic of source histories on a broker, read on to its end again and again."""
+"""A compacted topic on a broker (source histories, resolved references), read to its end again and again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class KafkaHistories:
+class KafkaCompacted:
     """Reads every partition, as committed. Connects with the first call. Raises KafkaError from each."""
 
     def __init__(self, bootstrap_servers: str, topic: str, partitions: int) -> None:

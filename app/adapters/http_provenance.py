@@ -1,0 +1,154 @@
+"""References of the web, resolved: the SHA-256 of what lies there, or why it could not be had.
+
+Servers are not believed: whatever one does ends within the rules' time and bytes, as a value. No redirect is
+followed without the same checks, no proxy, cookie or credential is used, nothing is unpacked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+import httpcore2
+
+from app.adapters.checked_network import CheckedNetwork
+from app.adapters.http_target import Unresolvable, redirected, target_of
+from app.adapters.http_unchanged import conditions, validators
+from app.ports import Found, Known
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import AsyncGenerator
+
+    from app.adapters.checked_network import Lookup
+    from app.adapters.http_target import HttpRules, Target
+
+_HEAD_BYTES = 131_072
+"""Of a response's head, with whatever informational responses go before it: h11 itself stops at 100 KiB."""
+_BYTES_OF_A_PART = 64
+"""On average at least, of a body in chunks: one of 1 byte costs the reader 30 us as one of 16 KiB does."""
+_FREE_PARTS = 4096
+_OF_THE_SERVER = (
+    httpcore2.NetworkError,
+    httpcore2.ProtocolError,
+    OSError,
+    EOFError,
+    ValueError,
+    LookupError,
+    AssertionError,
+    RuntimeError,
+)
+"""What a server's bytes raise in TLS, h11 and the codecs below."""
+_ALWAYS_SENT = {"accept": "*/*", "accept-encoding": "identity", "connection": "close"}
+_MOVED = {301, 302, 303, 307, 308}
+_OK, _NOT_MODIFIED = 200, 304
+
+
+class HttpProvenance:
+    """Resolves as many references at once as it is asked to; nothing is kept between two."""
+
+    name = "http"
+
+    def __init__(self, rules: HttpRules, lookup: Lookup, tls: ssl.SSLContext) -> None:
+        """`lookup` gives a host's addresses; `tls` says which certificates count."""
+        self._rules = rules
+        self._lookup = lookup
+        self._tls = tls
+
+    async def resolve(self, uri: str, known: Known | None) -> Found:
+        """Never raises for what a server does; `detail` is without a word of its own."""
+        try:
+            async with asyncio.timeout(self._rules.timeout_ms / 1000):
+                return Found(await self._follow(target_of(uri, self._rules), known), "")
+        except Unresolvable as reason:
+            return Found(None, str(reason))
+        except (TimeoutError, httpcore2.TimeoutException):
+            return Found(None, f"no whole answer within {self._rules.timeout_ms} ms")
+        except _OF_THE_SERVER as fault:
+            return Found(None, _told(fault))
+
+    async def _follow(self, target: Target, known: Known | None) -> Known:
+        """What lies at the end of the redirects. Conditions go to the first server only: another's "unchanged"
+        would be about something else. What was found behind a redirect has no validators likewise."""
+        for hop in range(self._rules.max_redirects + 1):
+            answer = await self._ask(target, None if hop else known)
+            if isinstance(answer, Known):
+                return answer._replace(etag=None, last_modified=None) if hop else answer
+            target = redirected(target, answer, self._rules)
+        raise Unresolvable(f"redirected more than {self._rules.max_redirects} times")
+
+    async def _ask(self, target: Target, known: Known | None) -> Known | str:
+        """What lies there, or the Location of a redirect."""
+        network = CheckedNetwork(self._rules, self._lookup, _HEAD_BYTES)
+        connection = httpcore2.AsyncHTTPConnection(
+            httpcore2.Origin(target.scheme.encode(), target.host.encode(), target.port),
+            ssl_context=self._tls,
+            network_backend=network,
+        )
+        try:
+            response = await connection.handle_async_request(self._request(target, known))
+            fields = _fields(response.headers)
+            if response.status in _MOVED:
+                return fields.get("location", "")
+            if response.status == _NOT_MODIFIED and known is not None and conditions(known):
+                return known
+            if response.status != _OK:
+                raise Unresolvable(f"the server answered {response.status}")
+            network.left += 2 * self._rules.max_bytes
+            return await self._body(response, fields)
+        finally:
+            await network.close()
+
+    def _request(self, target: Target, known: Known | None) -> httpcore2.Request:
+        sent = {
+            "host": target.authority,
+            "accept": "*/*",
+            "accept-encoding": "identity",
+            "connection": "close",
+        }
+        url = httpcore2.URL(
+            scheme=target.scheme.encode(),
+            host=target.host.encode(),
+            port=target.port,
+            target=target.path.encode(),
+        )
+        connecting = {"connect": self._rules.timeout_ms / 2000}
+        fields = list((sent | conditions(known)).items())
+        return httpcore2.Request("GET", url, headers=fields, extensions={"timeout": connecting})
+
+    async def _body(self, response: httpcore2.Response, fields: dict[str, str]) -> Known:
+        if fields.get("content-encoding", "identity") != "identity":
+            raise Unresolvable("compressed though identity was asked for")
+        most, digest, size = self._rules.max_bytes, hashlib.sha256(), 0
+        async with aclosing(_parts(response)) as parts:
+            count = 0
+            async for part in parts:
+                size, count = size + len(part), count + 1
+                if size > most:
+                    raise Unresolvable(f"longer than {most} bytes")
+                if count > _FREE_PARTS + size // _BYTES_OF_A_PART:
+                    raise Unresolvable("the body comes in parts of a few bytes")
+                digest.update(part)
+        return Known(f"sha256:{digest.hexdigest()}", size, *validators(fields))
+
+
+def _parts(response: httpcore2.Response) -> AsyncGenerator[bytes, None]:
+    stream: Any = response.stream
+    parts: AsyncGenerator[bytes, None] = aiter(stream)
+    return parts
+
+
+def _fields(headers: list[tuple[bytes, bytes]]) -> dict[str, str]:
+    """By lower-case name; repeated ones joined as RFC 9110, section 5.3 has it."""
+    found: dict[str, list[str]] = {}
+    for name, value in headers:
+        found.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+    return {name: ", ".join(values) for name, values in found.items()}
+
+
+def _told(fault: BaseException) -> str:
+    if isinstance(fault, httpcore2.ConnectError):
+        return "no connection, or none that TLS vouches for"
+    return "the connection broke, or what came is no HTTP"

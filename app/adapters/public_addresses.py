@@ -1,0 +1,74 @@
+"""Which addresses are somebody else's on the public internet: the only ones that a reference may lead to.
+
+By IANA's registries of special-purpose addresses for IPv4 and IPv6 (RFC 6890 and its updates), which are
+said twice, here and by `ipaddress`, whose lists differ between releases of Python.
+"""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+
+Address = IPv4Address | IPv6Address
+
+_NOT_PUBLIC_V4 = tuple(
+    map(
+        IPv4Network,
+        (
+            "0.0.0.0/8",
+            "10.0.0.0/8",
+            "100.64.0.0/10",  # behind a carrier's translation
+            "127.0.0.0/8",
+            "169.254.0.0/16",  # link-local: a cloud's metadata
+            "172.16.0.0/12",
+            "192.0.0.0/24",
+            "192.0.2.0/24",
+            "192.88.99.0/24",  # relays of 6to4
+            "192.168.0.0/16",
+            "198.18.0.0/15",
+            "198.51.100.0/24",
+            "203.0.113.0/24",
+            "224.0.0.0/3",  # multicast, reserved, broadcast
+        ),
+    )
+)
+_GLOBAL_V6 = IPv6Network("2000::/3")
+"""All that is given out; unspecified, loopback, mapped and private addresses lie outside."""
+_NOT_PUBLIC_V6 = tuple(
+    map(
+        IPv6Network,
+        (
+            "2001::/23",  # protocols' own, Teredo among them, which carries an IPv4 address
+            "2001:db8::/32",
+            "2002::/16",  # 6to4, which carries an IPv4 address
+            "3fff::/20",
+        ),
+    )
+)
+_NAT64 = IPv6Network("64:ff9b::/96")
+"""What DNS64 makes of an IPv4 host where the network has no IPv4 (RFC 6052): judged by the address inside."""
+_LOW_32_BITS = 0xFFFFFFFF
+
+
+def refusal_of(address: str, *, allow_loopback: bool) -> str | None:
+    """Why nothing may connect to this address, None if it may. `allow_loopback`: for tests and the demo."""
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return "it is no address"
+    if allow_loopback and found.is_loopback:
+        return None
+    return None if _is_public(found) else f"{found} is no public address"
+
+
+def _is_public(address: Address) -> bool:
+    if isinstance(address, IPv4Address):
+        return address.is_global and not any(address in network for network in _NOT_PUBLIC_V4)
+    if address.scope_id is not None:
+        return False
+    if address in _NAT64:
+        return _is_public(IPv4Address(int(address) & _LOW_32_BITS))
+    return (
+        address in _GLOBAL_V6
+        and address.is_global
+        and not any(address in network for network in _NOT_PUBLIC_V6)
+    )

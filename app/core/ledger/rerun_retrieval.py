@@ -1,0 +1,84 @@
+"""A decision on one retrieved item, executed again: its reference leads where the decision's `seen` says."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from app.core.decision import Decision, OutRecord
+from app.core.guarded import guarded
+from app.core.inbound import message_of
+from app.core.ledger.rerun_way import Way
+from app.core.limits import ROOM_FOR_ONE
+from app.core.memory.shared import Shared
+from app.core.retrieval.faults import INTERNAL_ERROR
+from app.core.retrieval.record import RERUN_FIELDS
+from app.core.retrieval.resolution import Resolution
+from app.core.session import UNREGISTERED, SessionState, session_key
+from topics.catalog import QUALITY_DECISIONS
+from topics.reading import Unreadable
+from topics.records import ProposedRetrieval
+
+if TYPE_CHECKING:
+    from app.core.arrival import Arrival
+    from app.core.inbound import Message
+    from app.core.ledger.recorded_answers import RecordedAnswers
+    from app.core.ledger.rerun_evidence import PointsOfThen
+
+REMEMBERED_INPUTS = 8
+"""Decisions on the items of one request lie together, and each is executed by itself."""
+
+
+def _execute(
+    points: PointsOfThen, quality: dict[str, Any], arrival: Arrival, answers: RecordedAnswers
+) -> Decision:
+    del answers
+    point = points.point(
+        quality["bundle_hash"],
+        quality["registry_hashes"],
+        (),
+        ROOM_FOR_ONE,
+        quality=(quality["quality_bundle_id"], quality["quality_bundle_hash"]),
+        environment=quality["environment"],
+    )
+    if quality["item_id"] is None:
+        return point.unread(arrival)
+    message = _read(arrival)
+    if isinstance(message, Unreadable):
+        return point.unreadable(arrival, message)
+    if not isinstance(message, ProposedRetrieval):
+        return point.unread(arrival)
+    shared = Shared(provenance=_recorded(quality))
+    state = SessionState(session_key(message.session_id))
+    place = quality["place"]
+    return guarded(
+        lambda: _alone(point.retrieved_item(arrival, message, place, shared)),
+        lambda reason: point.fault(arrival, message, state, reason),
+    )
+
+
+def _alone(record: dict[str, Any]) -> Decision:
+    return Decision(None, [OutRecord(QUALITY_DECISIONS, "QualityDecision", record, record["session_id"])])
+
+
+@lru_cache(maxsize=REMEMBERED_INPUTS)
+def _read(arrival: Arrival) -> Message | Unreadable | None:
+    return guarded(lambda: message_of(arrival), lambda _: None)
+
+
+def _recorded(quality: dict[str, Any]) -> dict[tuple[str, str], Resolution]:
+    seen = quality["seen"]
+    if seen is None or quality["provenance_uri"] is None:
+        return {}
+    tenant = UNREGISTERED if quality["tenant_id"] is None else quality["tenant_id"]
+    known = Resolution(seen["status"], seen["hash"], seen["resolver"], seen["seen_at"], seen["detail"])
+    return {(tenant, quality["provenance_uri"]): known}
+
+
+def _kept_no_answers(quality: dict[str, Any]) -> bool:
+    return INTERNAL_ERROR in quality["reason_codes"]
+
+
+QUALITY = Way(
+    "quality_decision", "QualityDecision", "ledger_event_id", RERUN_FIELDS, _execute, _kept_no_answers
+)

@@ -1,0 +1,189 @@
+"""Each kind's `spec` read into the registry: one function a kind, and the table of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from app.core.clock import milliseconds_of
+from app.core.facts import Fact, FactSpec
+from app.core.patterns import target_set
+from app.core.quality_entries import (
+    KnownBad,
+    KnownBadSpec,
+    Provenance,
+    ProvenanceSpec,
+    QualityOverrideEntry,
+    QualityOverrideSpec,
+    provenance_id,
+)
+from app.core.registry_entries import (
+    Agent,
+    AgentSpec,
+    Approver,
+    ApproverSpec,
+    EnforcementPoint,
+    EnforcementPointSpec,
+    Entry,
+    Freeze,
+    FreezeSpec,
+    Org,
+    OrgSpec,
+    Source,
+    SourceSpec,
+    Tool,
+    ToolSpec,
+)
+from app.core.trust.keys import PublicKey
+from app.core.uri_places import place_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from app.core.registry import Registry
+
+Base = tuple[str, str, str]
+"""Id, key and hash of an entry."""
+Keyed = TypeVar("Keyed", bound=Entry)
+
+
+class WrongIdError(Exception):
+    """An entry whose id does not follow from what it says."""
+
+
+def _agent(registry: Registry, base: Base, spec: dict[str, Any]) -> None:
+    agent = AgentSpec.model_validate(spec)
+    tools = None if agent.tools is None else frozenset(agent.tools)
+    registry.agents[base[0]] = Agent(
+        *base,
+        agent.tenant_id,
+        agent.tier,
+        tools,
+        agent.policy_bundle_id,
+        frozenset(agent.delegates_to),
+        frozenset(agent.callers),
+        agent.autonomy_tier,
+        None if agent.content_classes is None else frozenset(agent.content_classes),
+    )
+
+
+def _tool(registry: Registry, base: Base, spec: dict[str, Any]) -> None:
+    tool = ToolSpec.model_validate(spec)
+    registry.tools[base[0]] = Tool(*base, tool.tier, tool.action_type, tool.reversible)
+
+
+def _org(registry: Registry, base: Base, spec: dict[str, Any]) -> None:
+    org = OrgSpec.model_validate(spec)
+    targets = target_set(org.forbidden_targets)
+    registry.orgs[base[0]] = Org(
+        *base, org.enforcement, targets, org.irreversible_row_threshold, org.quality_bundle_id
+    )
+
+
+def _freeze(registry: Registry, base: Base, spec: dict[str, Any]) -> None:
+    freeze = FreezeSpec.model_validate(spec)
+    if freeze.active:
+        entry = Freeze(*base, freeze.subject, freeze.subject_id, freeze.reason)
+        put_together(registry.freezes, (freeze.subject, freeze.subject_id), [entry])
+
+
+def _enforcement_point(registry: Registry, base: Base, spec: dict[str, Any]) -> None:
+    point = EnforcementPointSpec.model_validate(spec)
+    registry.enforcement_points[base[0]] = EnforcementPoint(*base, point.tenant_id, _key(point.public_key))
+
+
+def _approver(registry: Registry, base: Base, spec: dict[str, Any]) -> None:
+    approver = ApproverSpec.model_validate(spec)
+    until = None if approver.valid_until is None else milliseconds_of(approver.valid_until)
+    signs, roles = frozenset(approver.signs), frozenset(approver.roles)
+    tenants = None if approver.tenants is None else frozenset(approver.tenants)
+    registry.approvers[base[0]] = Approver(
+        *base, _key(approver.public_key), signs, roles, until, approver.active, tenants
+    )
+
+
+def _source(registry: Registry, base: Base, spec: dict[str, Any]) -> None:
+    source = SourceSpec.model_validate(spec)
+    _follows(base, f"{source.tenant_id}/{source.source_id}", "source")
+    registry.sources[(source.tenant_id, source.source_id)] = Source(
+        *base,
+        source.tenant_id,
+        source.source_id,
+        source.type,
+        source.quality_exempt,
+        source.reason,
+        None if source.public_key is None else _key(source.public_key),
+    )
+
+
+def _provenance(registry: Registry, base: Base, spec: dict[str, Any]) -> None:
+    known = ProvenanceSpec.model_validate(spec)
+    _follows(base, provenance_id(known.tenant_id, known.uri), "reference")
+    registry.provenance[(known.tenant_id, known.uri)] = Provenance(
+        *base, known.tenant_id, known.uri, known.hash
+    )
+
+
+def _known_bad(registry: Registry, base: Base, spec: dict[str, Any]) -> None:
+    bad = KnownBadSpec.model_validate(spec)
+    if bad.active:
+        value = (place_of(bad.value) or bad.value) if bad.subject == "source" else bad.value
+        entry = KnownBad(*base, bad.tenant_id, bad.subject, value, bad.reason)
+        put_together(registry.known_bad, (bad.subject, value), [entry])
+
+
+def _quality_override(registry: Registry, base: Base, spec: dict[str, Any]) -> None:
+    said = QualityOverrideSpec.model_validate(spec)
+    if said.active:
+        entry = QualityOverrideEntry(
+            *base,
+            tenant=said.tenant_id,
+            item_id=said.item_id,
+            agent_id=said.agent_id,
+            session_id=said.session_id,
+            body_digest=said.body_digest,
+            approver_id=said.approver_id,
+            expires_at=said.expires_at,
+            expires_ms=milliseconds_of(said.expires_at),
+            justification=said.justification,
+        )
+        put_together(registry.overrides, (said.tenant_id, said.item_id), [entry])
+
+
+def _fact(registry: Registry, base: Base, spec: dict[str, Any]) -> None:
+    fact = FactSpec.model_validate(spec)
+    until = None if fact.valid_to is None else milliseconds_of(fact.valid_to)
+    known = Fact(*base, fact.value, milliseconds_of(fact.valid_from), until, fact.tenant_id)
+    registry.facts.setdefault(base[0], []).append(known)
+
+
+def put_together(
+    table: dict[tuple[str, str], list[Keyed]], name: tuple[str, str], entries: Iterable[Keyed]
+) -> None:
+    """Add entries of one name, which stay in the order of their keys however they came."""
+    table[name] = sorted([*table.get(name, ()), *entries], key=lambda one: one.key)
+
+
+def _follows(base: Base, from_spec: str, what: str) -> None:
+    if base[0] != from_spec:
+        raise WrongIdError(f"the id of this {what}'s entry is {from_spec}")
+
+
+def _key(public_key: str) -> Ed25519PublicKey:
+    return Ed25519PublicKey.from_public_bytes(PublicKey.from_text(public_key).raw)
+
+
+READERS: dict[str, Callable[[Registry, Base, dict[str, Any]], None]] = {
+    "agent": _agent,
+    "tool": _tool,
+    "org": _org,
+    "freeze": _freeze,
+    "enforcement_point": _enforcement_point,
+    "fact": _fact,
+    "source": _source,
+    "provenance": _provenance,
+    "known_bad": _known_bad,
+    "quality_override": _quality_override,
+    "approver": _approver,
+}

@@ -1,0 +1,73 @@
+"""Alarms that time alone raises: flag-only beyond its window (seed 004, "Flag-only mode left permanent").
+
+One for each whole window that has passed, kept count of in partition 0, so that neither a restart nor another
+worker raises it twice.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from app.core.clock import rfc3339
+from app.core.decision import Decision, OutRecord
+from app.core.memory.book import Alarmed
+from app.core.retrieval.overdue import overdue
+from topics.catalog import ALARMS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from app.core.memory.book import Book
+    from app.core.retrieval.overdue import Overdue
+    from app.core.retrieval.quality_bundle import QualityBundle
+
+SCHEMA = "sluice/alarm/v1"
+KIND = "flag_only_overdue"
+SUBJECT = "alarms"
+"""The Kafka key: alarms are of no session."""
+
+
+def alarms(bundles: Iterable[QualityBundle], book: Book, now_ms: int) -> Decision | None:
+    """What is overdue at `now_ms` and was not raised yet; None for nothing."""
+    due = list(_due(bundles, book, now_ms))
+    if not due:
+        return None
+    records = [_alarm(bundle, one, now_ms) for bundle, one in due]
+    changes = tuple(Alarmed(name_of(bundle, one), one.ordinal) for bundle, one in due)
+    return Decision(None, records, changes)
+
+
+def name_of(bundle: QualityBundle, one: Overdue) -> tuple[str, str, int]:
+    """What is counted: a bundle's class since its start in flag-only."""
+    return bundle.id, one.content_class, one.since_ms
+
+
+def _due(
+    bundles: Iterable[QualityBundle], book: Book, now_ms: int
+) -> Iterator[tuple[QualityBundle, Overdue]]:
+    for bundle in bundles:
+        for one in overdue(bundle, now_ms):
+            if one.ordinal > book.alarmed(name_of(bundle, one)):
+                yield bundle, one
+
+
+def _alarm(bundle: QualityBundle, one: Overdue, now_ms: int) -> OutRecord:
+    window = bundle.file.rollout_window_days
+    body: dict[str, Any] = {
+        "schema": SCHEMA,
+        "alarm_id": f"alarm:{KIND}:{bundle.id}:{one.content_class}:{one.since_ms}:{one.ordinal}",
+        "kind": KIND,
+        "severity": "warn" if one.ordinal == 1 else "critical",
+        "recipient": bundle.file.alarm_recipient,
+        "subject": one.content_class,
+        "message": f"{one.content_class} has been flag-only since {rfc3339(one.since_ms)}, longer than its "
+        f"window of {window} days: promote it, or say in a signed revision why not",
+        "since": rfc3339(one.since_ms),
+        "overdue_since": rfc3339(one.overdue_since_ms),
+        "quality_bundle_id": bundle.id,
+        "quality_bundle_hash": bundle.hash,
+        "raised_at": rfc3339(now_ms),
+        "decided_at": rfc3339(now_ms),
+        "input": None,
+    }
+    return OutRecord(ALARMS, "Alarm", body, SUBJECT)

@@ -1,0 +1,102 @@
+"""What a retrieval is, before its items are judged: who reads, at which tier, under which two bundles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from app.core.registry_entries import NO_ORG, hashes_of
+from app.core.retrieval.severity import TIERS
+from app.core.session import UNREGISTERED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from app.core.arrival import Arrival
+    from app.core.bundles import Bundle
+    from app.core.memory.shared import Shared
+    from app.core.point import PointParts
+    from app.core.registry import Registry
+    from app.core.registry_entries import Agent, Freeze, Org
+    from app.core.retrieval.quality_bundle import QualityBundle
+    from app.core.retrieval.resolution import Resolution
+    from topics.records import ProposedRetrieval, RetrievalReport
+    from topics.records.retrievals import AutonomyTier, ReasonCode
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalContext:
+    """One per request. `bundle` is the agent's policy bundle, whose detectors read the bodies; `quality` the
+    tenant's quality bundle, None where nobody knows the one asked for. `now_ms` is the request's broker time.
+    """
+
+    retrieval: ProposedRetrieval
+    registry: Registry
+    agent: Agent | None
+    tenant: str
+    org: Org
+    freezes: tuple[Freeze, ...]
+    bundle: Bundle
+    bundle_asked_for: str
+    quality: QualityBundle | None
+    quality_asked_for: str
+    tier: AutonomyTier
+    recorded: Mapping[tuple[str, str], Resolution]
+    environment: str
+    now_ms: int
+
+    @property
+    def shadow(self) -> bool:
+        """Whether the tenant's enforcement lets everything through."""
+        return self.org.enforcement == "shadow"
+
+    def entries(self) -> dict[str, str]:
+        """ "kind/id@revision" to hash of the registry entries that every item's decision rests on."""
+        return hashes_of(self.agent, self.org, *self.freezes)
+
+
+def assess(
+    parts: PointParts, arrival: Arrival, retrieval: ProposedRetrieval, shared: Shared
+) -> RetrievalContext:
+    """The context of a request under the policy of this moment."""
+    policy = parts.policy
+    agent = policy.registry.agents.get(retrieval.agent_id)
+    tenant = UNREGISTERED if agent is None else agent.tenant
+    org = policy.registry.orgs.get(tenant, NO_ORG)
+    asked_for, bundle = policy.bundle_for(agent)
+    quality_asked_for, quality = policy.quality_for(org)
+    return RetrievalContext(
+        retrieval,
+        policy.registry,
+        agent,
+        tenant,
+        org,
+        policy.registry.freezes_of(tenant, retrieval.agent_id, retrieval.session_id),
+        bundle,
+        asked_for,
+        quality,
+        quality_asked_for,
+        tier_of(agent, retrieval),
+        shared.provenance,
+        parts.environment,
+        arrival.timestamp_ms,
+    )
+
+
+def tier_of(agent: Agent | None, asked: ProposedRetrieval | RetrievalReport) -> AutonomyTier:
+    """The stricter of the registered tier and the caller's; where neither names one, the strictest."""
+    registered = None if agent is None else agent.autonomy_tier
+    named = [tier for tier in (registered, asked.autonomy_tier) if tier is not None]
+    return max(named, key=TIERS.index, default=TIERS[-1])
+
+
+def barred(context: RetrievalContext) -> tuple[ReasonCode, str] | None:
+    """Why no item of the request may be read at all."""
+    if context.freezes:
+        first = context.freezes[0]
+        return "FROZEN", f"frozen_{first.subject}: {first.reason}"
+    if context.agent is None:
+        return "UNKNOWN_AGENT", f"unknown_agent: {context.retrieval.agent_id}"
+    if context.quality is None:
+        return "NO_QUALITY_BUNDLE", f"no_quality_bundle: {context.quality_asked_for} is not in force"
+    return None

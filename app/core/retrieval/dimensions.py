@@ -1,0 +1,138 @@
+"""The quality gate's three dimensions on one item (seed 004, "What"): freshness, confidence, provenance.
+
+Pure: what there is to know of the item is in its facts, what holds is in the bundle. Rollout, shadow mode and
+overrides come after it, in whoever asks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from app.core.retrieval.severity import SEVERITY
+
+if TYPE_CHECKING:
+    from app.core.retrieval.lookup import Cell, Lookup
+    from app.core.retrieval.quality_bundle import QualityBundle
+    from topics.records.retrievals import AutonomyTier, Dimension, QualityFlag, QualityOutcome, ReasonCode
+
+UNKNOWN_CLASS = "unknown content class"
+ProvenanceStatus = Literal["missing", "verified", "unverified", "unregistered_scheme"]
+_MS = 1000
+
+
+class ProvenanceState(NamedTuple):
+    """Where an item's reference leads; `detail` in words, never empty."""
+
+    status: ProvenanceStatus
+    detail: str
+
+
+class ItemFacts(NamedTuple):
+    """What the gate judges. A problem is "missing", "malformed: ..." or "in the future", None if there is
+    none; what has a problem may be None. `age_ms`: how old the content is, below 0 from the future."""
+
+    content_class: str | None
+    age_ms: int | None
+    age_problem: str | None
+    confidence: float | None
+    confidence_problem: str | None
+    provenance: ProvenanceState
+    tool_name: str | None
+
+
+class DimensionResult(NamedTuple):
+    """A dimension's result, under the names of the record's. `outcome` is pass where it passed."""
+
+    dimension: Dimension
+    passed: bool
+    outcome: QualityOutcome
+    detail: str
+
+
+class Quality(NamedTuple):
+    """What the three come to: the most severe outcome, and the flag and code of each that failed.
+
+    A dimension that failed has both also where the matrix says pass. `reason` is None for a pass.
+    """
+
+    outcome: QualityOutcome
+    flags: tuple[QualityFlag, ...]
+    codes: tuple[ReasonCode, ...]
+    dimensions: tuple[DimensionResult, ...]
+    reason: str | None
+
+
+def judge_item(bundle: QualityBundle, tier: AutonomyTier, facts: ItemFacts) -> Quality:
+    """The quality gate on one item."""
+    return judge(bundle.lookup, tier, facts)
+
+
+def judge(lookup: Lookup, tier: str, facts: ItemFacts) -> Quality:
+    """The same with nothing but a bundle's tables."""
+    cell = lookup.cell(tier, facts.content_class)
+    if cell.known:
+        fresh, sure, traced = _fresh(lookup, cell, facts), _sure(cell, facts), _traced(cell, facts.provenance)
+    else:
+        fresh = DimensionResult("freshness", False, cell.freshness, UNKNOWN_CLASS)
+        sure = DimensionResult("confidence", False, cell.confidence, UNKNOWN_CLASS)
+        unregistered = facts.provenance.status == "unregistered_scheme"
+        outcome = cell.unregistered if unregistered else cell.provenance
+        traced = DimensionResult("provenance", False, outcome, UNKNOWN_CLASS)
+    results = (fresh, sure, traced)
+    if fresh.passed and sure.passed and traced.passed:
+        return Quality("pass", (), (), results, None)
+    return _failed(results, facts.provenance.status)
+
+
+def _fresh(lookup: Lookup, cell: Cell, facts: ItemFacts) -> DimensionResult:
+    limit = cell.limit
+    if lookup.tool_limits:
+        key = (facts.tool_name or "", facts.content_class or "")
+        limit = lookup.tool_limits.get(key, limit)
+    if limit is None:
+        return DimensionResult("freshness", True, "pass", "the bundle has no time to live for this class")
+    age_ms = facts.age_ms
+    if facts.age_problem is not None or age_ms is None:
+        return DimensionResult("freshness", False, cell.freshness, facts.age_problem or "missing")
+    detail = f"{age_ms / _MS:.3f} s old; {limit.text}"
+    if limit.ms is None or age_ms <= limit.ms:
+        return DimensionResult("freshness", True, "pass", detail)
+    return DimensionResult("freshness", False, cell.freshness, detail)
+
+
+def _sure(cell: Cell, facts: ItemFacts) -> DimensionResult:
+    minimum = cell.minimum
+    if minimum is None:
+        return DimensionResult("confidence", True, "pass", "the bundle has no minimum for this class")
+    score = facts.confidence
+    if facts.confidence_problem is not None or score is None:
+        return DimensionResult("confidence", False, cell.confidence, facts.confidence_problem or "missing")
+    if score >= minimum:
+        return DimensionResult("confidence", True, "pass", f"{score} of at least {minimum}")
+    return DimensionResult("confidence", False, cell.confidence, f"{score} is below {minimum}")
+
+
+def _traced(cell: Cell, state: ProvenanceState) -> DimensionResult:
+    status, detail = state
+    if status == "verified" or (status == "missing" and not cell.required):
+        return DimensionResult("provenance", True, "pass", detail)
+    outcome = cell.unregistered if status == "unregistered_scheme" else cell.provenance
+    return DimensionResult("provenance", False, outcome, detail)
+
+
+def _failed(results: tuple[DimensionResult, ...], status: ProvenanceStatus) -> Quality:
+    failed = [one for one in results if not one.passed]
+    decided = max(failed, key=lambda one: SEVERITY[one.outcome])
+    missing: QualityFlag = "provenance_missing" if status == "missing" else "provenance_unverified"
+    flags = tuple(_FLAGS.get(one.dimension, missing) for one in failed)
+    codes = tuple(_CODES[one.dimension] for one in failed)
+    reason = None if decided.outcome == "pass" else f"{decided.dimension}: {decided.detail}"
+    return Quality(decided.outcome, flags, codes, results, reason)
+
+
+_FLAGS: dict[Dimension, QualityFlag] = {"freshness": "stale", "confidence": "low_confidence"}
+_CODES: dict[Dimension, ReasonCode] = {
+    "freshness": "FRESHNESS_TTL_EXCEEDED",
+    "confidence": "CONFIDENCE_BELOW_MINIMUM",
+    "provenance": "PROVENANCE_FAILED",
+}

@@ -1,0 +1,127 @@
+"""Answers where the core itself failed on a retrieval: every item denied, and nothing of it is served.
+
+Also under shadow: what made the core raise may be the very body that would be let through.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from app.core.clock import rfc3339
+from app.core.dead_letters import subject_of
+from app.core.decision import Decision, OutRecord
+from app.core.ids import quality_id
+from app.core.registry_entries import NO_ORG, hashes_of
+from app.core.retrieval.context import tier_of
+from app.core.retrieval.record import SCHEMA, SCHEMA_VERSION, hashed
+from app.core.retrieval.severity import TIERS
+from app.core.session import UNREGISTERED
+from topics.catalog import QUALITY_DECISIONS
+
+if TYPE_CHECKING:
+    from app.core.arrival import Arrival
+    from app.core.point import PointParts
+    from topics.records import ProposedRetrieval
+
+INTERNAL_ERROR = "INTERNAL_ERROR"
+REASON = "internal_error"
+UNKNOWN = (
+    "request_id",
+    "item_id",
+    "content_class",
+    "freshness_age_seconds",
+    "confidence_score",
+    "provenance_uri",
+    "trace_id",
+    "agent_id",
+    "session_id",
+    "tenant_id",
+    "toolName",
+    "tool_category",
+    "rollout",
+    "would_have_been",
+    "override",
+    "escalation_id",
+    "body_digest",
+    "quality_bundle_id",
+    "quality_bundle_hash",
+    "policy_bundle_id",
+    "seen",
+)
+"""Null in the record until somebody says otherwise."""
+
+
+def unread(parts: PointParts, arrival: Arrival, letter: OutRecord) -> Decision:
+    """Deny a retrieval without reading it; `letter` is its dead letter."""
+    body = _denied(parts, arrival, 0)
+    return Decision(None, [_record(body, subject_of(arrival)), letter])
+
+
+def fault(parts: PointParts, arrival: Arrival, retrieval: ProposedRetrieval, letter: OutRecord) -> Decision:
+    """Deny every item of a retrieval that made the core raise."""
+    records = [
+        _record(_denied(parts, arrival, place) | _named(parts, retrieval, place), retrieval.session_id)
+        for place in range(len(retrieval.items))
+    ]
+    return Decision(None, [*records, letter])
+
+
+def _record(body: dict[str, Any], subject: str) -> OutRecord:
+    return OutRecord(QUALITY_DECISIONS, "QualityDecision", hashed(body), subject)
+
+
+def _named(parts: PointParts, retrieval: ProposedRetrieval, place: int) -> dict[str, Any]:
+    """Who asked for what, and what stood in the registry, so that a rerun gets to where the core raised."""
+    policy = parts.policy
+    agent = policy.registry.agents.get(retrieval.agent_id)
+    tenant = UNREGISTERED if agent is None else agent.tenant
+    org = policy.registry.orgs.get(tenant, NO_ORG)
+    freezes = policy.registry.freezes_of(tenant, retrieval.agent_id, retrieval.session_id)
+    asked_for, bundle = policy.bundle_for(agent)
+    quality_asked_for, quality = policy.quality_for(org)
+    return {
+        "request_id": retrieval.request_id,
+        "item_id": retrieval.items[place].item_id,
+        "trace_id": retrieval.trace_id,
+        "agent_id": retrieval.agent_id,
+        "session_id": retrieval.session_id,
+        "tenant_id": None if agent is None else agent.tenant,
+        "autonomy_tier": tier_of(agent, retrieval),
+        "toolName": retrieval.tool_name,
+        "tool_category": retrieval.tool_category,
+        "enforcement": org.enforcement,
+        "quality_bundle_id": quality_asked_for or None,
+        "quality_bundle_hash": None if quality is None else quality.hash,
+        "policy_bundle_id": asked_for,
+        "bundle_hash": bundle.hash,
+        "registry_hashes": hashes_of(agent, org, *freezes),
+    }
+
+
+def _denied(parts: PointParts, arrival: Arrival, place: int) -> dict[str, Any]:
+    moment = rfc3339(arrival.timestamp_ms)
+    return {
+        **dict.fromkeys(UNKNOWN),
+        "schema": SCHEMA,
+        "schema_version": SCHEMA_VERSION,
+        "ledger_event_id": quality_id(arrival.decision_id, place),
+        "timestamp": moment,
+        "request_hash": arrival.digest,
+        "place": place,
+        "provenance_hash_verified": False,
+        "outcome": "deny",
+        "flags_set": [],
+        "reason_codes": [INTERNAL_ERROR],
+        "reason": REASON,
+        "environment": parts.environment,
+        "autonomy_tier": TIERS[-1],
+        "enforcement": "enforce",
+        "stages": [],
+        "dimensions": [],
+        "findings": [],
+        "body_released": False,
+        "bundle_hash": parts.policy.default.hash,
+        "registry_hashes": {},
+        "decided_at": moment,
+        "input": arrival.coordinates(),
+    }

@@ -1,0 +1,191 @@
+"""One item on its way through the stages: controls, access, poisoning, quality, content, in this order.
+
+Seed 004: what the caller may not read and what is known to be bad never reaches the quality gate; the quality
+gate decides whether an item is fit at all, and only what it lets through is read by the content check (C08).
+A stage that denies ends the order; the stages behind it are absent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from app.core.registry_entries import hashes_of
+from app.core.retrieval.bodies import Body
+from app.core.retrieval.content import content_action
+from app.core.retrieval.dimensions import judge_item
+from app.core.retrieval.facts import facts_of
+from app.core.retrieval.provenance_check import provenance_of
+from app.core.retrieval.severity import SEVERITY
+
+if TYPE_CHECKING:
+    from app.core.content.inspection import Finding
+    from app.core.quality_entries import QualityOverrideEntry
+    from app.core.registry_entries import Entry
+    from app.core.retrieval.context import RetrievalContext
+    from app.core.retrieval.dimensions import DimensionResult, ItemFacts, Quality
+    from app.core.retrieval.provenance_check import ProvenanceCheck
+    from app.core.retrieval.quality_bundle import QualityBundle
+    from topics.records.retrievals import (
+        QualityFlag,
+        QualityOutcome,
+        ReasonCode,
+        RetrievedItem,
+        StageName,
+    )
+
+FLAG_ONLY = "flag_only"
+
+
+@dataclass(slots=True)
+class Judged:
+    """What came of an item. `outcome` is published; `real` what it is without flag-only and shadow mode.
+
+    `stages`: each that ran with its outcome and reason. `code`: of a stage other than the quality gate.
+    """
+
+    body: Body
+    outcome: QualityOutcome = "pass"
+    real: QualityOutcome = "pass"
+    reason: str | None = None
+    stages: list[tuple[StageName, QualityOutcome, str | None]] = field(default_factory=list)
+    flags: tuple[QualityFlag, ...] = ()
+    codes: tuple[ReasonCode, ...] = ()
+    dimensions: tuple[DimensionResult, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    facts: ItemFacts | None = None
+    check: ProvenanceCheck | None = None
+    entries: dict[str, str] = field(default_factory=dict)
+    rollout: str | None = None
+    override: QualityOverrideEntry | None = None
+
+    @property
+    def denied_for_quality(self) -> bool:
+        """Whether the quality gate itself denied it: then a person's override could let it through."""
+        return self.outcome == "deny" and self.stages[-1][0] == "quality"
+
+    @property
+    def released(self) -> bool:
+        """Whether the agent gets the body."""
+        return self.outcome in ("pass", "flag") and self.body.given
+
+    def ends(self, stage: StageName, code: ReasonCode, reason: str, entries: tuple[Entry, ...] = ()) -> None:
+        """A stage denies."""
+        self.stages.append((stage, "deny", reason))
+        self.real = self.outcome = "deny"
+        self.codes = (*self.codes, code)
+        self.reason = reason
+        self.entries |= hashes_of(*entries)
+
+
+def judge(context: RetrievalContext, item: RetrievedItem, stopped: tuple[ReasonCode, str] | None) -> Judged:
+    """Judge one item; `stopped`: why no item of the request may be read (context.barred)."""
+    judged = Judged(Body.of(item.body))
+    _stages(context, item, stopped, judged)
+    if context.shadow and SEVERITY[judged.outcome] > SEVERITY["flag"]:
+        judged.outcome = "flag"
+    return judged
+
+
+def _stages(
+    context: RetrievalContext,
+    item: RetrievedItem,
+    stopped: tuple[ReasonCode, str] | None,
+    judged: Judged,
+) -> None:
+    bundle = context.quality
+    if stopped is not None or bundle is None:
+        code, reason = stopped or ("NO_QUALITY_BUNDLE", "no_quality_bundle")
+        judged.ends("controls", code, reason)
+        return
+    judged.stages.append(("controls", "pass", None))
+    if not _may_read(context, bundle, item, judged) or not _unpoisoned(context, item, judged):
+        return
+    _quality(context, bundle, item, judged)
+    if SEVERITY[judged.outcome] < SEVERITY["downgrade"] and judged.body.given:
+        _content(context, bundle, judged)
+
+
+def _may_read(context: RetrievalContext, bundle: QualityBundle, item: RetrievedItem, judged: Judged) -> bool:
+    """Access of the agent and of the tenant to the item's class."""
+    named = item.content_class if isinstance(item.content_class, str) else None
+    agent = context.agent
+    if agent is not None and agent.content_classes is not None and named not in agent.content_classes:
+        judged.ends("access", "ACCESS_DENIED", f"class_not_granted: to agent {agent.id}")
+        return False
+    if not bundle.opens(named, context.tenant):
+        judged.ends("access", "ACCESS_DENIED", f"class_not_granted: to tenant {context.tenant}")
+        return False
+    judged.stages.append(("access", "pass", None))
+    return True
+
+
+def _unpoisoned(context: RetrievalContext, item: RetrievedItem, judged: Judged) -> bool:
+    uri = item.provenance_uri if isinstance(item.provenance_uri, str) else None
+    registry = context.registry
+    bad = (
+        registry.known_bad_of(context.tenant, item.item_id, uri, judged.body.digest)
+        if registry.known_bad
+        else ()
+    )
+    if bad:
+        judged.ends("poisoning", "KNOWN_BAD", f"known_bad_{bad[0].subject}: {bad[0].reason}", bad)
+        return False
+    judged.stages.append(("poisoning", "pass", None))
+    return True
+
+
+def _quality(context: RetrievalContext, bundle: QualityBundle, item: RetrievedItem, judged: Judged) -> None:
+    """The three dimensions, then what the class's rollout and an override make of them."""
+    check = provenance_of(item, context.tenant, context.registry, context.recorded, bundle, context.now_ms)
+    facts = facts_of(item, context.now_ms, context.retrieval.tool_name, check)
+    found = judge_item(bundle, context.tier, facts)
+    judged.check, judged.facts = check, facts
+    judged.flags, judged.codes, judged.dimensions = found.flags, found.codes, found.dimensions
+    judged.entries |= hashes_of(*check.entries)
+    judged.rollout = bundle.rollout_of(facts.content_class)
+    judged.real = found.outcome
+    judged.outcome = _let_through(context, item, found, judged)
+    judged.reason = found.reason
+    judged.stages.append(("quality", found.outcome, found.reason))
+
+
+def _let_through(
+    context: RetrievalContext, item: RetrievedItem, found: Quality, judged: Judged
+) -> QualityOutcome:
+    if SEVERITY[found.outcome] < SEVERITY["downgrade"]:
+        return found.outcome
+    if judged.rollout == FLAG_ONLY:
+        return "flag"
+    override = _override(context, item, judged)
+    if override is None:
+        return found.outcome
+    judged.override = override
+    judged.entries |= hashes_of(override)
+    judged.real = "flag"
+    return "flag"
+
+
+def _override(context: RetrievalContext, item: RetrievedItem, judged: Judged) -> QualityOverrideEntry | None:
+    """The first, by its key, that is of exactly this reading and has not expired."""
+    for one in context.registry.overrides.get((context.tenant, item.item_id), ()):
+        of_agent = one.agent_id in (None, context.retrieval.agent_id)
+        of_session = one.session_id in (None, context.retrieval.session_id)
+        of_body = one.body_digest in (None, judged.body.digest)
+        if of_agent and of_session and of_body and context.now_ms < one.expires_ms:
+            return one
+    return None
+
+
+def _content(context: RetrievalContext, bundle: QualityBundle, judged: Judged) -> None:
+    found = context.bundle.inspector.inspect(judged.body.text)
+    action, reason = content_action(bundle, context.tier, found)
+    judged.stages.append(("content", action, reason))
+    judged.findings = found.findings
+    if action == "pass":
+        return
+    judged.flags = (*judged.flags, "content_suspect")
+    judged.codes = (*judged.codes, "CONTENT_UNSAFE")
+    if SEVERITY[action] >= SEVERITY[judged.outcome]:
+        judged.outcome, judged.reason = action, reason
+    judged.real = max(judged.real, action, key=SEVERITY.__getitem__)

@@ -1,0 +1,166 @@
+"""Where an item's provenance reference leads, by what is recorded alone (seed 004; product.md, "Retrievals").
+
+Nothing is resolved here: a read waits for no network. What has no fresh record is asked for, for later reads.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from app.core.retrieval.dimensions import ProvenanceState
+from app.core.retrieval.item_times import time_of
+from app.core.retrieval.reference_form import GATE_SOURCE, form_fault, scheme_of, unverified
+from app.core.retrieval.signed_assertion import form_problem, signed_by_source
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from app.core.registry import Registry
+    from app.core.registry_entries import Entry, Source
+    from app.core.retrieval.quality_bundle import QualityBundle
+    from app.core.retrieval.resolution import Resolution
+    from topics.records.retrievals import RetrievedItem
+
+    Recorded = Mapping[tuple[str, str], Resolution]
+
+GATE_FEED = "gate-feed"
+RESOLVABLE = frozenset({"http", "https"})
+_HASH = re.compile(r"sha256:[0-9a-f]{64}")
+_MS = 1000
+UNSIGNED = "no signed source identity stands behind this assertion"
+
+
+class ProvenanceCheck(NamedTuple):
+    """`seen` is the recorded resolution and `entries` the registry's that `state` rests on.
+
+    `wanted`: the reference should be resolved (again). `asserted_ms`: of a signed assertion that holds;
+    `assertion_problem`: of one that does not.
+    """
+
+    state: ProvenanceState
+    verified: bool = False
+    seen: Resolution | None = None
+    entries: tuple[Entry, ...] = ()
+    wanted: bool = False
+    asserted_ms: int | None = None
+    assertion_problem: str | None = None
+
+
+class _Reference(NamedTuple):
+    """A reference whose form is in order, and whose it is."""
+
+    tenant: str
+    uri: str
+    scheme: str
+    hash: str
+    assertion: Any
+
+
+def provenance_of(
+    item: RetrievedItem,
+    tenant: str,
+    registry: Registry,
+    recorded: Recorded,
+    bundle: QualityBundle,
+    now_ms: int,
+) -> ProvenanceCheck:
+    """Where the item's reference leads for this tenant."""
+    uri = item.provenance_uri
+    if uri is None or uri == "":
+        return _without(item, ProvenanceState("missing", "no provenance_uri"))
+    fault = form_fault(uri, bundle.schemes, item.item_id)
+    if fault is not None:
+        return _without(item, fault)
+    given = item.provenance_hash
+    if given is None or given == "":
+        return _without(item, unverified("provenance_hash is missing"))
+    if not isinstance(given, str) or _HASH.fullmatch(given) is None:
+        return _without(item, unverified("provenance_hash is not sha256: and 64 lower-case hex digits"))
+    reference = _Reference(tenant, uri, scheme_of(uri), given, item.freshness_assertion)
+    if reference.scheme in (GATE_SOURCE, GATE_FEED):
+        return _of_source(reference, registry)
+    return _unsigned(
+        reference, _of_registry(reference, registry) or _of_record(reference, recorded, bundle, now_ms)
+    )
+
+
+def _of_source(reference: _Reference, registry: Registry) -> ProvenanceCheck:
+    """gate-source and gate-feed: a registered source of the tenant, whose signature or whose recorded hash
+    stands behind the item; a wrong one of either is not made good by the other."""
+    name = unquote(urlsplit(reference.uri).netloc)
+    source = registry.sources.get((reference.tenant, name))
+    if source is None:
+        return _unsigned(reference, ProvenanceCheck(unverified(f"no registered source {name}")))
+    known = _of_registry(reference, registry) or ProvenanceCheck(
+        unverified(f"neither the registry's hash nor a signature of source {name} stands behind it")
+    )
+    known = known._replace(entries=(source, *known.entries))
+    return _signed(reference, source, known) if isinstance(reference.assertion, dict) else known
+
+
+def _signed(reference: _Reference, source: Source, known: ProvenanceCheck) -> ProvenanceCheck:
+    problem = form_problem(reference.assertion) or _signature_problem(reference, source)
+    if problem is not None:
+        return known._replace(state=unverified(problem), verified=False, assertion_problem=problem)
+    asserted_ms = time_of(reference.assertion["asserted_at"])
+    if known.verified or len(known.entries) > 1:
+        return known._replace(asserted_ms=asserted_ms)
+    state = ProvenanceState("verified", f"signed by source {source.source_id}")
+    return known._replace(state=state, verified=True, asserted_ms=asserted_ms)
+
+
+def _signature_problem(reference: _Reference, source: Source) -> str | None:
+    key = source.public_key
+    if key is None:
+        return f"source {source.source_id} has no key to check the signature with"
+    signed = signed_by_source(key, reference.assertion, reference.uri, reference.hash)
+    return None if signed else "wrong signature"
+
+
+def _of_registry(reference: _Reference, registry: Registry) -> ProvenanceCheck | None:
+    """By the hash that the registry has for exactly this reference; None: it has none."""
+    entry = registry.provenance.get((reference.tenant, reference.uri))
+    if entry is None:
+        return None
+    if entry.recorded_hash == reference.hash:
+        return ProvenanceCheck(
+            ProvenanceState("verified", "the registry has this hash"), True, None, (entry,)
+        )
+    return ProvenanceCheck(unverified("wrong hash: the registry has another"), entries=(entry,))
+
+
+def _of_record(
+    reference: _Reference, recorded: Recorded, bundle: QualityBundle, now_ms: int
+) -> ProvenanceCheck:
+    """By the newest recorded resolution, as long as it is young enough to rely on."""
+    if reference.scheme not in RESOLVABLE:
+        return ProvenanceCheck(unverified(f"nothing resolves {reference.scheme}"))
+    seen = recorded.get((reference.tenant, reference.uri))
+    if seen is None:
+        return ProvenanceCheck(unverified("not resolved yet"), wanted=True)
+    age_ms = now_ms - seen.seen_ms
+    old = age_ms > bundle.provenance_refresh_ms
+    if seen.status != "resolved":
+        return ProvenanceCheck(unverified(f"unresolvable: {seen.detail}"), False, seen, wanted=old)
+    limit = bundle.provenance_max_age_ms
+    if limit is not None and age_ms > limit:
+        state = unverified(f"resolved {age_ms / _MS:.0f} s ago, which is too long")
+        return ProvenanceCheck(state, False, seen, wanted=True)
+    if seen.hash != reference.hash:
+        return ProvenanceCheck(unverified("wrong hash: the source has another"), False, seen, wanted=old)
+    return ProvenanceCheck(_VERIFIED_BY_RECORD, True, seen, (), old)
+
+
+def _without(item: RetrievedItem, state: ProvenanceState) -> ProvenanceCheck:
+    problem = UNSIGNED if isinstance(item.freshness_assertion, dict) else None
+    return ProvenanceCheck(state, assertion_problem=problem)
+
+
+def _unsigned(reference: _Reference, check: ProvenanceCheck) -> ProvenanceCheck:
+    """A signed assertion of which nobody could say whose signature it is."""
+    return check._replace(assertion_problem=UNSIGNED) if isinstance(reference.assertion, dict) else check
+
+
+_VERIFIED_BY_RECORD = ProvenanceState("verified", "the source had this hash when it was resolved")

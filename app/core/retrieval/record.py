@@ -1,0 +1,175 @@
+"""The QualityDecision record, field by field as topics/records/retrievals.py has it; plain dicts."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from app.core.clock import rfc3339
+from app.core.decision import OutRecord
+from app.core.ids import quality_id
+from app.core.ledger.canonical import digest
+from app.core.memory.record import finding_fields
+from topics.catalog import QUALITY_DECISIONS
+
+if TYPE_CHECKING:
+    from app.core.arrival import Arrival
+    from app.core.content.inspection import Finding
+    from app.core.retrieval.context import RetrievalContext
+    from app.core.retrieval.judgement import Judged
+    from app.core.retrieval.resolution import Resolution
+    from topics.records.retrievals import RetrievedItem
+
+SCHEMA = "sluice/quality_decision/v1"
+SCHEMA_VERSION = "1"
+MAX_FINDINGS = 32
+"""The gravest first: a request has up to a thousand items, and each decision is a record."""
+LONGEST_CLASS = 256
+LONGEST_URI = 8192
+"""As long as those that are resolved: a rerun finds the recorded resolution by it."""
+LARGEST_SCORE = 1e15
+RERUN_FIELDS = (
+    "input",
+    "place",
+    "quality_bundle_hash",
+    "bundle_hash",
+    "registry_hashes",
+    "seen",
+    "autonomy_tier",
+    "enforcement",
+    "rollout",
+    "outcome",
+    "would_have_been",
+    "flags_set",
+    "reason_codes",
+    "reason",
+    "stages",
+    "dimensions",
+    "findings",
+    "freshness_age_seconds",
+    "provenance_hash_verified",
+    "override",
+    "body_digest",
+    "body_released",
+)
+"""What a rerun must get again, in the hash's order; the record's other fields follow from these."""
+_GRAVITY = {"definite": 0, "strong": 1, "weak": 2}
+
+
+def decision_record(
+    arrival: Arrival,
+    context: RetrievalContext,
+    item: RetrievedItem,
+    judged: Judged,
+    place: int,
+    escalation: str | None,
+) -> OutRecord:
+    """The decision on one item without its place in the chain; `escalation` is the id of the request's."""
+    retrieval, quality, check = context.retrieval, context.quality, judged.check
+    hidden = context.shadow or judged.rollout == "flag_only"
+    moment = rfc3339(arrival.timestamp_ms)
+    body: dict[str, Any] = {
+        "schema": SCHEMA,
+        "schema_version": SCHEMA_VERSION,
+        "ledger_event_id": quality_id(arrival.decision_id, place),
+        "timestamp": moment,
+        "request_id": retrieval.request_id,
+        "request_hash": arrival.digest,
+        "place": place,
+        "item_id": item.item_id,
+        **_claimed(item),
+        "freshness_age_seconds": _age_seconds(judged),
+        "provenance_hash_verified": check is not None and check.verified,
+        "quality_bundle_id": context.quality_asked_for or None,
+        "quality_bundle_hash": None if quality is None else quality.hash,
+        "outcome": judged.outcome,
+        "flags_set": list(judged.flags),
+        "reason_codes": list(judged.codes),
+        "reason": judged.reason,
+        "trace_id": retrieval.trace_id,
+        "agent_id": retrieval.agent_id,
+        "session_id": retrieval.session_id,
+        "tenant_id": None if context.agent is None else context.tenant,
+        "environment": context.environment,
+        "autonomy_tier": context.tier,
+        "toolName": retrieval.tool_name,
+        "tool_category": retrieval.tool_category,
+        "enforcement": context.org.enforcement,
+        "rollout": judged.rollout,
+        "would_have_been": judged.real if hidden else None,
+        "stages": [
+            {"stage": stage, "outcome": outcome, "reason": reason} for stage, outcome, reason in judged.stages
+        ],
+        "dimensions": [one._asdict() for one in judged.dimensions],
+        "findings": [finding_fields(one) for one in _gravest(judged.findings)],
+        "override": _override(judged),
+        "escalation_id": escalation if judged.denied_for_quality else None,
+        "body_digest": judged.body.digest,
+        "body_released": judged.released,
+        "policy_bundle_id": context.bundle_asked_for,
+        "bundle_hash": context.bundle.hash,
+        "registry_hashes": {**context.entries(), **judged.entries},
+        "seen": None if check is None or check.seen is None else _seen(check.seen),
+        "decided_at": moment,
+        "input": arrival.coordinates(),
+    }
+    return OutRecord(QUALITY_DECISIONS, "QualityDecision", hashed(body), retrieval.session_id)
+
+
+def hashed(body: dict[str, Any]) -> dict[str, Any]:
+    """The body with its `rerun_hash`: over all inputs of the decision and the decision."""
+    body["rerun_hash"] = digest([body[name] for name in RERUN_FIELDS], finite=True)
+    return body
+
+
+def whole(number: float) -> float:
+    """The same number, as an integer where it is one: RFC 8785 writes 1, not 1.0."""
+    return int(number) if number == int(number) else number
+
+
+def _claimed(item: RetrievedItem) -> dict[str, Any]:
+    """The item's quality fields as it gave them, as far as they are of their type and of bounded size."""
+    named, score, uri = item.content_class, item.confidence_score, item.provenance_uri
+    return {
+        "content_class": named if isinstance(named, str) and len(named) <= LONGEST_CLASS else None,
+        "confidence_score": whole(score) if is_score(score) else None,
+        "provenance_uri": uri if isinstance(uri, str) and len(uri) <= LONGEST_URI else None,
+    }
+
+
+def is_score(value: Any) -> bool:
+    """Whether it is a number that a record can carry, within 0 and 1 or not."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return -LARGEST_SCORE < value < LARGEST_SCORE and math.isfinite(value)
+
+
+def _age_seconds(judged: Judged) -> float | None:
+    age_ms = None if judged.facts is None else judged.facts.age_ms
+    return None if age_ms is None else whole(age_ms / 1000)
+
+
+def _gravest(findings: tuple[Finding, ...]) -> list[Finding]:
+    return sorted(findings, key=lambda one: _GRAVITY[one.weight])[:MAX_FINDINGS]
+
+
+def _override(judged: Judged) -> dict[str, Any] | None:
+    one = judged.override
+    if one is None:
+        return None
+    return {
+        "override_id": one.id,
+        "approver_id": one.approver_id,
+        "expires_at": rfc3339(one.expires_ms),
+        "justification": one.justification,
+    }
+
+
+def _seen(one: Resolution) -> dict[str, Any]:
+    return {
+        "status": one.status,
+        "resolver": one.resolver,
+        "hash": one.hash,
+        "seen_at": one.seen_ms,
+        "detail": one.detail,
+    }

@@ -1,0 +1,154 @@
+"""What the quality report counts while it reads the ledger: how often each situation was decided.
+
+Memory is flat: a situation is a few words out of fixed lists, a day and a content class, and of classes only
+the first `MAX_CLASSES` keep their names. A million events alike cost one counter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+
+from topics.records.retrievals import QualityOutcome
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NO_CLASS = "(none)"
+"""Decisions on items that name no class, or no readable one."""
+OTHER_CLASSES = "(others)"
+"""Decisions on items of classes that came after the first `MAX_CLASSES`."""
+MAX_CLASSES = 256
+"""Bundles name few classes; a writer who invents a new one with every item must not fill the memory."""
+MAX_CLASS_LENGTH = 256
+_DAY = len("2026-01-01")
+_OUTCOMES = frozenset(get_args(QualityOutcome))
+_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+
+
+class NotADecisionError(ValueError):
+    """A record is not what its topic holds; the message says what is missing or wrong."""
+
+
+class Situation(NamedTuple):
+    """What the report tells apart of a decision; equal ones are counted together.
+
+    `day` is the UTC day of the request. `judged` is False where the item was denied before its freshness,
+    confidence and provenance were looked at.
+    """
+
+    day: str
+    content_class: str
+    outcome: str
+    would_have_been: str | None
+    rollout: str | None
+    judged: bool
+    overridden: bool
+    flags: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which records count: whole UTC days (YYYY-MM-DD) from `since` to `until`, both included; one tenant's.
+
+    None: no bound, every tenant.
+    """
+
+    since: str | None = None
+    until: str | None = None
+    tenant: str | None = None
+
+    def has(self, day: str, tenant: str | None) -> bool:
+        """Whether a record of this day and tenant counts."""
+        return (
+            (self.since is None or day >= self.since)
+            and (self.until is None or day <= self.until)
+            and (self.tenant is None or tenant == self.tenant)
+        )
+
+
+class QualityTally:
+    """Takes records of the ledger in any order, as they are parsed from JSON."""
+
+    def __init__(self, scope: Scope | None = None) -> None:
+        self.scope = scope or Scope()
+        self.situations: defaultdict[Situation, int] = defaultdict(int)
+        self.reported: defaultdict[tuple[str, str], int] = defaultdict(int)
+        self.covered: defaultdict[tuple[str, str], int] = defaultdict(int)
+        self.alarms: dict[tuple[str, str], dict[str, Any]] = {}
+        self._names: dict[str | None, str] = {None: NO_CLASS}
+
+    def decision(self, event: Mapping[str, Any]) -> None:
+        """Count one record of gate.memory.quality_decision. Raises NotADecisionError."""
+        try:
+            day = event["timestamp"][:_DAY]
+            if self.scope.has(day, event.get("tenant_id")):
+                situation = self._situation(day, event)
+                if situation not in self.situations:
+                    _check(situation)
+                self.situations[situation] += 1
+        except (KeyError, TypeError) as error:
+            raise NotADecisionError(f"no quality decision: {error!r}") from None
+
+    def report(self, event: Mapping[str, Any]) -> None:
+        """Count one sluice/retrieval_reported/v1: by day and tier, items returned and those with a decision.
+
+        Raises NotADecisionError.
+        """
+        try:
+            day = event["decided_at"][:_DAY]
+            if self.scope.has(day, event.get("tenant_id")):
+                of = (day, event["autonomy_tier"])
+                self.reported[of] += event["reported"]
+                self.covered[of] += event["covered"]
+        except (KeyError, TypeError) as error:
+            raise NotADecisionError(f"no report of a retrieval: {error!r}") from None
+
+    def alarm(self, event: Mapping[str, Any]) -> None:
+        """Remember the newest alarm of each bundle and class. Alarms are of no tenant.
+
+        Raises NotADecisionError.
+        """
+        try:
+            of = (event["quality_bundle_id"], event["subject"])
+            if self.scope.has(event["raised_at"][:_DAY], self.scope.tenant):
+                newest = self.alarms.get(of)
+                if newest is None or newest["raised_at"] < event["raised_at"]:
+                    self.alarms[of] = dict(event)
+        except (KeyError, TypeError) as error:
+            raise NotADecisionError(f"no alarm: {error!r}") from None
+
+    def _situation(self, day: str, event: Mapping[str, Any]) -> Situation:
+        return Situation(
+            day,
+            self._class(event.get("content_class")),
+            event["outcome"],
+            event.get("would_have_been"),
+            event.get("rollout"),
+            bool(event["dimensions"]),
+            event.get("override") is not None,
+            tuple(event["flags_set"]),
+        )
+
+    def _class(self, given: str | None) -> str:
+        known = self._names.get(given)
+        if known is not None:
+            return known
+        if not isinstance(given, str):
+            raise TypeError(f"content_class is {given!r}")
+        if len(self._names) > MAX_CLASSES:
+            return OTHER_CLASSES
+        name = given[:MAX_CLASS_LENGTH]
+        if len(given) == len(name):
+            self._names[given] = name
+        return name
+
+
+def _check(situation: Situation) -> None:
+    """Once for each situation, so that it costs nothing for each event."""
+    if situation.outcome not in _OUTCOMES or situation.would_have_been not in {None, *_OUTCOMES}:
+        raise TypeError(f"outcome is {situation.outcome!r}, would_have_been {situation.would_have_been!r}")
+    if not _DATE.fullmatch(situation.day):
+        raise TypeError(f"timestamp begins with {situation.day!r}")

@@ -1,0 +1,53 @@
+"""A store's report of what it returned, held against the decisions that the session remembers.
+
+Seed 004, "Coverage metric": the share of retrievals with a recorded decision. What the session has forgotten,
+by time or for want of room, counts as uncovered: coverage may look worse than it is, never better.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from app.core.clock import rfc3339
+from app.core.decision import Decision, OutRecord
+from app.core.draft import SessionDraft
+from app.core.expiry import time_records
+from app.core.ids import report_event_id
+from app.core.retrieval.context import tier_of
+from app.core.session import UNREGISTERED, has_mark
+from topics.catalog import SESSION_EVENTS
+
+if TYPE_CHECKING:
+    from app.core.arrival import Arrival
+    from app.core.point import PointParts
+    from app.core.session import SessionState
+    from topics.records import RetrievalReport
+
+SCHEMA = "sluice/retrieval_reported/v1"
+MAX_NAMED = 100
+
+
+def evaluate(parts: PointParts, arrival: Arrival, report: RetrievalReport, state: SessionState) -> Decision:
+    """Count the report's items; the session itself does not change."""
+    draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
+    agent = parts.policy.registry.agents.get(report.agent_id)
+    known = draft.retrieval(UNREGISTERED if agent is None else agent.tenant, report.request_id)
+    uncovered = [item for item in report.items if known is None or not has_mark(known.items, item)]
+    body: dict[str, Any] = {
+        "schema": SCHEMA,
+        "report_event_id": report_event_id(arrival.decision_id),
+        "report_id": report.report_id,
+        "request_id": report.request_id,
+        "agent_id": report.agent_id,
+        "session_id": report.session_id,
+        "tenant_id": None if agent is None else agent.tenant,
+        "autonomy_tier": tier_of(agent, report) if known is None else known.tier,
+        "reported_by": report.reported_by,
+        "reported": len(report.items),
+        "covered": len(report.items) - len(uncovered),
+        "uncovered": uncovered[:MAX_NAMED],
+        "decided_at": rfc3339(arrival.timestamp_ms),
+        "input": arrival.coordinates(),
+    }
+    records = [*time_records(draft), OutRecord(SESSION_EVENTS, "RetrievalReported", body, report.session_id)]
+    return Decision(None if state.gone else draft.transition(), records)

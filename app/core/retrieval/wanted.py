@@ -1,0 +1,47 @@
+"""ProvenanceWanted: a reference whose recorded resolution is missing or old, for whoever resolves it.
+
+Nothing waits for it: the decision at hand is made on what is recorded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import orjson
+
+from app.core.clock import rfc3339
+from app.core.decision import OutRecord
+from app.core.retrieval.provenance_check import RESOLVABLE
+from app.core.retrieval.reference_form import MAX_URI_CHARACTERS, scheme_of
+from topics.catalog import PROVENANCE_WANTED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Literal
+
+    from app.core.retrieval.quality_bundle import QualityBundle
+    from app.core.retrieval.resolution import Resolution
+
+SCHEMA = "sluice/provenance_wanted/v1"
+
+
+def wants_resolving(
+    tenant: str, uri: str, recorded: Mapping[tuple[str, str], Resolution], bundle: QualityBundle, now_ms: int
+) -> bool:
+    """Whether a reference leads over the network and what is recorded of it is missing or old."""
+    if scheme_of(uri) not in RESOLVABLE or len(uri) > MAX_URI_CHARACTERS:
+        return False
+    known = recorded.get((tenant, uri))
+    return known is None or now_ms - known.seen_ms > bundle.provenance_refresh_ms
+
+
+def wanted(tenant: str, uri: str, by: Literal["write", "retrieval"], now_ms: int) -> OutRecord:
+    """For the partition of (tenant, uri), whichever decided."""
+    body = {
+        "schema": SCHEMA,
+        "tenant_id": tenant,
+        "uri": uri,
+        "wanted_by": by,
+        "decided_at": rfc3339(now_ms),
+    }
+    return OutRecord(PROVENANCE_WANTED, "ProvenanceWanted", body, orjson.dumps([tenant, uri]).decode())

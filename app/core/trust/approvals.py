@@ -1,0 +1,107 @@
+"""What an allowed signature is not enough for: rules on who signed, and how many of them.
+
+Seed 004, "Quality bundle change without policy review": a quality bundle is no back door to relax controls.
+
+- A quality bundle that is looser than the revision in force counts with two approvers only, not two keys. What
+  was refused was never in force, so nothing is reached in small steps through it.
+- Which quality bundle judges a tenant is changed by two approvers only; so is the first revision of one that a
+  tenant is led to already: else one of them could publish a lax one under a new id and lead the tenant to it, or
+  lead the tenant to a name first.
+- An override is one named person's word: it counts with the signature of that approver, for a tenant whose
+  items that approver may decide on, and for a bounded time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from app.core.clock import milliseconds_of, rfc3339
+from app.core.quality_entries import LONGEST_OVERRIDE_MS, QualityOverrideSpec
+from app.core.trust.refused import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from app.core.registry_entries import Approver
+    from app.core.trust.revisions import Accepted
+
+ORG = "org"
+OVERRIDE = "quality_override"
+ENOUGH = 2
+"""Approvers who must agree where one is not enough."""
+
+
+def looser_refusal(looser: Sequence[str], before: str, approvers: Collection[str]) -> Reason | None:
+    """Why a quality bundle that takes this back of `before` ("id@revision") may not replace it."""
+    if not looser or len(approvers) >= ENOUGH:
+        return None
+    more = f" (and {len(looser) - 1} more)" if len(looser) > 1 else ""
+    return _alone(approvers, f"it is looser than {before}: {looser[0]}{more}")
+
+
+def first_refusal(
+    quality_bundle_id: str, newest: Mapping[tuple[str, str], Accepted], approvers: Collection[str]
+) -> Reason | None:
+    """Why a quality bundle's first revision may not count: a tenant is led to it already."""
+    if len(approvers) >= ENOUGH:
+        return None
+    led = (one.said.id for one in newest.values() if one.kind == ORG and _named(one) == quality_bundle_id)
+    tenant = next(led, None)
+    return None if tenant is None else _alone(approvers, f"tenant {tenant} names it already")
+
+
+def entry_refusal(
+    entry: Accepted, newest: Mapping[tuple[str, str], Accepted], approvers: Mapping[str, Approver]
+) -> Reason | None:
+    """Why a valid entry of the registry does not count with these approvers; `newest` by kind and id."""
+    spec = entry.document["spec"]
+    if entry.kind == ORG:
+        return _org_refusal(spec, entry.said.id, newest, approvers)
+    if entry.kind == OVERRIDE:
+        return _override_refusal(QualityOverrideSpec.model_validate(spec), entry.at_ms, approvers)
+    return None
+
+
+def _org_refusal(
+    spec: Mapping[str, Any],
+    tenant: str,
+    newest: Mapping[tuple[str, str], Accepted],
+    approvers: Collection[str],
+) -> Reason | None:
+    known = newest.get((ORG, tenant))
+    before = None if known is None else _named(known)
+    asked_for = spec.get("quality_bundle_id")
+    if asked_for == before or len(approvers) >= ENOUGH:
+        return None
+    return _alone(approvers, f"tenant {tenant} goes from {_name(before)} to {_name(asked_for)}")
+
+
+def _override_refusal(
+    override: QualityOverrideSpec, published_ms: int, approvers: Mapping[str, Approver]
+) -> Reason | None:
+    """One that takes an override back is held to the same: the word is the named approver's."""
+    approver = approvers.get(override.approver_id)
+    if approver is None:
+        told = f"approver {override.approver_id}, whose word it is, did not sign it"
+        return Reason("key_not_allowed", "$.spec.approver_id", told)
+    if approver.tenants is not None and override.tenant_id not in approver.tenants:
+        told = f"approver {approver.id} does not decide on items of {override.tenant_id}"
+        return Reason("key_not_allowed", "$.spec.tenant_id", told)
+    if milliseconds_of(override.expires_at) > published_ms + LONGEST_OVERRIDE_MS:
+        latest = rfc3339(published_ms + LONGEST_OVERRIDE_MS)
+        return Reason("invalid_entry", "$.spec.expires_at", f"an override of now ends by {latest}")
+    return None
+
+
+def _named(org: Accepted) -> str | None:
+    named: str | None = org.document["spec"].get("quality_bundle_id")
+    return named
+
+
+def _alone(approvers: Collection[str], why: str) -> Reason:
+    told = f"{' and '.join(sorted(approvers))} alone signed it, a second approver must, for {why}"
+    return Reason("second_approver_missing", "$.signatures", told)
+
+
+def _name(quality_bundle_id: str | None) -> str:
+    return "the default quality bundle" if quality_bundle_id is None else quality_bundle_id

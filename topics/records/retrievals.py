@@ -1,0 +1,248 @@
+"""Retrievals: what an agent wants to read, what was decided on each item, and what the agent may see."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from topics.records.base import Count, Digest, Enforcement, Id, LedgerRecord, Moment, Record
+from topics.records.memory import MemoryFinding, Whole
+
+AutonomyTier = Literal["sandbox", "bounded", "high_privilege"]
+QualityOutcome = Literal["pass", "flag", "downgrade", "deny"]
+"""Seed 004's four outcomes, the mildest first."""
+Dimension = Literal["freshness", "confidence", "provenance"]
+QualityFlag = Literal[
+    "stale", "low_confidence", "provenance_missing", "provenance_unverified", "content_suspect"
+]
+ReasonCode = Literal[
+    "FRESHNESS_TTL_EXCEEDED",
+    "CONFIDENCE_BELOW_MINIMUM",
+    "PROVENANCE_FAILED",
+    "CONTENT_UNSAFE",
+    "ACCESS_DENIED",
+    "KNOWN_BAD",
+    "FROZEN",
+    "UNKNOWN_AGENT",
+    "NO_QUALITY_BUNDLE",
+    "INTERNAL_ERROR",
+]
+StageName = Literal["controls", "access", "poisoning", "quality", "content"]
+MAX_ITEMS = 1000
+
+
+class RetrievedItem(Record):
+    """One item that a store found. The quality fields are optional to the reader, whatever they hold: what is
+    absent or malformed fails its dimension (seed 004, "Quality scores not produced upstream")."""
+
+    item_id: Id
+    content_class: Annotated[Any, Field(description="the class whose time to live and minimum hold")] = None
+    timestamp: Annotated[Any, Field(description="RFC 3339: of the content, as captured at write time")] = None
+    confidence_score: Annotated[Any, Field(description="0 to 1, the upstream pipeline's")] = None
+    provenance_uri: Annotated[Any, Field(description="an external, resolvable reference")] = None
+    provenance_hash: Annotated[Any, Field(description="sha256:<hex> of the source")] = None
+    freshness_assertion: Annotated[
+        Any,
+        Field(
+            description="RFC 3339, in place of the timestamp; or {asserted_at, signature}, by the key of the "
+            "source that the provenance_uri names, over both, the uri and the hash"
+        ),
+    ] = None
+    body: Annotated[Any, Field(description="a text, or other JSON; absent: only metadata")] = None
+
+
+class ProposedRetrieval(Record):
+    """Items that an agent is about to read; key of the message: session_id."""
+
+    request_id: Id
+    agent_id: Id
+    session_id: Id
+    items: Annotated[list[RetrievedItem], Field(fail_fast=True, min_length=1, max_length=MAX_ITEMS)]
+    trace_id: Annotated[Id | None, Field(alias="traceId")] = None
+    tool_name: Annotated[Id | None, Field(alias="toolName", description="what the items are for")] = None
+    tool_category: Annotated[Id | None, Field(description="of the tool that acts on what is read")] = None
+    autonomy_tier: Annotated[
+        AutonomyTier | None, Field(description="the stricter of this and the agent's registered one counts")
+    ] = None
+
+
+class RetrievalReport(Record):
+    """What a store says it really returned, for the coverage figure; key of the message: session_id."""
+
+    report_id: Id
+    request_id: Id
+    agent_id: Id
+    session_id: Id
+    items: Annotated[list[Id], Field(fail_fast=True, min_length=1, max_length=MAX_ITEMS)]
+    reported_by: Id
+    autonomy_tier: AutonomyTier | None = None
+
+
+class RetrievalStage(Record):
+    """One stage that ran; one that was not reached is absent."""
+
+    stage: StageName
+    outcome: QualityOutcome
+    reason: str | None = None
+
+
+class DimensionResult(Record):
+    """What a dimension came to. `outcome` is the matrix's for a dimension that failed, else pass."""
+
+    dimension: Dimension
+    passed: bool
+    outcome: QualityOutcome
+    detail: Annotated[str, Field(min_length=1, description="what was compared, or what is wrong")]
+
+
+class ProvenanceSeen(Record):
+    """The recorded resolution that the decision relied on."""
+
+    status: Literal["resolved", "unresolvable"]
+    resolver: Annotated[str, Field(min_length=1)]
+    hash: Digest | None = None
+    seen_at: Annotated[Whole, Field(description="when it was resolved, ms since 1970")]
+    detail: str
+
+
+class QualityOverride(Record):
+    """A person's signed word that an item may be read all the same, until it expires."""
+
+    override_id: Id
+    approver_id: Id
+    expires_at: Moment
+    justification: Annotated[str, Field(min_length=10)]
+
+
+class QualityDecision(LedgerRecord):
+    """One decision on one item of one retrieval (seed 004, "Evidence"), under the seed's own names."""
+
+    schema_name: Annotated[Literal["sluice/quality_decision/v1"], Field(alias="schema")]
+    schema_version: Literal["1"]
+    ledger_event_id: Id
+    timestamp: Annotated[Moment, Field(description="broker's time of the request: the same as decided_at")]
+    request_id: Id | None = None
+    request_hash: Annotated[Digest, Field(description="SHA-256 over the raw bytes of the request")]
+    place: Annotated[Count, Field(description="the item's, in its request, from 0")]
+    item_id: Id | None = None
+    content_class: str | None = None
+    freshness_age_seconds: float | None = None
+    confidence_score: float | None = None
+    provenance_uri: str | None = None
+    provenance_hash_verified: bool
+    quality_bundle_id: Id | None = None
+    quality_bundle_hash: Digest | None = None
+    outcome: QualityOutcome
+    flags_set: list[QualityFlag]
+    reason_codes: list[ReasonCode]
+    reason: Annotated[str | None, Field(description="of what decided, in words; null for a pass")] = None
+    trace_id: Id | None = None
+    agent_id: Id | None = None
+    session_id: Id | None = None
+    tenant_id: Id | None = None
+    environment: Annotated[str, Field(min_length=1)]
+    autonomy_tier: AutonomyTier
+    tool_name: Annotated[Id | None, Field(alias="toolName")] = None
+    tool_category: Id | None = None
+    enforcement: Enforcement
+    rollout: Annotated[
+        Literal["flag_only", "enforce"] | None, Field(description="of the class; null: no bundle")
+    ] = None
+    would_have_been: Annotated[
+        QualityOutcome | None, Field(description="what flag-only or shadow mode hides; null: nothing hides")
+    ] = None
+    stages: list[RetrievalStage]
+    dimensions: list[DimensionResult]
+    findings: list[MemoryFinding]
+    override: QualityOverride | None = None
+    escalation_id: Id | None = None
+    body_digest: Annotated[Digest | None, Field(description="over the body's text; null: no body")] = None
+    body_released: bool
+    policy_bundle_id: Id | None = None
+    bundle_hash: Annotated[Digest, Field(description="of the policy bundle, whose detectors read the body")]
+    registry_hashes: Annotated[dict[str, Digest], Field(description="kind/id@revision to hash")]
+    seen: ProvenanceSeen | None = None
+    rerun_hash: Annotated[Digest, Field(description="over all decision inputs and the decision")]
+
+
+class ItemFlags(Record):
+    """The flags as fields, so that nobody has to find them in a text (seed 004, "Failure modes")."""
+
+    stale: bool
+    low_confidence: bool
+    provenance_missing: bool
+    provenance_unverified: bool
+    content_suspect: bool
+
+
+class ServedItem(Record):
+    """An item as the agent may see it; the body is null where it was downgraded."""
+
+    item_id: Id
+    ledger_event_id: Id
+    outcome: Literal["pass", "flag", "downgrade"]
+    flags: ItemFlags
+    content_class: str | None = None
+    freshness_age_seconds: float | None = None
+    confidence_score: float | None = None
+    provenance_uri: str | None = None
+    body: Any = None
+
+
+class WithheldItem(Record):
+    """An item that was denied: that it exists and why it is not here."""
+
+    item_id: Id
+    ledger_event_id: Id
+    reason_codes: list[ReasonCode]
+    escalation_id: Id | None = None
+
+
+class ServedRetrieval(Record):
+    """What an agent may see of a request's items, in the request's order."""
+
+    schema_name: Annotated[Literal["sluice/served_retrieval/v1"], Field(alias="schema")]
+    served_id: Id
+    request_id: Id
+    agent_id: Id
+    session_id: Id
+    tenant_id: Id | None = None
+    trace_id: Id | None = None
+    items: list[ServedItem]
+    withheld: list[WithheldItem]
+    decided_at: Moment
+
+
+class RetrievalReported(LedgerRecord):
+    """A store's report held against the decisions its session remembers (seed 004, "Coverage metric")."""
+
+    schema_name: Annotated[Literal["sluice/retrieval_reported/v1"], Field(alias="schema")]
+    report_event_id: Id
+    report_id: Id
+    request_id: Id
+    agent_id: Id
+    session_id: Id
+    tenant_id: Id | None = None
+    autonomy_tier: AutonomyTier
+    reported_by: Id
+    reported: Annotated[Count, Field(description="items that the store returned")]
+    covered: Annotated[Count, Field(description="those of them with a decision")]
+    uncovered: Annotated[list[Id], Field(description="the first of those without, at most 100")]
+
+
+class RetrievalEscalationOpened(LedgerRecord):
+    """Denied items wait for a person, who may answer with a signed override (seed 004, "Interaction with
+    HITL"): only at high_privilege, for a high-impact tool category."""
+
+    schema_name: Annotated[Literal["sluice/retrieval_escalation_opened/v1"], Field(alias="schema")]
+    escalation_id: Id
+    request_id: Id
+    request_hash: Digest
+    agent_id: Id
+    session_id: Id
+    tenant_id: Id
+    tool_category: Id
+    items: Annotated[list[WithheldItem], Field(min_length=1)]
+    reason: Annotated[str, Field(min_length=1)]
+    required_role: Literal["approver"]
+    opened_at: Moment
+    expires_at: Moment
