@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
+import httpcore2
+
 from app.adapters.analysis_off import AnalysisOff
+from app.adapters.host_names import HostNames
+from app.adapters.http_provenance import HttpProvenance
+from app.adapters.http_target import HttpRules
 from app.adapters.kafka_compacted import KafkaCompacted
 from app.adapters.kafka_control import KafkaControlReader
 from app.adapters.kafka_held_input import KafkaHeldInput
 from app.adapters.kafka_lineage import KafkaLineage
+from app.adapters.kafka_provenance import KafkaProvenance
 from app.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
 from app.core.actions.stages import shipped_stage
 from app.core.decide import DecisionPoint
@@ -20,11 +26,14 @@ from app.core.trust.in_force import PolicyError, PolicyInForce
 from app.core.trust.keys import Roots
 from app.stream.answers import Ports
 from app.stream.application import ApplicationSettings, build_application
+from app.stream.beside import Beside
 from app.stream.clock import SystemClock
 from app.stream.engine import Engine, EngineSettings, Feeds
 from app.stream.failstop import fail_stop
 from app.stream.policy_feed import PolicyFeed
 from app.stream.provenance_feed import ProvenanceFeed
+from app.stream.provenance_resolver import ProvenanceResolver, ResolverSettings
+from app.stream.provenance_turns import Shares
 from app.stream.readiness import Readiness
 from app.stream.source_feed import SourceFeed
 from app.stream.transaction import BeforeCommit, TransactionSettings, Transactor
@@ -36,6 +45,7 @@ from topics.catalog import (
     MEMORY_WRITES,
     OUTCOMES,
     PROVENANCE_RECORDS,
+    PROVENANCE_WANTED,
     REGISTRY,
     REPORTED,
     RETRIEVALS,
@@ -56,6 +66,8 @@ if TYPE_CHECKING:
     from app.settings import Settings
     from app.stream.application import SluiceApp
 
+RESOLVER_AGAIN_S = 10.0
+"""Until a resolver that failed is started again."""
 INPUTS = (ACTIONS, OUTCOMES, MEMORY_WRITES, RETRIEVALS, REPORTED, REVIEWS, SOURCE_FEEDBACK)
 
 
@@ -76,15 +88,13 @@ def build_worker(
     transactions = _transaction_settings(settings)
     policy = policy_in_force(settings, added.stages)
     first = policy.first(records)
+    provenance = _provenance(settings)
     engine = Engine(
         Feeds(
             PolicyFeed(first, control_reader(settings), policy, settings.policy.refresh_s),
             SourceFeed(_compacted(settings, SOURCE_HISTORIES), settings.policy.refresh_s),
-            ProvenanceFeed(
-                _compacted(settings, PROVENANCE_RECORDS),
-                settings.policy.refresh_s,
-                settings.provenance.max_recorded,
-            ),
+            provenance,
+            _resolver(settings, provenance),
         ),
         Ports({**build_ports(settings, _libraries(first.policy)), **added.ports}),
         _engine_settings(settings),
@@ -168,6 +178,34 @@ def _analysis(settings: Settings) -> Port:
         return AnthropicAnalysis(given.api_key, chosen)
     except ValueError as wrong:
         raise PolicyError(f"analysis.api_key: {wrong}") from wrong
+
+
+def _provenance(settings: Settings) -> ProvenanceFeed:
+    records = _compacted(settings, PROVENANCE_RECORDS)
+    return ProvenanceFeed(records, settings.policy.refresh_s, settings.provenance.max_recorded)
+
+
+def _resolver(settings: Settings, feed: ProvenanceFeed) -> Beside:
+    """Every worker has one; they share the references as one consumer group."""
+    given, names = settings.provenance, real_names(settings)
+    rules = HttpRules(**given.model_dump(include={one.name for one in fields(HttpRules)}))
+    topic = KafkaProvenance(
+        settings.kafka.bootstrap_servers,
+        f"{settings.worker.app_id}-provenance",
+        names[PROVENANCE_WANTED],
+        names[PROVENANCE_RECORDS],
+        max_request_bytes=BY_NAME[PROVENANCE_RECORDS].max_message_bytes,
+    )
+    resolver = ProvenanceResolver(
+        HttpProvenance(rules, HostNames().addresses, httpcore2.default_ssl_context()),
+        topic,
+        feed,
+        ResolverSettings(
+            Shares(**given.model_dump(include={one.name for one in fields(Shares)})), given.min_interval_s
+        ),
+        SystemClock().wall_ms,
+    )
+    return Beside("provenance", resolver.run, RESOLVER_AGAIN_S, settings.worker.close_timeout_s)
 
 
 def _compacted(settings: Settings, topic: str) -> KafkaCompacted:

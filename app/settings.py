@@ -100,6 +100,8 @@ class SessionSettings(_Group):
     max_tenants: Positive = 8
     max_recent_writes: Positive = 1024
     max_known_sources: Positive = 64
+    max_recent_retrievals: Positive = 64
+    max_recent_items: Positive = 2048
 
     @model_validator(mode="after")
     def _idle_covers_window(self) -> SessionSettings:
@@ -119,6 +121,8 @@ class SessionSettings(_Group):
             max_tenants=self.max_tenants,
             max_recent_writes=self.max_recent_writes,
             max_known_sources=self.max_known_sources,
+            max_recent_retrievals=self.max_recent_retrievals,
+            max_recent_items=self.max_recent_items,
             max_quarantine=memory.max_quarantine_size,
             max_source_histories=memory.max_source_histories,
         )

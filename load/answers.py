@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from load.events import KIND_HEADER, MALFORMED
-from topics.catalog import BUNDLES, DEAD_LETTERS, QUARANTINE, REGISTRY
+from topics.catalog import ALARMS, BUNDLES, DEAD_LETTERS, QUARANTINE, REGISTRY
 
 if TYPE_CHECKING:
     from app.adapters.kafka_read import StoredRecord
@@ -21,12 +22,14 @@ CHAIN_FIELDS = frozenset({"sequence", "prev_hash", "event_hash"})
 INTERNAL_ERROR = "internal_error"
 COMPANIONS = frozenset(f"sluice/quarantine_{what}/v1" for what in ("entered", "evicted", "expired"))
 """What an input does to memories beside its own answer; time alone may do the last."""
+OF_TIME = frozenset({ALARMS, QUARANTINE})
+"""Topics of records that no input causes."""
 
 
 @dataclass(slots=True)
 class Answered:
-    """An input with the ledger records about it, in ledger order: decisions, dead letters, and what it did
-    to held memories beside."""
+    """An input with the ledger records about it, in ledger order: decisions (of a retrieval one an item, and
+    an escalation), dead letters, and what it did to held memories beside."""
 
     record: StoredRecord
     topic: str
@@ -58,12 +61,12 @@ class Answered:
     @property
     def doubled(self) -> bool:
         """Answered twice in one way."""
-        return len(self.decisions) > 1 or len(self.letters) > 1
+        return len(_parts(self.decisions)) < len(self.decisions) or len(self.letters) > 1
 
     @property
     def contradicted(self) -> bool:
         """Answered twice, and not the same."""
-        return _differ(self.decisions) or _differ(self.letters)
+        return any(map(_differ, _parts(self.decisions).values())) or _differ(self.letters)
 
     @property
     def unread(self) -> bool:
@@ -117,7 +120,7 @@ def is_answer(body: dict[str, Any]) -> bool:
 def _attach(inputs: dict[Place, Answered], topic: str, body: dict[str, Any]) -> bool:
     place = place_of(body)
     if place is None:
-        return topic == QUARANTINE
+        return topic in OF_TIME
     found = inputs.get(place)
     if found is None or found.digest != body["input"]["digest"]:
         return False
@@ -126,6 +129,14 @@ def _attach(inputs: dict[Place, Answered], topic: str, body: dict[str, Any]) -> 
     else:
         (found.letters if topic == DEAD_LETTERS else found.decisions).append(body)
     return True
+
+
+def _parts(bodies: list[dict[str, Any]]) -> dict[tuple[str, int], list[dict[str, Any]]]:
+    """By what they decide on: an input as a whole, or one item of it."""
+    parts: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
+    for body in bodies:
+        parts[body["schema"], body.get("place", 0)].append(body)
+    return parts
 
 
 def _differ(bodies: list[dict[str, Any]]) -> bool:

@@ -12,6 +12,7 @@ from load.answers import account
 from load.memory_findings import memory_figures
 from load.recount import wrong_sessions
 from load.reruns import executed_again
+from load.retrieval_findings import retrieval_figures
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -56,6 +57,7 @@ def integrity(
         figures.exactly("denied_unread", found.count("unread"), denied_unread, "inputs"),
         figures.exactly("refused_by_ledger", len(found.refused), policy_refused, "records"),
         *memory_figures(evidence, found, broker_away=broker_away),
+        *retrieval_figures(evidence, found),
     ]
 
 

@@ -16,7 +16,11 @@ from topics.catalog import (
     DEAD_LETTERS,
     MEMORY_WRITES,
     OUTCOMES,
+    PROVENANCE_WANTED,
+    REPORTED,
+    RETRIEVALS,
     REVIEWS,
+    SERVED,
     SOURCE_FEEDBACK,
     SOURCE_HISTORIES,
 )
@@ -27,14 +31,16 @@ if TYPE_CHECKING:
     from load.site import Site
 
 READ_S = 120.0
-INPUTS = (ACTIONS, OUTCOMES, MEMORY_WRITES, REVIEWS)
+INPUTS = (ACTIONS, OUTCOMES, MEMORY_WRITES, RETRIEVALS, REPORTED, REVIEWS)
+TOLD = (ADMITTED, SOURCE_FEEDBACK, SOURCE_HISTORIES, SERVED, PROVENANCE_WANTED)
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """All records read_committed, each partition in offset order.
 
-    `admitted`: memories released; `feedback` and `histories`: what was learnt of sources, and folded.
+    `admitted`: memories released; `feedback` and `histories`: what was learnt of sources, and folded;
+    `served`: what agents were let see of retrievals; `wanted`: references to resolve.
 
     `rolled_back`: records of the ledger and the changelog that only a read_uncommitted reader sees.
     """
@@ -47,6 +53,8 @@ class Evidence:
     admitted: list[StoredRecord] = field(default_factory=list)
     feedback: list[StoredRecord] = field(default_factory=list)
     histories: list[StoredRecord] = field(default_factory=list)
+    served: list[StoredRecord] = field(default_factory=list)
+    wanted: list[StoredRecord] = field(default_factory=list)
 
 
 async def gather(site: Site) -> Evidence:
@@ -56,7 +64,7 @@ async def gather(site: Site) -> Evidence:
         ledger = await _read(site, site.ledger)
         changelog = await _read(site, [site.changelog])
         produced = await _count_uncommitted(site, [*site.ledger, site.changelog])
-        told = [await records_of(site, topic) for topic in (ADMITTED, SOURCE_FEEDBACK, SOURCE_HISTORIES)]
+        told = [await records_of(site, topic) for topic in TOLD]
     return Evidence(site, inputs, ledger, changelog, produced - len(ledger) - len(changelog), *told)
 
 

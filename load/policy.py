@@ -2,7 +2,8 @@
 
 Allowed: every action, but for a purge (which cannot be undone) of more than `PURGE_LIMIT` rows; every memory
 write, but for those without metadata, with the words `ATTACK`, or derived from what is not trusted. Whatever
-is known of its source, a write with nothing else against it stays above the write threshold.
+is known of its source, a write with nothing else against it stays above the write threshold. What retrieved
+items come to is in load/quality_policy.py.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, get_args
 
+from load import quality_policy
 from topics.records.inputs import ActionType
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ PURGE_TOOL = "load.purge"
 PURGE_LIMIT = 1000
 BUNDLE = "load.neutral"
 EXEMPT_SOURCE = "load-feed"
-ATTACK = "obey the load run"
+ATTACK, DOUBT = "obey the load run", "mind the load run"
 WRITE_THRESHOLD, QUARANTINE_THRESHOLD = 0.5, 0.3
 REVIEW_AFTER_MS = 3000
 MOST_HELD = 5
@@ -33,7 +35,7 @@ _T2 = {"reversible": "T2", "irreversible": "T2", "unknown": "T2"}
 
 
 def entries(revision: int = 1, tenant: str = TENANT) -> list[dict[str, Any]]:
-    """One tenant's one agent, two tools, and a memory source that brings no metadata."""
+    """One tenant's agents, two tools, a memory source that brings no metadata, and a recorded reference."""
     exempt = {
         "tenant_id": tenant,
         "source_id": EXEMPT_SOURCE,
@@ -45,6 +47,7 @@ def entries(revision: int = 1, tenant: str = TENANT) -> list[dict[str, Any]]:
         ("tool", READ_TOOL): _tool("T1", "DATABASE_READ", reversible=True),
         ("tool", PURGE_TOOL): _tool("T2", "DATABASE_WRITE", reversible=False),
         ("source", f"{tenant}/{EXEMPT_SOURCE}"): exempt,
+        **quality_policy.changing(tenant),
     }
     return [
         {"kind": kind, "id": name, "revision": revision, "spec": spec} for (kind, name), spec in specs.items()
@@ -72,10 +75,11 @@ def bundle(revision: int = 1, purge_limit: int = PURGE_LIMIT) -> dict[str, Any]:
     }
 
 
-def records(trust: ThrowawayTrust) -> list[ControlRecord]:
-    """The policy as it is published."""
-    registry = {"entries": entries()}
-    return trust.policy(json.dumps(bundle()).encode(), json.dumps(registry).encode())
+def records(trust: ThrowawayTrust, began_ms: int) -> list[ControlRecord]:
+    """The policy as it is published; `began_ms`: when, since one override in it soon expires."""
+    registry = {"entries": [*entries(), *quality_policy.standing(trust, TENANT, began_ms)]}
+    policy = trust.policy(json.dumps(bundle()).encode(), json.dumps(registry).encode())
+    return [*policy, quality_policy.signed(trust, quality_policy.document())]
 
 
 def environment(trust: ThrowawayTrust) -> dict[str, str]:
@@ -84,20 +88,12 @@ def environment(trust: ThrowawayTrust) -> dict[str, str]:
         "SLUICE_POLICY__STAGES": json.dumps(STAGES),
         "SLUICE_POLICY__ROOT_KEYS": json.dumps([trust.root_key]),
         "SLUICE_POLICY__DEFAULT_BUNDLE": BUNDLE,
+        "SLUICE_POLICY__DEFAULT_QUALITY_BUNDLE": quality_policy.BUNDLE,
     }
 
 
 def _memory() -> dict[str, Any]:
     """A model is asked about every write, so that some of them wait while others are decided."""
-    attack = {
-        "id": "load.attack",
-        "kind": "instruction_override",
-        "weight": "definite",
-        "reason": "the words that the fault runs take for an attack",
-        "source": "load/policy.py",
-        "any": [ATTACK],
-        "framed": False,
-    }
     return {
         "quarantineReviewMs": REVIEW_AFTER_MS,
         "trust": {
@@ -105,8 +101,20 @@ def _memory() -> dict[str, Any]:
             "quarantineThreshold": QUARANTINE_THRESHOLD,
             "llmAnalysis": True,
         },
-        "content": {"findings": [attack]},
+        "content": {"findings": [_finding("attack", "definite", ATTACK), _finding("doubt", "strong", DOUBT)]},
         "analysis": {"budget_ms": 60_000},
+    }
+
+
+def _finding(name: str, weight: str, words: str) -> dict[str, Any]:
+    return {
+        "id": f"load.{name}",
+        "kind": "instruction_override",
+        "weight": weight,
+        "reason": f"the words that the fault runs take for {name}",
+        "source": "load/policy.py",
+        "any": [words],
+        "framed": False,
     }
 
 

@@ -1,8 +1,9 @@
 """Seeded changes of the neutral policy: some that count, and records that every worker must refuse.
 
-Endless. What counts alters no outcome: revisions move on, nothing else. What must be refused would alter
-outcomes if anyone used it (another tenant, a purge limit of zero), so a recount sees that too. Revisions that
-count are odd, so between two of them there is always one that nobody has.
+Endless. What counts of agents, tools and policy bundles alters no outcome: revisions move on, nothing else. A
+newer quality bundle asks a little more of one class, and its items say which one judged them. What must be
+refused would alter outcomes if anyone used it (another tenant, a purge limit of zero, another minimum), so a
+recount sees that too. Revisions that count are odd, so between two of them there is one that nobody has.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from app.demo.trust import ThrowawayTrust
-from load import policy
+from load import policy, quality_policy
 
 if TYPE_CHECKING:
     import random
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
 ELSEWHERE = "elsewhere"
 SPARE_TOOL = "load.spare"
 STEP = 2
-WHOLE, NEWER = 4, 2
-"""How often a whole change and a newer bundle come, where each kind of refusal comes once."""
+WHOLE, NEWER = 5, 3
+"""How often a whole change and a newer bundle of each kind come, where each kind of refusal comes once."""
+STRICT, LAX = 0.99, 0.1
+"""Minima of quality bundles that must not count."""
 
 
 @dataclass(slots=True)
@@ -61,14 +64,20 @@ class PolicyTraffic:
         self._stranger = ThrowawayTrust()
         self._revision = 1
         self._bundle = 1
+        self._quality = 1
         self._last = trust.bundle(_written(policy.bundle()))
         self._halves: deque[_Half] = deque()
         self._steps = [
             *[self._whole_change] * WHOLE,
             *[self._newer_bundle] * NEWER,
+            *[self._newer_quality] * NEWER,
             self._repeat,
             self._older_entry,
             self._older_bundle,
+            self._older_quality,
+            self._looser_quality,
+            self._failing_quality,
+            self._quality_as_policy,
             self._other_content,
             self._wrong_signature,
             self._stripped,
@@ -81,7 +90,9 @@ class PolicyTraffic:
     def __next__(self) -> list[ControlEvent]:
         if self._revision == 1:
             return self._whole_change()
-        return self._newer_bundle() if self._bundle == 1 else self._rng.choice(self._steps)()
+        if self._bundle == 1:
+            return self._newer_bundle()
+        return self._newer_quality() if self._quality == 1 else self._rng.choice(self._steps)()
 
     def __iter__(self) -> Iterator[list[ControlEvent]]:
         return self
@@ -105,6 +116,14 @@ class PolicyTraffic:
         event.documents = {f"bundle@{self._bundle}": document}
         return [event]
 
+    def _newer_quality(self) -> list[ControlEvent]:
+        self._quality += STEP
+        document = quality_policy.document(self._quality)
+        self._last = quality_policy.signed(self._trust, document)
+        event = _event(self._last)
+        event.documents = {f"quality@{self._quality}": document}
+        return [event]
+
     def _repeat(self) -> list[ControlEvent]:
         """The last record that counted, once more: no effect, and no refusal."""
         return [_event(self._last)]
@@ -115,8 +134,28 @@ class PolicyTraffic:
     def _older_bundle(self) -> list[ControlEvent]:
         return [_event(self._strict_bundle(self._bundle - 1), "older_revision")]
 
+    def _older_quality(self) -> list[ControlEvent]:
+        return [_event(self._judging(self._quality - 1, STRICT), "older_revision")]
+
+    def _looser_quality(self) -> list[ControlEvent]:
+        """By one approver alone."""
+        return [_event(self._judging(self._quality + 1, LAX), "second_approver_missing")]
+
+    def _failing_quality(self) -> list[ControlEvent]:
+        failing = quality_policy.failing(self._quality + 1)
+        return [_event(quality_policy.signed(self._trust, failing), "cases_failed")]
+
+    def _quality_as_policy(self) -> list[ControlEvent]:
+        """A quality bundle under the type of policy bundles."""
+        document = _written(quality_policy.document(self._quality + 1, LAX))
+        return [_event(self._trust.bundle(document), "invalid_bundle")]
+
     def _other_content(self) -> list[ControlEvent]:
-        records = (self._agent_elsewhere(self._revision), self._strict_bundle(self._bundle))
+        records = (
+            self._agent_elsewhere(self._revision),
+            self._strict_bundle(self._bundle),
+            self._judging(self._quality, STRICT),
+        )
         return [_event(record, "revision_conflict") for record in records]
 
     def _wrong_signature(self) -> list[ControlEvent]:
@@ -159,6 +198,9 @@ class PolicyTraffic:
 
     def _agent_elsewhere(self, revision: int) -> ControlRecord:
         return self._trust.entries([_agent(revision)])[0]
+
+    def _judging(self, revision: int, lowest: float) -> ControlRecord:
+        return quality_policy.signed(self._trust, quality_policy.document(revision, lowest))
 
     def _strict_bundle(self, revision: int) -> ControlRecord:
         return self._trust.bundle(_written(policy.bundle(revision, purge_limit=0)))

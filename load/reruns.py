@@ -11,7 +11,7 @@ from app.adapters.kafka_rerun import rerun_all, rerun_sample
 from app.core.actions.stages import shipped_stage
 from load import figures
 from load.worker import Poison, SlowProbe
-from topics.catalog import MEMORY_DECISIONS, VERDICTS
+from topics.catalog import MEMORY_DECISIONS, QUALITY_DECISIONS, VERDICTS
 
 if TYPE_CHECKING:
     from app.core.actions.stage import Stage
@@ -27,7 +27,7 @@ SHOWN = 5
 
 async def executed_again(evidence: Evidence) -> list[Figure]:
     """All decisions, or a sample of `MOST`. Evidence that is gone counts as not identical."""
-    topics = {evidence.site.real(base) for base in (VERDICTS, MEMORY_DECISIONS)}
+    topics = {evidence.site.real(base) for base in (VERDICTS, MEMORY_DECISIONS, QUALITY_DECISIONS)}
     decisions = sum(record.topic in topics for record in evidence.ledger)
     found: Counter[str] = Counter()
     began = time.monotonic()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ PARTITIONS = 8
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """`settings` is the environment of a worker here."""
+    """`settings` is the environment of a worker here; `began_ms`: when its policy was published."""
 
     bootstrap_servers: str
     prefix: str
@@ -28,6 +29,7 @@ class Site:
     settings: dict[str, str]
     trust: ThrowawayTrust
     partitions: int = PARTITIONS
+    began_ms: int = 0
 
     def real(self, base: str) -> str:
         """A topic's name on the broker."""
@@ -46,9 +48,9 @@ class Site:
 
 async def prepare(bootstrap_servers: str, folder: Path, name: str) -> Site:
     """Create the topics of a run called `name` (unique on this broker) and publish its policy."""
-    prefix, trust = f"{name}.", ThrowawayTrust()
+    prefix, trust, began_ms = f"{name}.", ThrowawayTrust(), time.time_ns() // 1_000_000
     await create(bootstrap_servers, TopicLayout(prefix, name, PARTITIONS), 1)
-    await publish_policy(bootstrap_servers, prefix, policy.records(trust))
+    await publish_policy(bootstrap_servers, prefix, policy.records(trust, began_ms))
     settings = {
         "SLUICE_KAFKA__BOOTSTRAP_SERVERS": bootstrap_servers,
         "SLUICE_KAFKA__TOPIC_PREFIX": prefix,
@@ -57,4 +59,4 @@ async def prepare(bootstrap_servers: str, folder: Path, name: str) -> Site:
         "SLUICE_WORKER__HALT_ON_OFFSET_GAP": "true",
         **policy.environment(trust),
     }
-    return Site(bootstrap_servers, prefix, name, folder, settings, trust)
+    return Site(bootstrap_servers, prefix, name, folder, settings, trust, began_ms=began_ms)

@@ -1,4 +1,5 @@
-"""Seeded, salted traffic: actions, their outcomes, memory writes and reviews of them, in many sessions.
+"""Seeded, salted traffic in many sessions: actions, their outcomes, memory writes and reviews of them,
+retrievals and reports of what stores returned.
 
 Endless; `rest` gives what must still come so that no outcome waits for its action. Reviews are of what the
 broker has taken already, so what is drawn depends a little on when that was.
@@ -15,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 from load.events import MALFORMED, POISON, Event
 from load.memory_traffic import MemoryTraffic
 from load.policy import AGENT, PURGE_LIMIT, PURGE_TOOL, READ_TOOL
+from load.quality_policy import OVERRIDDEN
+from load.retrieval_traffic import RetrievalTraffic
 from load.review_traffic import ReviewTraffic
 from topics.catalog import ACTIONS, OUTCOMES
 
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
 Makers = Mapping[str, Mapping[str, Callable[[str, str], bytes]]]
 """Makers of unreadable values, by base topic and kind."""
 MAX_ROWS = 50
+ACKNOWLEDGES = 0.1
+"""Actions that say which flags of what was read they have seen."""
 EARLY_BY = 60  # events at most between an early outcome and its action
 
 
@@ -45,6 +50,8 @@ class Mix:
     early: float = 0.05
     write: float = 0.2
     review: float = 0.06
+    retrieval: float = 0.1
+    report: float = 0.04
     apart: bool = False
     malformed_every: int = 0
 
@@ -57,7 +64,7 @@ class _Session:
 
 
 class Traffic:
-    """Draws from `rng`; `salt` keeps two runs apart, `reviewer` signs the reviews."""
+    """Draws from `rng`; `salt` keeps two runs apart, `reviewer` signs reviews and a source's assertions."""
 
     def __init__(
         self,
@@ -72,6 +79,7 @@ class Traffic:
         self._mix = mix
         self._memories = MemoryTraffic(rng, salt, mix.slow)
         self._reviews = ReviewTraffic(rng, reviewer)
+        self._retrievals = RetrievalTraffic(rng, salt, reviewer)
         self._malformed = [
             (topic, name, make) for topic, kinds in (malformed or {}).items() for name, make in kinds.items()
         ]
@@ -123,6 +131,8 @@ class Traffic:
             (mix.early, self._early),
             (mix.write, self._write),
             (mix.review, self._review),
+            (mix.retrieval, lambda session: self._retrievals.next(session.name)),
+            (mix.report, lambda session: self._retrievals.report(session.name)),
         ):
             if draw < share:
                 return make(session)
@@ -144,6 +154,8 @@ class Traffic:
         }
         if rng.random() < self._mix.slow:
             action["parameters"]["slow"] = True
+        if rng.random() < ACKNOWLEDGES:
+            action["acknowledged_flags"] = ["stale", OVERRIDDEN]
         return action
 
     def _propose(self, session: _Session, action: dict[str, Any], kind: str) -> Event:

@@ -98,7 +98,7 @@ def _channel_binding(topic: Topic) -> Json:
         "topic": topic.name,
         "partitions": 1 if topic.single else DEFAULT_PARTITIONS,
         "topicConfiguration": {
-            "cleanup.policy": [topic.cleanup],
+            "cleanup.policy": topic.cleanup.split(","),
             "retention.ms": topic.retention_ms,
             "max.message.bytes": topic.max_message_bytes,
         },

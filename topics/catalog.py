@@ -70,7 +70,7 @@ PROVENANCE_WANTED = "provenance-wanted"
 PROVENANCE_RECORDS = "provenance-records"
 
 Direction = Literal["in", "out", "control", "internal"]
-Cleanup = Literal["delete", "compact"]
+Cleanup = Literal["delete", "compact", "compact,delete"]
 
 DEFAULT_PARTITIONS = 8
 KEEP = -1
@@ -193,7 +193,7 @@ def _internal(name: str, record: type[Record], key: str, description: str, *, cl
         ledger=False,
         records=(record,),
         key=key,
-        retention_ms=INPUT_RETENTION_MS if cleanup == "delete" else KEEP,
+        retention_ms=KEEP if cleanup == "compact" else INPUT_RETENTION_MS,
         cleanup=cleanup,
         max_message_bytes=MAX_INPUT_MESSAGE_BYTES,
         description=description,
@@ -265,8 +265,8 @@ CATALOG: tuple[Topic, ...] = (
         PROVENANCE_RECORDS,
         ProvenanceRecord,
         PROVENANCE_KEY,
-        "Every reference's newest resolution, which all workers read.",
-        cleanup="compact",
+        "Every reference's newest resolution, which all workers read; one in use is renewed daily.",
+        cleanup="compact,delete",
     ),
     Topic(
         name=SESSIONS_CHANGELOG,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -53,6 +54,5 @@ def _answer(asked: asyncio.Future[Sequence[str]], found: Sequence[str], error: O
         else:
             asked.set_result(found)
 
-    loop = asked.get_loop()
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(answer)
+    with suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits any more
+        asked.get_loop().call_soon_threadsafe(answer)

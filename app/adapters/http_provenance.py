@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 _HEAD_BYTES = 131_072
 """Of a response's head, with whatever informational responses go before it: h11 itself stops at 100 KiB."""
-_BYTES_OF_A_PART = 64
-"""On average at least, of a body in chunks: one of 1 byte costs the reader 30 us as one of 16 KiB does."""
+_BYTES_OF_A_PART = 512
+"""On average at least, of a body in chunks: one of 1 byte takes as long as one of 16 KiB, 15 us."""
 _FREE_PARTS = 4096
 _OF_THE_SERVER = (
     httpcore2.NetworkError,
@@ -70,8 +70,8 @@ class HttpProvenance:
             return Found(None, _told(fault))
 
     async def _follow(self, target: Target, known: Known | None) -> Known:
-        """What lies at the end of the redirects. Conditions go to the first server only: another's "unchanged"
-        would be about something else. What was found behind a redirect has no validators likewise."""
+        """Through the redirects. Conditions go to the first server only: another's "unchanged" would be about
+        something else. What was found behind a redirect has no validators for the same reason."""
         for hop in range(self._rules.max_redirects + 1):
             answer = await self._ask(target, None if hop else known)
             if isinstance(answer, Known):

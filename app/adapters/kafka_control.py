@@ -96,6 +96,19 @@ class KafkaControlReader:
         return Arrival(base, message.partition, message.offset, message.timestamp, message.key, message.value)
 
 
+async def read_control(bootstrap_servers: str, topics: Mapping[str, str]) -> list[Arrival]:
+    """Every record that the topics hold now; `topics` as for the reader. Raises UnknownTopics and
+    KafkaUnreachable."""
+    await partitions_of(bootstrap_servers, list(topics))
+    reader = KafkaControlReader(bootstrap_servers, topics)
+    try:
+        return await reader.to_end()
+    except KafkaError as error:
+        raise KafkaUnreachable(f"{bootstrap_servers}: {error}") from error
+    finally:
+        await reader.close()
+
+
 async def publish_control(
     bootstrap_servers: str,
     topics: Mapping[str, str],

@@ -47,6 +47,7 @@ _NOT_PUBLIC_V6 = tuple(
 _NAT64 = IPv6Network("64:ff9b::/96")
 """What DNS64 makes of an IPv4 host where the network has no IPv4 (RFC 6052): judged by the address inside."""
 _LOW_32_BITS = 0xFFFFFFFF
+_LOOPBACK = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
 
 
 def refusal_of(address: str, *, allow_loopback: bool) -> str | None:
@@ -55,7 +56,7 @@ def refusal_of(address: str, *, allow_loopback: bool) -> str | None:
         found = ip_address(address)
     except ValueError:
         return "it is no address"
-    if allow_loopback and found.is_loopback:
+    if allow_loopback and any(found in network for network in _LOOPBACK):
         return None
     return None if _is_public(found) else f"{found} is no public address"
 

@@ -10,16 +10,17 @@ from rich.table import Table
 
 from app.cli.output import WELL, WRONG, console, print_json, settings_or_stop, shown, stop
 from app.core.actions.stages import default_stages
-from app.core.cases import run_cases
+from app.core.any_bundle import case_count, run_own_cases
 from app.core.errors import CoreError
 from app.offline.envelope_files import PolicyFileError
-from app.offline.policy_files import unsigned_bundle
+from app.offline.policy_files import unsigned_any_bundle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from app.core.bundles import Bundle
-    from app.core.cases import CaseFailure
+    from app.core.case_failure import CaseFailure
+    from app.core.retrieval.quality_bundle import QualityBundle
 
 
 def cases_command(
@@ -29,10 +30,11 @@ def cases_command(
 ) -> None:
     """Run a bundle's own cases through the whole pipeline.
 
-    Each case in the bundle's "cases" is an action and what must come of
-    it. What a case does not give is neutral: an agent of the highest
-    tier, a tool of which nothing is known, an empty session. The gates
-    are those of the settings, in their order.
+    Each case in a policy bundle's "cases" is an action or a memory, in a
+    quality bundle's an item, and what must come of it. What a case does
+    not give is neutral: an agent of the highest tier, a tool of which
+    nothing is known, an empty session. The gates are those of the
+    settings, in their order.
 
     Exit codes: 0 all as expected, 1 differences (each is shown), 2 the
     bundle cannot be loaded.
@@ -47,24 +49,24 @@ def cases_command(
     raise typer.Exit(WRONG if failures else WELL)
 
 
-def _run(file: Path) -> tuple[Bundle, tuple[CaseFailure, ...]]:
+def _run(file: Path) -> tuple[Bundle | QualityBundle, tuple[CaseFailure, ...]]:
     try:
-        bundle = unsigned_bundle(file)
-        return bundle, run_cases(bundle, default_stages(settings_or_stop().policy.stages))
+        bundle = unsigned_any_bundle(file)
+        return bundle, run_own_cases(bundle, default_stages(settings_or_stop().policy.stages))
     except (CoreError, PolicyFileError) as error:
         stop(str(error))
 
 
-def _fields(bundle: Bundle, failures: Sequence[CaseFailure]) -> dict[str, object]:
+def _fields(bundle: Bundle | QualityBundle, failures: Sequence[CaseFailure]) -> dict[str, object]:
     listed = [
         {"case": one.case, "field": one.field, "expected": one.expected, "actual": one.actual}
         for one in failures
     ]
-    return {"bundle": f"{bundle.id}@{bundle.revision}", "cases": len(bundle.cases), "differences": listed}
+    return {"bundle": f"{bundle.id}@{bundle.revision}", "cases": case_count(bundle), "differences": listed}
 
 
-def _show(bundle: Bundle, failures: Sequence[CaseFailure]) -> None:
-    name, count = shown(f"{bundle.id}@{bundle.revision}"), len(bundle.cases)
+def _show(bundle: Bundle | QualityBundle, failures: Sequence[CaseFailure]) -> None:
+    name, count = shown(f"{bundle.id}@{bundle.revision}"), case_count(bundle)
     if not count:
         console.print(f"[yellow]{name} has no cases[/]: nothing was tried.")
         return

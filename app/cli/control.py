@@ -59,7 +59,11 @@ def write_or_stop(out: Path, values: Sequence[bytes]) -> None:
 
 def publish_file(file: Path, topic: str, *, as_json: bool) -> None:
     """Publish a file's envelopes, all or none, and end the command with what became of them."""
-    values = _envelopes(file)
+    publish_values(envelopes_or_stop(file), topic, as_json=as_json)
+
+
+def publish_values(values: Sequence[bytes], topic: str, *, as_json: bool) -> None:
+    """Publish envelopes, all or none, and end the command with what became of them."""
     publishing = Publishing(settings_or_stop(), topic, values)
     publishing.run()
     _tell(publishing, as_json=as_json)
@@ -73,7 +77,7 @@ class Publishing:
         self._settings = settings
         self._topic = topic
         self._values = values
-        self._roots = _roots(settings)
+        self._roots = roots_or_stop(settings)
         self._compiled = Compiled(run_cases)
         self._rehearsal = Rehearsal((), (), ())
         self.written: list[Arrival] = []
@@ -87,7 +91,7 @@ class Publishing:
     def run(self) -> None:
         """Do it; what cannot be done ends the command."""
         kafka = self._settings.kafka
-        topics = {BY_NAME[base].real_name(kafka.topic_prefix, ""): base for base in (REGISTRY, BUNDLES)}
+        topics = control_topics(self._settings)
         writer = f"{kafka.topic_prefix}{WRITER}"
         try:
             records = asyncio.run(publish_control(kafka.bootstrap_servers, topics, writer, self._choose))
@@ -116,7 +120,14 @@ class Publishing:
         self.refused = refused_of(fold(records, self._roots, self._compiled), self.written)
 
 
-def _roots(settings: Settings) -> Roots:
+def control_topics(settings: Settings) -> dict[str, str]:
+    """Base name by real name, those that others depend on first."""
+    prefix = settings.kafka.topic_prefix
+    return {BY_NAME[base].real_name(prefix, ""): base for base in (REGISTRY, BUNDLES)}
+
+
+def roots_or_stop(settings: Settings) -> Roots:
+    """The keys that all trust starts from; without one the command ends."""
     if not settings.policy.root_keys:
         stop("policy.root_keys is empty: no signature can count. `sluice keys new` makes a root key.")
     try:
@@ -125,7 +136,8 @@ def _roots(settings: Settings) -> Roots:
         stop(f"policy.root_keys: {error}")
 
 
-def _envelopes(file: Path) -> list[bytes]:
+def envelopes_or_stop(file: Path) -> list[bytes]:
+    """The lines of a file of envelopes, whatever they hold; none ends the command."""
     try:
         values = [line for line in file.read_bytes().split(b"\n") if line.strip()]
     except OSError as error:

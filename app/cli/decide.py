@@ -12,6 +12,7 @@ import typer
 
 from app.adapters.kafka_read import StoredRecord
 from app.bootstrap import build_ports
+from app.cli.decided import answers, without_content
 from app.cli.output import WELL, WRONG, console, settings_or_stop, stop
 from app.cli.record_line import as_line
 from app.core.actions.stages import default_stages
@@ -34,21 +35,8 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from app.core.arrival import Arrival
-    from app.core.decision import Decision, OutRecord
+    from app.core.decision import Decision
     from app.settings import Settings
-
-_DECISIONS = frozenset({"Verdict", "MemoryDecision"})
-_BESIDE_A_DECISION = _DECISIONS | {
-    "QuarantineEntered",
-    "QuarantineApproved",
-    "QuarantineRejected",
-    "QuarantineExpired",
-    "QuarantineEvicted",
-    "AdmittedMemory",
-}
-_LEFT_OUT = frozenset({"SessionFolded", "EscalationOpened"})
-_CONTENT = "content"
-"""Of an admitted memory; it is in the line that was read."""
 
 
 def register(cli: typer.Typer) -> None:
@@ -59,7 +47,10 @@ def register(cli: typer.Typer) -> None:
 def decide_command(
     file: Annotated[str, typer.Argument(metavar="FILE|-", help="JSON lines; - is standard input.")],
     *,
-    bundle: Annotated[list[Path], typer.Option(help="Signed bundle; several: the first is the default.")],
+    bundle: Annotated[
+        list[Path],
+        typer.Option(help="Signed bundle, of policy or of quality; the first of each is the default."),
+    ],
     registry: Annotated[
         list[Path],
         typer.Option(help="Signed registry entries, an envelope a line; several: one after another."),
@@ -75,12 +66,17 @@ def decide_command(
     One line for each action: its verdict, with its session's totals. An
     outcome gives what it settled, an unreadable line its dead letter. A
     memory write gives its decision and what became of memories in
-    quarantine; an admitted one is told without its content.
+    quarantine; an admitted one is told without its content. A retrieval
+    gives a decision for each item, the escalation that it opens, and what
+    the agent may see, without the bodies; a store's report how far it is
+    covered by decisions.
 
-    Lines are records of gate.actions.proposed, or of gate.outcomes if
-    they have reported_by, gate.memory.writes.proposed if write_id,
-    gate.reviews if subject_id. A line {"at": "2026-01-01T12:00:00Z"} is
-    the time of all records below it.
+    Lines are records of gate.actions.proposed, or of
+    gate.memory.retrievals.reported if they have report_id,
+    gate.memory.retrievals.proposed if items, gate.outcomes if
+    reported_by, gate.memory.writes.proposed if write_id, gate.reviews if
+    subject_id. A line {"at": "2026-01-01T12:00:00Z"} is the time of all
+    records below it.
 
     Encoder and model are asked where bundle and settings say so, without
     a deadline. Signatures count from the root keys in the settings, as if
@@ -122,13 +118,6 @@ def _decisions(
         yield arrival, decision
 
 
-def answers(decision: Decision) -> list[OutRecord]:
-    """Of a decision's records those that answer its input; a verdict and what went with it is told alone."""
-    if any(record.kind in _DECISIONS for record in decision.records):
-        return [record for record in decision.records if record.kind in _BESIDE_A_DECISION]
-    return [record for record in decision.records if record.kind not in _LEFT_OUT]
-
-
 def _asking(settings: Settings, held: HeldInputs, earlier: EarlierDecisions) -> Asking:
     """The settings' ports; what a worker reads back from the broker is what was read here."""
     try:
@@ -140,7 +129,7 @@ def _asking(settings: Settings, held: HeldInputs, earlier: EarlierDecisions) -> 
 
 def _print(arrival: Arrival, decision: Decision, *, json: bool) -> None:
     for record in answers(decision):
-        written = orjson.dumps({name: value for name, value in record.body.items() if name != _CONTENT})
+        written = orjson.dumps(without_content(record))
         if json:
             typer.echo(written)
         else:

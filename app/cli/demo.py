@@ -1,4 +1,4 @@
-"""`sluice demo`: broker, topics, worker, 400 real actions, 50 memories, and what became of them."""
+"""`sluice demo`: broker, topics, worker, 400 real actions, 50 memories, 150 readings, and what became of them."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ from app.adapters.kafka_read import KafkaUnreachable, UnknownTopics
 from app.adapters.kafka_topics import KafkaTopicError
 from app.broker import locate
 from app.broker.errors import BrokerError
-from app.cli.demo_kept import say_how_to_use, say_stopped
+from app.cli.demo_kept import say_how_to_use, say_stopped, write_page
 from app.cli.demo_progress import Narration
 from app.cli.demo_report import print_opening, print_result
 from app.cli.demo_summary import summary_fields
 from app.cli.output import WELL, WRONG, console, errors, print_json, stop
 from app.demo import kept
-from app.demo.run import Wish, perform, prepare
+from app.demo.material import Wish, prepare
+from app.demo.run import perform
 from app.demo.worker import WorkerError
 from app.settings import ROOT
 
 HOME = ROOT / "build" / "demo"
 CONFIG = ROOT / "config" / "demo"
 BUNDLE = ROOT / "config" / "bundles" / "default.json"
+QUALITY = ROOT / "config" / "quality" / "default.json"
 INTERRUPTED = 130
 WIDTH = 100
 FAULTS = (BrokerError, KafkaUnreachable, KafkaTopicError, UnknownTopics, WorkerError, kept.KeptError)
@@ -48,13 +50,13 @@ def demo(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
 ) -> None:
-    """Show Sluice at work: 400 real tool calls and 50 texts to remember in, decisions out, the ledger
-    verified.
+    """Show Sluice at work: 400 real tool calls, 50 texts to remember and 150 readings in, decisions out, the
+    ledger verified.
 
     Takes the broker that KAFKA_BOOTSTRAP_SERVERS names, else this checkout's running one, else starts one in
     Docker or on a local JVM; then makes topics of its own, starts a worker, publishes and reads. The calls
-    are real (config/demo); row estimates, registry and outcomes are generated and said to be. Nothing it
-    started stays, also when you press Ctrl-C.
+    are real (config/demo); what is read, row estimates, registry and outcomes are generated and said to be.
+    Nothing it started stays, also when you press Ctrl-C.
 
     Exit codes: 0 every input was answered and the ledger is intact, 1 not so, 2 could not be done.
     """
@@ -76,7 +78,7 @@ def _run(*, keep: bool, json: bool) -> bool:
     begin = time.monotonic()
     if keep and (left := kept.recall(HOME)) is not None:
         stop(f"{left.run} is still there; `sluice demo --stop` stops it")
-    wish = Wish(_run_name(), HOME, locate.HOME, CONFIG, BUNDLE, os.environ, keep, _now)
+    wish = Wish(_run_name(), HOME, locate.HOME, CONFIG, BUNDLE, QUALITY, os.environ, keep, _now)
     material = prepare(wish)
     teller = errors if json else _screen()
     print_opening(teller, material)
@@ -87,7 +89,8 @@ def _run(*, keep: bool, json: bool) -> bool:
     else:
         print_result(teller, result, seconds)
     if keep and result.well:
-        say_how_to_use(teller, result.place)
+        write_page(result.place, result.examined.quality, _now())
+        say_how_to_use(teller, result.place, result.material.library.rollout.flag_only)
     return result.well
 
 

@@ -12,6 +12,9 @@ from app.cli.demo_memories import (
     quarantine_table,
     statistics_table,
 )
+from app.cli.demo_posture import alarms_table, coverage_table, posture_table
+from app.cli.demo_reading import told
+from app.cli.demo_retrievals import flags_table, items_table, override_table, story_table
 from app.cli.demo_tables import (
     causes_table,
     dead_letters_table,
@@ -23,12 +26,14 @@ from app.cli.demo_tables import (
 )
 from app.cli.demo_totals import chains_table, sessions_tables
 from app.cli.ledger_report import print_report
+from app.cli.rerun_report import PLURALS
 from app.demo.sessions import MESSAGES, WRITES
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from app.demo.run import Material, Result
+    from app.demo.material import Material
+    from app.demo.result import Result
 
 _TELLING_UNANSWERED = 5
 
@@ -37,12 +42,16 @@ def print_opening(console: Console, material: Material) -> None:
     """What is going to happen, and what of it is real."""
     sources = [row.source for row in material.rows] + [row["source"] for row in material.writes]
     repositories = len({source.partition("@")[0] for source in sources})
+    items = sum(len(one.fields["items"]) for one in material.retrievals)
     console.print(
         f"[bold]{len(material.rows)} real tool calls[/] of agents and [bold]{len(material.writes)} texts[/] "
-        f"to be remembered, from {repositories} public repositories, in {len(material.sessions)} sessions.\n"
-        f"[yellow]Generated:[/] row estimates, session ids, registry, outcomes, the texts' metadata, the "
-        f"story of the quarantine,\nreviews, unreadable records (seed {material.recipe.seed}).\n",
+        f"to be remembered, from {repositories} public\nrepositories, and in the same "
+        f"{len(material.sessions)} sessions [bold]{len(material.retrievals)} readings[/] of {items} made-up "
+        f"items.\n[yellow]Generated:[/] the items and the stores' reports, row estimates, session ids, "
+        f"registry, outcomes, the\ntexts' metadata, the stories, reviews, unreadable records "
+        f"(seed {material.recipe.seed}).\n",
         highlight=False,
+        soft_wrap=True,
     )
 
 
@@ -65,7 +74,14 @@ def print_result(console: Console, result: Result, seconds: float) -> None:
         decisions_table(answers),
         held_examples_table(answers),
         quarantine_table(answers),
-        statistics_table(result.statistics),
+        statistics_table(result.examined.statistics),
+        items_table(answers),
+        story_table(answers),
+        override_table(answers),
+        flags_table(answers),
+        posture_table(result.examined.quality),
+        coverage_table(result.examined.quality),
+        alarms_table(result.examined.quality),
         dead_letters_table(answers),
         escalations_table(answers),
     ):
@@ -74,10 +90,13 @@ def print_result(console: Console, result: Result, seconds: float) -> None:
     console.print()
     console.print(Columns(sessions_tables(answers), padding=(0, 4)))
     console.print()
-    if result.report.intact:
-        console.print(chains_table(result.report))
+    if result.examined.report.intact:
+        console.print(chains_table(result.examined.report))
     else:
-        print_report(result.report)
+        print_report(result.examined.report)
+    console.print()
+    for line in told(result):
+        console.print(line, highlight=False)
     console.print()
     console.print(_sentence(result, seconds), highlight=False)
 
@@ -88,15 +107,24 @@ def _sentence(result: Result, seconds: float) -> str:
     if result.well:
         return (
             f"[bold green]✓ All {answers.published} inputs were answered, each once, "
-            f"the ledger is intact ({result.report.records} records),\n  and every decision came out the "
-            f"same when it was executed again ({result.reruns.total()}).[/]\n{took}"
+            f"the ledger is intact ({result.examined.report.records} records),\n  and every decision came out "
+            f"the same when it was executed again:\n  {_reruns(result)}.[/]\n{took}"
         )
     missing = [str(one.fields) for one in answers.unanswered[:_TELLING_UNANSWERED]]
-    ledger = "intact" if result.report.intact else "not intact"
+    ledger = "intact" if result.examined.report.intact else "not intact"
     counts = (
         f"{len(answers.unanswered)} of {answers.published} inputs unanswered, "
         f"{answers.answered_twice} answered twice, {answers.held} memories still held, the ledger {ledger}, "
-        f"reruns: {dict(result.reruns)}, statistics {'equal' if result.statistics.equal else 'not equal'}."
+        f"reruns: {_reruns(result)}, statistics {'equal' if result.examined.statistics.equal else 'not equal'}."
     )
     kept = f"Kept for you to look at: {result.place.folder}. {took}"
     return "\n".join([f"[bold red]Not well:[/] {counts}", *missing, kept])
+
+
+def _reruns(result: Result) -> str:
+    """Each kind with its count; a status that is not the good one is named."""
+    parts = [
+        f"{count} {PLURALS[kind]}" + ("" if status == "identical" else f" {status}")
+        for (kind, status), count in sorted(result.examined.reruns.items(), reverse=True)
+    ]
+    return ", ".join(parts) or "none"

@@ -10,12 +10,12 @@ from app.demo.tally import by_session, counted, settled
 from topics.catalog import DEAD_LETTERS, MEMORY_DECISIONS
 
 if TYPE_CHECKING:
-    from app.demo.run import Result
+    from app.demo.result import Result
 
 
 def summary_fields(result: Result, seconds: float) -> dict[str, Any]:
     """{well, run, generated, inputs, answered, unanswered, verdicts, sessions, escalations, settled,
-    dead_letters, memory, ledger, reruns, seconds}; `generated` names what is not the panel's.
+    dead_letters, memory, retrievals, ledger, reruns, seconds}; `generated` names what is not the panel's.
     """
     answers = result.answers
     return {
@@ -29,6 +29,9 @@ def summary_fields(result: Result, seconds: float) -> dict[str, Any]:
             "unreadable records",
             "memory metadata",
             "reviews",
+            "retrievals",
+            "reports of stores",
+            "overrides",
         ],
         "inputs": answers.published,
         "answered": answers.answered,
@@ -49,10 +52,24 @@ def summary_fields(result: Result, seconds: float) -> dict[str, Any]:
         "memory": {
             "decisions": dict(Counter(one.body["action"] for one in answers.of(MEMORY_DECISIONS))),
             "admitted": len(answers.admitted),
-            "statistics": result.statistics.live.fields(),
-            "recount_equal": result.statistics.equal,
+            "statistics": result.examined.statistics.live.fields(),
+            "recount_equal": result.examined.statistics.equal,
         },
-        "ledger": report_fields(result.report),
-        "reruns": dict(result.reruns),
+        "retrievals": {
+            "readings": sum(1 for _ in answers.retrievals()),
+            "unfounded": answers.unfounded,
+            "escalations": len(answers.item_escalations),
+            "quality": result.examined.quality.fields(),
+        },
+        "ledger": report_fields(result.examined.report),
+        "reruns": _by_kind(result),
         "seconds": round(seconds, 1),
     }
+
+
+def _by_kind(result: Result) -> dict[str, dict[str, int]]:
+    """{kind: {status: count}}."""
+    found: dict[str, dict[str, int]] = {}
+    for (kind, status), count in result.examined.reruns.items():
+        found.setdefault(kind, {})[status] = count
+    return found

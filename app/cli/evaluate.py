@@ -1,4 +1,5 @@
-"""`sluice evaluate FILE...`: how much harm the gates catch, and how much that is harmless."""
+"""`sluice evaluate FILE...`: how much harm the gates catch, how much that is harmless, and how retrieved
+items come out."""
 
 from __future__ import annotations
 
@@ -9,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli.evaluate_report import print_rows, print_scores
+from app.cli.evaluate_retrievals import item_row, judged_items, print_retrievals, retrieval_fields
 from app.cli.evaluate_writes import judged_under, print_write_rows, print_write_scores
-from app.cli.output import print_json, settings_or_stop, stop
+from app.cli.output import WRONG, print_json, settings_or_stop, stop
 from app.core.actions.stages import default_stages
 from app.core.clock import milliseconds_of
 from app.core.errors import CoreError
@@ -18,6 +20,7 @@ from app.offline.envelope_files import PolicyFileError
 from app.offline.evaluation import judged
 from app.offline.panel import NotAPanel, Row
 from app.offline.policy_files import unsigned_bundle
+from app.offline.quality_panel import RetrievalRow
 from app.offline.scores import macro, scores
 from app.offline.write_evaluation import NotMeasured
 from app.offline.write_panel import WriteRow, load_mixed
@@ -30,11 +33,13 @@ if TYPE_CHECKING:
 
     from app.core.bundles import Bundle
     from app.offline.evaluation import Judged
+    from app.offline.quality_evaluation import JudgedRetrieval
     from app.offline.scores import Score
     from app.offline.write_evaluation import JudgedWrite
     from app.offline.write_scores import WriteScore
 
 SHIPPED = ROOT / "config" / "bundles" / "default.json"
+SHIPPED_QUALITY = ROOT / "config" / "quality" / "default.json"
 AT = "2026-01-01T00:00:00.000Z"
 
 
@@ -45,7 +50,7 @@ def register(cli: typer.Typer) -> None:
 
 def evaluate_command(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="JSON lines of labelled tool calls and writes.")
+        list[Path], typer.Argument(metavar="FILE...", help="JSON lines of labelled rows of any kind.")
     ],
     *,
     bundle: Annotated[Path, typer.Option(help="The bundle's source.")] = SHIPPED,
@@ -59,40 +64,52 @@ def evaluate_command(
     rows: Annotated[bool, typer.Option("--rows", help="What came of each row, too.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
 ) -> None:
-    """Measure the gates on labelled tool calls and memory writes.
+    """Measure the gates on labelled tool calls, memory writes and retrievals.
 
     A row is {"id", "file", "label": harmful | benign | ambiguous,
     "input": {"tool", "tool_description", "params", "agent",
-    "rows_affected", "reversible"}}; file names its source. With "kind":
-    "memory_write" it is a memory write, and "input" is {"text"}.
+    "rows_affected", "reversible"}}; file names its source. "kind":
+    "memory_write" has "input" {"text"}; "retrieval" has {"item",
+    "quality_bundle", "autonomy_tier"}, and is labelled with an outcome
+    or "flag:" and a flag.
 
     Every row has a session of its own; every agent and tool is
     registered and nothing more is said of it. Mode is high_stakes unless
     the row names one, enforcement is on. A memory write has complete
     metadata and comes from a source that nobody has seen.
 
-    An action is caught by a BLOCK of a gate that judges what the action
-    does, so not by controls, registration, topology or tier_auth. An
-    ESCALATE of such a gate is told apart and is not caught. A memory
-    write is caught if it is quarantined or rejected for its content;
-    rejected alone is told apart. What a bundle compares with is used
-    without the texts of the row's own source, and no hosted model is
-    asked. The macro average counts every source once. Ambiguous rows are
-    left out.
+    An action is caught by a BLOCK of a gate that judges what it does, so
+    not by controls, registration, topology or tier_auth; an ESCALATE is
+    told apart and not caught. A memory write is caught if it is held or
+    rejected for its content; rejected alone is told apart. A bundle's
+    library is used without the row's own source, and no hosted model is
+    asked. The macro average counts every source once, without ambiguous
+    rows. Retrievals that come out otherwise than labelled are listed.
 
-    Exit codes: 0 measured, 2 could not.
+    Exit codes: 0 measured, 1 a retrieval came out otherwise than labelled
+    under its own tables, 2 could not.
     """
     try:
-        panel = [row for file in files for row in load_mixed(file)]
-        policy = unsigned_bundle(bundle)
-        actions = _actions([row for row in panel if isinstance(row, Row)], policy)
-        written = [row for row in panel if isinstance(row, WriteRow)]
-        writes = judged_under(policy, written, source_type, similarity, milliseconds_of(AT))
+        actions, writes, items = _judged(files, bundle, source_type, similarity)
     except (NotAPanel, PolicyFileError, CoreError, NotMeasured) as error:
         stop(str(error))
     except OSError as error:
         stop(f"cannot read {error.filename}: {error.strerror}")
-    _report(actions, writes, rows=rows, json=json)
+    _report(actions, writes, items, rows=rows, json=json)
+    if any(one.contradicts for one in items):
+        raise typer.Exit(WRONG)
+
+
+def _judged(
+    files: list[Path], bundle: Path, source_type: SourceType, similarity: bool | None
+) -> tuple[list[Judged], list[JudgedWrite], list[JudgedRetrieval]]:
+    panel = [row for file in files for row in load_mixed(file)]
+    policy = unsigned_bundle(bundle)
+    actions = _actions([row for row in panel if isinstance(row, Row)], policy)
+    written = [row for row in panel if isinstance(row, WriteRow)]
+    writes = judged_under(policy, written, source_type, similarity, milliseconds_of(AT))
+    items = judged_items([row for row in panel if isinstance(row, RetrievalRow)], SHIPPED_QUALITY)
+    return actions, writes, items
 
 
 def _actions(rows: list[Row], bundle: Bundle) -> list[Judged]:
@@ -100,21 +117,27 @@ def _actions(rows: list[Row], bundle: Bundle) -> list[Judged]:
     return list(judged(rows, bundle, stages, milliseconds_of(AT)))
 
 
-def _report(actions: list[Judged], writes: list[JudgedWrite], *, rows: bool, json: bool) -> None:
-    """Each kind in a table of its own; of a panel of writes alone no empty one of actions."""
+def _report(
+    actions: list[Judged], writes: list[JudgedWrite], items: list[JudgedRetrieval], *, rows: bool, json: bool
+) -> None:
+    """Each kind in a table of its own; of a panel without actions no empty one of them."""
     by_source, of_writes = scores(actions), write_scores(writes)
     if json:
-        listed = {"rows": [*map(_row, actions), *map(_write_row, writes)]} if rows else {}
-        told = {**_fields(by_source), "memory_writes": _fields(of_writes)}
+        listed = (
+            {"rows": [*map(_row, actions), *map(_write_row, writes), *map(item_row, items)]} if rows else {}
+        )
+        told = {**_fields(by_source), "memory_writes": _fields(of_writes), **retrieval_fields(items)}
         print_json({**told, **listed})
         return
     if rows:
         print_rows(actions)
         print_write_rows(writes)
-    if actions or not writes:
+    if actions or not (writes or items):
         print_scores(by_source, macro(by_source.values()))
     if writes:
         print_write_scores(of_writes, macro(of_writes.values()))
+    if items:
+        print_retrievals(items, every=rows)
 
 
 def _fields(by_source: Mapping[str, Score] | Mapping[str, WriteScore]) -> dict[str, Any]:

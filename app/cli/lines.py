@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SOURCE = "/sluice/publish"
 """ce_source of what this command publishes."""
-_ID_FIELDS = ("action_id", "write_id", "subject_id")
+_ID_FIELDS = ("action_id", "write_id", "subject_id", "report_id", "request_id")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from app.cli import (
     keys,
     ledger,
     publish,
+    quality,
     quarantine,
     registry,
     rerun,
@@ -38,6 +39,7 @@ cli.add_typer(ledger.cli, name="ledger")
 cli.add_typer(keys.cli, name="keys")
 cli.add_typer(bundle.cli, name="bundle")
 cli.add_typer(registry.cli, name="registry")
+cli.add_typer(quality.cli, name="quality")
 cli.add_typer(quarantine.cli, name="quarantine")
 for verb in (demo, worker, publish, watch, decide, rerun, evaluate):
     verb.register(cli)

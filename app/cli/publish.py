@@ -58,6 +58,9 @@ def publish_command(
     --skip-invalid is given. With --raw even unreadable bytes go out, to
     see how they come back as dead letters.
 
+    Memory writes, retrievals with their items, stores' reports, outcomes
+    and reviews go to topics of their own: name it with --topic.
+
     Exit codes: 0 all published, 1 some lines are invalid, 2 could not.
 
     Example, an action in actions.jsonl:

@@ -10,6 +10,7 @@ import typer
 
 from app.cli.output import WELL, WRONG, errors, print_json, shown, stop
 from app.cli.quality_page.page import page
+from app.cli.quality_promote import promote
 from app.cli.quality_read import From, day_or_stop, read_or_stop
 from app.cli.quality_tables import print_alarms, print_report
 from app.core.clock import rfc3339
@@ -24,6 +25,7 @@ cli = typer.Typer(
     help="Retrievals: the report of how items were decided, alarms, and the promotion of a content class "
     "from flag-only to enforcing. A pass is a floor, not a proof that an item is correct.",
 )
+cli.command()(promote)
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON value on standard output.")]
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from app.core.retrieval.report import Coverage, QualityReport
     from app.core.retrieval.report_figures import Figures
 
+_EVERYTHING = "everything"
+
 
 def print_report(report: QualityReport) -> None:
     """A table by class, one by day, one of the tiers' coverage; then what needs a person."""
@@ -23,8 +25,9 @@ def print_report(report: QualityReport) -> None:
         _line("[yellow]No decision on a retrieved item in this period.[/]")
     else:
         _line(f"[bold]Quality posture[/], {_period(report)}, {shown(report.scope.tenant or 'every tenant')}")
-        console.print(_table("By content class", "class", report.by_class, report.overall))
-        console.print(_table("By day", "day", report.by_day, report.overall))
+        for heading, rows in (("class", report.by_class), ("day", report.by_day)):
+            console.print(_outcomes(f"Outcomes by {heading}", heading, rows, report.overall))
+            console.print(_rates(f"Rates by {heading}", heading, rows, report.overall))
     console.print(_coverage(report.coverage))
     for one in report.coverage:
         if one.short:
@@ -38,13 +41,10 @@ def print_alarms(alarms: Sequence[Mapping[str, Any]]) -> None:
     if not alarms:
         _line("No alarm.")
         return
-    table = Table(title="Alarms", box=None, pad_edge=False)
-    names = ("raised_at", "severity", "subject", "since", "recipient", "message")
-    for name in names:
-        table.add_column(name.replace("_", " "), overflow="fold")
     for alarm in alarms:
-        table.add_row(*(shown(alarm.get(name, NOTHING)) for name in names))
-    console.print(table)
+        colour = "bold red" if alarm["severity"] == "critical" else "yellow"
+        told = f"{alarm['subject']}, to {alarm['recipient']}: {alarm['message']}"
+        _line(f"[{colour}]alarm[/] {shown(alarm['raised_at'])} {shown(told)}")
 
 
 def _period(report: QualityReport) -> str:
@@ -52,28 +52,33 @@ def _period(report: QualityReport) -> str:
     return f"{shown(first)} to {shown(last)}"
 
 
-def _table(title: str, heading: str, rows: Mapping[str, Figures], overall: Figures) -> Table:
-    table = Table(title=title, box=None, pad_edge=False)
-    table.add_column(heading, overflow="fold")
-    headings = ("decisions", *OUTCOMES, *(figure.title.lower() for figure in FIGURES))
-    for name in headings:
-        table.add_column(name, justify="right")
-    for name, figures in rows.items():
-        table.add_row(shown(name), *_cells(figures))
-    table.add_row("[bold]overall[/]", *_cells(overall))
+def _outcomes(title: str, heading: str, rows: Mapping[str, Figures], overall: Figures) -> Table:
+    table = _headed(title, (heading, "decisions", *OUTCOMES))
+    for name, one in [*rows.items(), (_EVERYTHING, overall)]:
+        counts = (str(one.outcomes[outcome]) for outcome in OUTCOMES)
+        table.add_row(shown(name), str(one.decisions), *counts)
     return table
 
 
-def _cells(figures: Figures) -> Iterable[str]:
-    yield str(figures.decisions)
-    yield from (str(figures.outcomes[outcome]) for outcome in OUTCOMES)
-    yield from (percent(figures.rates[figure.name]) for figure in FIGURES)
+def _rates(title: str, heading: str, rows: Mapping[str, Figures], overall: Figures) -> Table:
+    table = _headed(title, (heading, *(figure.title.lower() for figure in FIGURES)))
+    for name, one in [*rows.items(), (_EVERYTHING, overall)]:
+        table.add_row(shown(name), *(percent(one.rates[figure.name]) for figure in FIGURES))
+    return table
+
+
+def _headed(title: str, headings: Sequence[str]) -> Table:
+    """The first column is words, the others are numbers."""
+    table = Table(title=title, box=None, pad_edge=False)
+    for number, name in enumerate(headings):
+        words = name.replace(" ", "\n")  # one under the other, or the numbers do not fit on a terminal
+        table.add_column(words, overflow="fold", justify="right" if number else "left")
+    return table
 
 
 def _coverage(tiers: Iterable[Coverage]) -> Table:
-    table = Table(title="Coverage: reported items with a decision", box=None, pad_edge=False)
-    for name in ("tier", "reported", "covered", "coverage", "target"):
-        table.add_column(name, justify="left" if name == "tier" else "right")
+    headings = ("tier", "reported", "covered", "coverage", "target")
+    table = _headed("Coverage: reported items with a decision", headings)
     for one in tiers:
         target = NOTHING if one.target is None else f"{one.target:.0%}"
         table.add_row(one.tier, str(one.rate.whole), str(one.rate.part), percent(one.rate), target)

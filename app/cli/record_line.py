@@ -6,12 +6,13 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from app.cli import retrieval_line
 from app.cli.output import shown
 
 if TYPE_CHECKING:
     from app.adapters.kafka_read import StoredRecord
 
-_COLOURS = {
+_COLOURS = retrieval_line.COLOURS | {
     "allowed": "green",
     "denied": "bold red",
     "needs_human": "yellow",
@@ -24,7 +25,17 @@ _COLOURS = {
     "quarantine_expired": "red",
     "quarantine_evicted": "red",
 }
-_SUBJECTS = ("action_id", "memory_id", "write_id", "subject_id", "subject", "dead_letter_id")
+_SUBJECTS = (
+    "action_id",
+    "memory_id",
+    "write_id",
+    "subject_id",
+    "subject",
+    "dead_letter_id",
+    "item_id",
+    "report_id",
+    "request_id",
+)
 _REASONS = (
     "blockReason",
     "reason",
@@ -54,7 +65,10 @@ def as_json(record: StoredRecord, topic: str) -> dict[str, Any]:
 
 
 def as_line(record: StoredRecord, topic: str) -> str:
-    """Time, topic, session, subject, verdict, gate and reason, as far as the record has them; rich markup."""
+    """Time, topic, session, subject, verdict, gate and reason, as far as the record has them; rich markup.
+
+    Of a retrieved item its outcome, flags and reason; a body is never shown.
+    """
     fields = _parsed(record.value)
     time = datetime.fromtimestamp(record.timestamp_ms / 1000, UTC).strftime("%H:%M:%S.%f")[:-3]
     head = f"[dim]{time} {record.partition}/{record.offset}[/] {shown(topic.removeprefix('gate.')):<16}"
@@ -63,14 +77,14 @@ def as_line(record: StoredRecord, topic: str) -> str:
         return f"{head} {shown(_text(record.key))} [red]not a JSON object[/], {size} bytes"
     session = shown(fields.get("session_id") or "-")
     subject = shown(_first(fields, _SUBJECTS) or "-")
-    return f"{head} {session} {subject} {_word(fields)} {shown(_reason(fields))}".rstrip()
-
-
-def _word(fields: dict[str, Any]) -> str:
-    word = _kind(fields)
-    colour = _COLOURS.get(word)
+    word, reason = retrieval_line.told(fields) or (_kind(fields), _reason(fields))
     again = " (again)" if fields.get("duplicate_of") else ""
-    return (shown(word) if colour is None else f"[{colour}]{shown(word)}[/]") + again
+    return f"{head} {session} {subject} {_coloured(word)}{again} {shown(reason)}".rstrip()
+
+
+def _coloured(word: str) -> str:
+    colour = _COLOURS.get(word)
+    return shown(word) if colour is None else f"[{colour}]{shown(word)}[/]"
 
 
 def _kind(fields: dict[str, Any]) -> str:

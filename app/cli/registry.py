@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli.control import AsJson, Signed, publish_file, write_or_stop
+from app.cli.cosign import cosign
 from app.cli.output import IMPOSSIBLE, WRONG, console, print_json, shown, stop
 from app.cli.private_keys import Keys, private_keys_or_stop
 from app.core.errors import RegistryError
@@ -21,8 +22,10 @@ cli = typer.Typer(
     name="registry",
     no_args_is_help=True,
     help="Check, sign and publish entries of the registry: agents, tools, organisations, freezes, facts, "
-    "enforcement points, approvers. A root key signs approvers, an approver's key all others.",
+    "enforcement points, sources, recorded provenance, what is known bad, overrides, approvers. A root key "
+    "signs approvers, an approver's key all others; another quality bundle for a tenant needs two approvers.",
 )
+cli.command(name="cosign")(cosign)
 Source = Annotated[
     Path, typer.Argument(metavar="FILE", help='{"entries": [{"kind", "id", "revision", "spec"}]}')
 ]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 SHOWN = 50
 """Reruns on the screen; `--json` has all."""
-_PLURALS = {
+PLURALS = {
     "verdict": "verdicts",
     "memory_decision": "decisions on memories",
     "quality_decision": "decisions on retrieved items",
@@ -64,7 +64,7 @@ def _sentence(kind: Kind, counts: dict[Status, int]) -> str:
     parts = [
         f"[{_COLOURS[name]}]{count} {name.replace('_', ' ')}[/]" for name, count in counts.items() if count
     ]
-    return f"{_PLURALS[kind]}: {', '.join(parts)} of {sum(counts.values())}"
+    return f"{PLURALS[kind]}: {', '.join(parts)} of {sum(counts.values())}"
 
 
 def _table(reruns: list[Rerun]) -> Table:

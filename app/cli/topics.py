@@ -137,7 +137,8 @@ def _table(rows: list[dict[str, Any]]) -> Table:
 def _kept(cleanup: str, retention: timedelta) -> str:
     if cleanup == "compact":
         return "compacted"
-    return "for ever" if retention < timedelta() else f"{retention.days} days"
+    days = "for ever" if retention < timedelta() else f"{retention.days} days"
+    return f"compacted, {days}" if "compact" in cleanup else days
 
 
 def _say_differences(differing: list[Difference]) -> None:

@@ -41,8 +41,9 @@ def watch_command(
     """Show records as they are committed, one a line.
 
     Time, partition/offset, topic, session, action, verdict, gate and
-    reason. A record of a rolled-back transaction is never shown. Times are
-    UTC, the broker's. Ctrl-C stops.
+    reason; of a retrieved item its outcome, flags and reason, of what was
+    served the counts and never a body. A record of a rolled-back
+    transaction is never shown. Times are UTC, the broker's. Ctrl-C stops.
 
     Exit codes: 0 stopped as asked, 2 could not read, or no such topic.
 

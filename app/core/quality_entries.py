@@ -18,8 +18,6 @@ Uri = Annotated[str, Field(min_length=1, max_length=8192)]
 Reason = Annotated[str, Field(min_length=SHORTEST_REASON, max_length=1024)]
 LONGEST_OVERRIDE_MS = 30 * 24 * 3600 * 1000
 """An override is an exception: 30 days after its record's time on the broker at the latest it has expired."""
-LONGEST_BAD_VALUE = 2048
-"""Characters of an id or a URI that is known to be bad; places above an item's URI are looked up to this."""
 _DIGEST = TypeAdapter[str](Digest)
 
 
@@ -41,7 +39,7 @@ class KnownBadSpec(StrictModel):
 
     tenant_id: Name | None
     subject: BadSubject
-    value: Annotated[str, Field(min_length=1, max_length=LONGEST_BAD_VALUE)]
+    value: Annotated[str, Field(min_length=1, max_length=2048)]
     reason: Reason
     active: bool = True
 

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from app.core.errors import CanonicalError, RegistryError
+from app.core.known_bad import found_bad
 from app.core.ledger.canonical import digest
 from app.core.patterns import PatternError
-from app.core.quality_entries import LONGEST_BAD_VALUE
 from app.core.registry_entries import EntryFile, RegistryFile
 from app.core.registry_readers import READERS, WrongIdError, put_together
 from app.core.strict import first_error, json_object
 from app.core.trust.keys import UnusableKeyError
-from app.core.uri_places import places_above
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -70,13 +69,7 @@ class Registry:
         those of every tenant too, in the order of their keys."""
         if not self.known_bad:
             return ()
-        uri = provenance_uri if isinstance(provenance_uri, str) else ""
-        places = places_above(uri, LONGEST_BAD_VALUE)
-        own = (("item", item_id or ""), ("content", body_digest or ""))
-        names = (*own, *(("source", place) for place in places))
-        found = [one for name in names for one in self.known_bad.get(name, ())]
-        mine = (one for one in found if one.tenant is None or one.tenant == tenant)
-        return tuple(sorted(mine, key=lambda one: one.key))
+        return found_bad(self.known_bad, tenant, item_id, provenance_uri, body_digest)
 
     def reporter_tenant(self, reporter: str) -> str | None:
         """The tenant of an enforcement point or agent; None for an id that is neither."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from app.core.clock import milliseconds_of
 from app.core.facts import Fact, FactSpec
+from app.core.known_bad import names_of
 from app.core.patterns import target_set
 from app.core.quality_entries import (
     KnownBad,
@@ -130,7 +132,8 @@ def _known_bad(registry: Registry, base: Base, spec: dict[str, Any]) -> None:
     if bad.active:
         value = (place_of(bad.value) or bad.value) if bad.subject == "source" else bad.value
         entry = KnownBad(*base, bad.tenant_id, bad.subject, value, bad.reason)
-        put_together(registry.known_bad, (bad.subject, value), [entry])
+        for name in names_of(entry):
+            put_together(registry.known_bad, name, [entry])
 
 
 def _quality_override(registry: Registry, base: Base, spec: dict[str, Any]) -> None:
@@ -162,7 +165,9 @@ def put_together(
     table: dict[tuple[str, str], list[Keyed]], name: tuple[str, str], entries: Iterable[Keyed]
 ) -> None:
     """Add entries of one name, which stay in the order of their keys however they came."""
-    table[name] = sorted([*table.get(name, ()), *entries], key=lambda one: one.key)
+    together = table.setdefault(name, [])
+    for entry in entries:
+        insort(together, entry, key=lambda one: one.key)
 
 
 def _follows(base: Base, from_spec: str, what: str) -> None:

@@ -233,7 +233,7 @@ def has_mark(items: str, item_id: str) -> bool:
     """Whether an item is among those of a RecentRetrieval."""
     mark = item_mark(item_id)
     at = items.find(mark)
-    while at % MARK_DIGITS > 0:
+    while at > 0 and at % MARK_DIGITS:
         at = items.find(mark, at + 1)
     return at >= 0
 

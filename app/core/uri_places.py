@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 
 _PARTS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/?#]*))?([^?#]*)(\?[^#]*)?(?:#.*)?", re.DOTALL)
+_ABOVE = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]*):(?://([^/?#]*))?")
 _ENCODED = re.compile(r"%([0-9A-Fa-f]{2})")
+_PORT = re.compile(r"[0-9]{0,9}")
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
-_HOST_AND_PORT = re.compile(r"(.*?)(?::([0-9]{0,9}))?", re.DOTALL)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -21,14 +22,20 @@ def place_of(uri: str) -> str | None:
     if read is None:
         return None
     scheme, authority, path, query = read.groups()
-    above = f"{scheme.lower()}:" if authority is None else f"{scheme.lower()}://{_host(authority, scheme)}"
     below = _segments(_decoded(path)) + _decoded(query or "")
-    return above + below if authority or below else None
+    return _above(scheme, authority) + below if authority or below else None
+
+
+def host_of(uri: str) -> str | None:
+    """Scheme and host of the normal form, with a port that is not the scheme's own; quick, as it reads no
+    further. None for what is no absolute URI."""
+    read = _ABOVE.match(uri)
+    return None if read is None else _above(read[1], read[2])
 
 
 def places_above(uri: str, longest: int) -> tuple[str, ...]:
     """The place itself, without its query, and all that it lies below up to scheme and host; the longest
-    first. None is longer than `longest`, so that what a hostile URI costs is bounded."""
+    first. None is longer than `longest`."""
     place = place_of(uri)
     if place is None:
         return ()
@@ -42,12 +49,17 @@ def places_above(uri: str, longest: int) -> tuple[str, ...]:
     return tuple(one for one in found if len(one) <= longest)
 
 
+def _above(scheme: str, authority: str | None) -> str:
+    return f"{scheme.lower()}:" if authority is None else f"{scheme.lower()}://{_host(authority, scheme)}"
+
+
 def _host(authority: str, scheme: str) -> str:
-    read = _HOST_AND_PORT.fullmatch(_decoded(authority.rpartition("@")[2]).casefold())
-    host, port = ("", None) if read is None else read.groups()
-    number = int(port) if port else None
-    usual = number is None or number == _DEFAULT_PORTS.get(scheme.lower())
-    return host.rstrip(".") if usual else f"{host.rstrip('.')}:{number}"
+    whole = _decoded(authority.rpartition("@")[2]).casefold()
+    host, colon, port = whole.rpartition(":")
+    if not colon or _PORT.fullmatch(port) is None:
+        return whole.rstrip(".")
+    usual = not port or int(port) == _DEFAULT_PORTS.get(scheme.lower())
+    return host.rstrip(".") if usual else f"{host.rstrip('.')}:{int(port)}"
 
 
 def _segments(path: str) -> str:

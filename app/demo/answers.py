@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from app.demo.read_answers import ReadAnswers
 from topics.catalog import (
     ADMITTED,
+    ALARMS,
     DEAD_LETTERS,
     ESCALATIONS,
     MEMORY_DECISIONS,
+    QUALITY_DECISIONS,
     QUARANTINE,
+    RETRIEVALS,
+    SERVED,
     SESSION_EVENTS,
     VERDICTS,
 )
@@ -21,15 +26,17 @@ if TYPE_CHECKING:
     from app.adapters.kafka_publish import Placed
     from app.adapters.kafka_read import StoredRecord
     from app.demo.plan import Planned
+    from app.demo.read_answers import Coordinates, Read
 
 ANSWERING = (VERDICTS, DEAD_LETTERS, SESSION_EVENTS, MEMORY_DECISIONS)
 """An input has its answer in one of these; an escalation comes beside its verdict. A review's answer is an
-event of the quarantine, or its refusal."""
+event of the quarantine, or its refusal; a retrieval's are in the topics of `READ`."""
+READ = (QUALITY_DECISIONS, SERVED)
+TOPICS = (*ANSWERING, *READ, ESCALATIONS, QUARANTINE, ADMITTED, ALARMS)
+"""Everything that an answer or what came of it may be in."""
 REVIEWED = frozenset({"sluice/quarantine_approved/v1", "sluice/quarantine_rejected/v1"})
 ENTERED = "sluice/quarantine_entered/v1"
-
-Coordinates = tuple[str, int, int]
-"""An input's topic (without prefix), partition, offset."""
+OF_ITEMS = "sluice/retrieval_escalation_opened/v1"
 
 
 class Answered(NamedTuple):
@@ -45,9 +52,12 @@ class Answers:
 
     def __init__(self, prefix: str) -> None:
         self.escalations: list[dict[str, Any]] = []
+        self.item_escalations: list[dict[str, Any]] = []
+        self.alarms: list[dict[str, Any]] = []
         self.quarantine: list[dict[str, Any]] = []
         self.admitted: list[dict[str, Any]] = []
-        self.answered_twice = 0
+        self._answered_twice = 0
+        self._read = ReadAnswers()
         self._prefix = prefix
         self._published: dict[Coordinates, Planned] = {}
         self._found: dict[Coordinates, tuple[str, dict[str, Any]]] = {}
@@ -63,18 +73,24 @@ class Answers:
             self._take(record.topic.removeprefix(self._prefix), json.loads(record.value or b"null"))
 
     def _take(self, topic: str, body: dict[str, Any]) -> None:
-        if topic == ESCALATIONS:
-            self.escalations.append(body)
-        elif topic == ADMITTED:
-            self.admitted.append(body)
-        elif topic == QUARANTINE:
-            self.quarantine.append(body)
+        kept = self._kept(topic, body.get("schema"))
+        if kept is not None:
+            kept.append(body)
+        if topic in READ:
+            self._read.take(topic, body)
         answers = topic in ANSWERING or (topic == QUARANTINE and body["schema"] in REVIEWED)
         if answers and body["input"] is not None:
             came = body["input"]
             coordinates = (came["topic"], came["partition"], came["offset"])
-            self.answered_twice += coordinates in self._found
+            self._answered_twice += coordinates in self._found
             self._found[coordinates] = (topic, body)
+
+    def _kept(self, topic: str, schema: str | None) -> list[dict[str, Any]] | None:
+        """The list that a record which answers nothing is kept in."""
+        if schema == OF_ITEMS:
+            return self.item_escalations
+        lists = {ESCALATIONS: self.escalations, ADMITTED: self.admitted, ALARMS: self.alarms}
+        return self.quarantine if topic == QUARANTINE else lists.get(topic)
 
     @property
     def published(self) -> int:
@@ -82,11 +98,21 @@ class Answers:
 
     @property
     def answered(self) -> int:
-        return len(self._published.keys() & self._found.keys())
+        return sum(self._is_answered(*one) for one in self._published.items())
 
     @property
     def unanswered(self) -> list[Planned]:
-        return [one for where, one in self._published.items() if where not in self._found]
+        return [one for where, one in self._published.items() if not self._is_answered(where, one)]
+
+    @property
+    def answered_twice(self) -> int:
+        """Second answers to an input, and to an item of a retrieval."""
+        return self._answered_twice + self._read.twice
+
+    @property
+    def unfounded(self) -> int:
+        """Items that an agent was shown without a decision on them."""
+        return sum(len(one.unfounded) for one in self.retrievals())
 
     @property
     def held(self) -> int:
@@ -100,3 +126,16 @@ class Answers:
             found = self._found.get(where)
             if found is not None and found[0] == topic:
                 yield Answered(planned, *found)
+
+    def retrievals(self) -> Iterator[Read]:
+        """The retrievals that are answered whole, in the order in which they were published."""
+        for where, planned in self._published.items():
+            found = self._read.of(where, planned) if planned.topic == RETRIEVALS else None
+            if found is not None:
+                yield found
+
+    def _is_answered(self, where: Coordinates, planned: Planned) -> bool:
+        """A retrieval that nobody can read has a dead letter."""
+        return where in self._found or (
+            planned.topic == RETRIEVALS and self._read.of(where, planned) is not None
+        )

@@ -10,19 +10,22 @@ from typing import TYPE_CHECKING, Protocol
 from app.adapters.kafka_publish import publish
 from app.adapters.kafka_read import open_reader
 from app.adapters.kafka_topics import create
-from app.demo.answers import ANSWERING, Answers
+from app.demo.answers import TOPICS, Answers
 from app.demo.outcomes import make_outcomes
+from app.demo.overrides import answer_escalations
+from app.demo.reports import make_reports
 from app.demo.reviews import make_reviews
-from topics.catalog import ADMITTED, BY_NAME, ESCALATIONS, QUARANTINE
+from app.demo.trust import publish_policy
+from topics.catalog import BY_NAME
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
     from app.adapters.kafka_read import StoredRecord
-    from app.core.trust.keys import SigningKey
+    from app.demo.material import Material
     from app.demo.place import Place
     from app.demo.plan import Planned
-    from app.demo.recipe import Recipe
+    from app.demo.trust import ThrowawayTrust
 
 PATIENCE_S = 30.0
 """How long no new answer may come before the rest counts as unanswered."""
@@ -43,27 +46,29 @@ async def create_topics(place: Place) -> int:
 
 
 async def converse(
-    place: Place,
-    plan: Sequence[Planned],
-    recipe: Recipe,
-    reviewer: SigningKey,
-    watcher: Watcher,
-    now: Callable[[], str],
+    place: Place, material: Material, trust: ThrowawayTrust, watcher: Watcher, now: Callable[[], str]
 ) -> Answers:
-    """Publish the plan, wait for its answers, then publish outcomes and reviews and wait for theirs, then
-    until what nobody reviews has expired.
+    """Publish what is planned, in turn with its answers; then outcomes, reviews, stores' reports and signed
+    overrides; wait until what nobody reviews has expired; then what was denied is asked for again.
 
     `now` gives RFC 3339 for the headers. Returns also when answers stay away: see `Answers.unanswered`.
     """
+    recipe = material.recipe
     talk = _Talk(place, recipe.burst, watcher)
-    names = [f"{place.prefix}{name}" for name in (*ANSWERING, ESCALATIONS, QUARANTINE, ADMITTED)]
+    names = [f"{place.prefix}{name}" for name in TOPICS]
     async with open_reader(place.bootstrap_servers, names, "beginning") as reader:
         batches = reader.follow(None)
-        await talk.hold(plan, batches)
+        await talk.hold(material.opening, batches)
+        await talk.hold(material.plan, batches)
+        overrides = answer_escalations(talk.answers, material.library.story.override, now())
+        await publish_policy(place.bootstrap_servers, place.prefix, trust.overrides(overrides.entries))
+        reload = time.monotonic() + recipe.reload_s
         outcomes = make_outcomes(talk.answers, recipe, random.Random(recipe.seed), now())  # noqa: S311 - seeded
-        reviews = make_reviews(talk.answers, reviewer, now())
-        await talk.hold([*outcomes, *reviews], batches)
+        reviews = make_reviews(talk.answers, trust.reviewer, now())
+        await talk.hold([*outcomes, *reviews, *make_reports(talk.answers, now())], batches)
         await talk.outlast(recipe.review_s, batches)
+        await talk.until(reload, batches)
+        await talk.hold(overrides.again, batches)
     return talk.answers
 
 
@@ -94,6 +99,12 @@ class _Talk:
         """Read until nothing is held any more, or its time and our patience are over."""
         end = time.monotonic() + review_s + PATIENCE_S
         while self.answers.held and time.monotonic() < end:
+            self._watcher.alive()
+            self.answers.take(await anext(batches))
+
+    async def until(self, end: float, batches: AsyncIterator[list[StoredRecord]]) -> None:
+        """Read until then, by the monotonic clock."""
+        while time.monotonic() < end:
             self._watcher.alive()
             self.answers.take(await anext(batches))
 

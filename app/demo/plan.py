@@ -10,7 +10,7 @@ from app.adapters.kafka_publish import Outgoing
 from app.demo.encoding import to_bytes
 from app.demo.sessions import REPEATING
 from app.demo.unreadable import unreadable_values
-from topics.catalog import ACTIONS, BY_NAME, MEMORY_WRITES
+from topics.catalog import ACTIONS, BY_NAME, MEMORY_WRITES, RETRIEVALS
 from topics.headers import input_headers
 
 if TYPE_CHECKING:
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 SOURCE = "/sluice/demo"
 """ce_source of what the demo publishes."""
-Kind = Literal["action", "repeat", "conflict", "unreadable", "outcome", "write", "review"]
+Kind = Literal[
+    "action", "repeat", "conflict", "unreadable", "outcome", "write", "review", "retrieval", "report"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +37,8 @@ class Planned:
 
 
 def make_plan(sessions: Sequence[Session], time: str) -> list[Planned]:
-    """The sessions' actions and memory writes in turn, each session's in its order; then repeats and
-    unreadable records among them. `time` is RFC 3339, for the headers.
+    """The sessions' actions, memory writes and retrievals in turn, each session's in its order; then repeats
+    and unreadable records among them. `time` is RFC 3339, for the headers.
     """
     columns = [_column(session, time) for session in sessions]
     for session, column in zip(sessions, columns, strict=True):
@@ -49,10 +51,16 @@ def make_plan(sessions: Sequence[Session], time: str) -> list[Planned]:
 
 
 def _column(session: Session, time: str) -> list[Planned]:
-    """Actions and writes by turns, as long as there are both."""
+    """Actions, writes and retrievals by turns, as long as there are any of each."""
     actions = [_action(fields, "action", time) for fields in session.actions]
     writes = [input_of("write", MEMORY_WRITES, one["write_id"], one, time) for one in session.writes]
-    return [one for one in chain.from_iterable(zip_longest(actions, writes)) if one is not None]
+    reads = [retrieval_of(fields, time) for fields in session.reads]
+    return [one for one in chain.from_iterable(zip_longest(actions, writes, reads)) if one is not None]
+
+
+def retrieval_of(fields: dict[str, Any], time: str) -> Planned:
+    """A ProposedRetrieval."""
+    return input_of("retrieval", RETRIEVALS, fields["request_id"], fields, time)
 
 
 def input_of(kind: Kind, topic: str, record_id: str, fields: dict[str, Any], time: str) -> Planned:

@@ -30,6 +30,7 @@ class Recipe(BaseModel):
     outcome_factor: Annotated[float, Field(ge=0)]
     burst: Positive
     review_s: Annotated[float, Field(gt=0)]
+    reload_s: Annotated[float, Field(gt=0)]
 
 
 def load_recipe(path: Path) -> Recipe:

@@ -29,12 +29,13 @@ _REPEATING_TYPES = frozenset({"DATABASE_READ"})
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """`actions`, `writes`: the fields of each ProposedAction and ProposedMemoryWrite by wire name, as they
-    come in turn."""
+    """`actions`, `writes`, `reads`: the fields of each ProposedAction, ProposedMemoryWrite and
+    ProposedRetrieval by wire name, as they come in turn."""
 
     id: str
     actions: tuple[dict[str, Any], ...]
     writes: tuple[dict[str, Any], ...] = ()
+    reads: tuple[dict[str, Any], ...] = ()
 
 
 def make_sessions(rows: Sequence[Row], bundle: Bundle, recipe: Recipe, rng: random.Random) -> list[Session]:

@@ -15,7 +15,7 @@ from app.core.registry_entries import SignedKind
 from app.core.strict import json_object
 from app.core.trust.dsse import sign
 from app.core.trust.keys import SigningKey
-from app.core.trust.signed_entries import PAYLOAD_TYPES
+from app.core.trust.signed_entries import PAYLOAD_TYPES, QUALITY_BUNDLE_TYPE
 from topics.catalog import BUNDLES, REGISTRY
 
 if TYPE_CHECKING:
@@ -24,18 +24,21 @@ if TYPE_CHECKING:
 
 OWNER = "owner"
 REVIEWER = "reviewer"
+FEED = "feed"
 ControlRecord = tuple[str, bytes, bytes]
 """Topic (base name), key and value of a control record."""
 
 
 class ThrowawayTrust:
-    """A root key, an owner's who may publish everything, a reviewer's. In memory, but for `write`."""
+    """A root key, an owner's who may publish everything, a reviewer's, and that of a feed of items. In memory,
+    but for `write`."""
 
     def __init__(self) -> None:
-        self._private = {name: Ed25519PrivateKey.generate() for name in ("root", OWNER, REVIEWER)}
+        self._private = {name: Ed25519PrivateKey.generate() for name in ("root", OWNER, REVIEWER, FEED)}
         self.root = SigningKey(self._private["root"])
         self.owner = SigningKey(self._private[OWNER])
         self.reviewer = SigningKey(self._private[REVIEWER])
+        self.feed = SigningKey(self._private[FEED])
 
     @property
     def root_key(self) -> str:
@@ -55,8 +58,13 @@ class ThrowawayTrust:
         return self._entry({"kind": "approver", "id": OWNER, "revision": 1, "spec": spec}, self.root)
 
     def reviewing(self) -> ControlRecord:
-        """The entry of one who may review quarantined memories, signed by the root key."""
-        spec = {"public_key": self.reviewer.public.text, "roles": [REVIEWER]}
+        """The entry of one who may review quarantined memories and override the quality of items, signed by
+        the root key."""
+        spec = {
+            "public_key": self.reviewer.public.text,
+            "roles": [REVIEWER],
+            "signs": ["quality_override"],
+        }
         return self._entry({"kind": "approver", "id": REVIEWER, "revision": 1, "spec": spec}, self.root)
 
     def entries(self, entries: Sequence[dict[str, Any]], change: str | None = None) -> list[ControlRecord]:
@@ -66,17 +74,28 @@ class ThrowawayTrust:
         whole = {"id": change, "entries": {_name(entry): digest(entry) for entry in entries}}
         return [self._entry({**entry, "change": whole}, self.owner) for entry in entries]
 
+    def overrides(self, entries: Sequence[dict[str, Any]]) -> list[ControlRecord]:
+        """Overrides of quality, signed by the reviewer who answers for them."""
+        return [self._entry(entry, self.reviewer) for entry in entries]
+
     def bundle(self, document: bytes) -> ControlRecord:
-        """A whole bundle document, signed by the owner."""
-        frame = json_object(document)
-        envelope = sign(PAYLOAD_TYPES[BUNDLES], document, [self.owner])
-        return BUNDLES, f"{frame['id']}@{frame['revision']}".encode(), envelope.written()
+        """A whole policy bundle document, signed by the owner."""
+        return self._bundle(PAYLOAD_TYPES[BUNDLES], document)
+
+    def quality_bundle(self, document: bytes) -> ControlRecord:
+        """A whole quality bundle document, signed by the owner."""
+        return self._bundle(QUALITY_BUNDLE_TYPE, document)
 
     def policy(self, bundle: bytes, registry: bytes) -> list[ControlRecord]:
         """Everything that a new installation needs: the owner, the reviewer, a registry file's entries, one
         bundle."""
         entries = json_object(registry)["entries"]
         return [self.approver(), self.reviewing(), *self.entries(entries), self.bundle(bundle)]
+
+    def _bundle(self, payload_type: str, document: bytes) -> ControlRecord:
+        frame = json_object(document)
+        envelope = sign(payload_type, document, [self.owner])
+        return BUNDLES, f"{frame['id']}@{frame['revision']}".encode(), envelope.written()
 
     def _entry(self, entry: dict[str, Any], signer: SigningKey) -> ControlRecord:
         envelope = sign(PAYLOAD_TYPES[REGISTRY], orjson.dumps(entry), [signer])

@@ -1,8 +1,9 @@
 """Lines of a file as the records that a worker would find in its input topics.
 
-A line is a record: an outcome where it has `reported_by`, a memory write where it has `write_id`, a review
-where it has `subject_id`, else an action. A line that is only `{"at": TIME}` is the broker's time of all
-records below it. Offsets are line numbers from 1, the partition is 0.
+A line is a record: a store's report where it has `report_id`, a retrieval where it has `items`, an outcome
+where it has `reported_by`, a memory write where it has `write_id`, a review where it has `subject_id`, else an
+action. A line that is only `{"at": TIME}` is the broker's time of all records below it. Offsets are line
+numbers from 1, the partition is 0.
 """
 
 from __future__ import annotations
@@ -11,15 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 from app.core.arrival import Arrival
 from app.core.clock import milliseconds_of
-from topics.catalog import ACTIONS, MEMORY_WRITES, OUTCOMES, REVIEWS
+from topics.catalog import ACTIONS, MEMORY_WRITES, OUTCOMES, REPORTED, RETRIEVALS, REVIEWS
 from topics.json_text import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _CLOCK = "at"
-_TOPICS = {"reported_by": OUTCOMES, "write_id": MEMORY_WRITES, "subject_id": REVIEWS}
-"""By the field that only its records have; the first that is there counts."""
+_TOPICS = {
+    "report_id": REPORTED,
+    "items": RETRIEVALS,
+    "reported_by": OUTCOMES,
+    "write_id": MEMORY_WRITES,
+    "subject_id": REVIEWS,
+}
+"""By a field that tells; the first that is there counts: a report has items and a reporter as well."""
 
 
 class ClockError(Exception):

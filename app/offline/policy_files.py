@@ -33,8 +33,9 @@ _REVISION_MARK = "@"
 
 @dataclass(frozen=True, slots=True)
 class PolicyFiles:
-    """Policy and quality bundles in any order. The first policy bundle is the default one, for agents that name
-    none and are registered with none; the first quality bundle is the default one for tenants that name none."""
+    """Policy and quality bundles in any order. The first policy bundle is the default one, for agents that
+    name none and are registered with none; the first quality bundle is the default one for tenants that name
+    none."""
 
     bundles: Sequence[Path]
     registry: Sequence[Path]
@@ -61,7 +62,7 @@ def unsigned_policy(files: PolicyFiles) -> Policy:
         registry = build_registry(entries)
     except CoreError as error:
         raise PolicyFileError(f"{', '.join(map(str, files.registry))}: {error}") from error
-    loaded = [unsigned_bundle(path) for path in files.bundles]
+    loaded = [unsigned_any_bundle(path) for path in files.bundles]
     bundles = {one.id: one for one in loaded if isinstance(one, Bundle)}
     quality = {one.id: one for one in loaded if isinstance(one, QualityBundle)}
     return _policy(bundles, registry, quality, [one.id for one in loaded])
@@ -89,15 +90,15 @@ def _entries(path: Path) -> list[EntryFile]:
     return RegistryFile.model_validate(json_object(raw)).entries
 
 
-def unsigned_policy_bundle(path: Path) -> Bundle:
-    """The policy bundle in a source file. Raises PolicyFileError."""
-    bundle = unsigned_bundle(path)
+def unsigned_bundle(path: Path) -> Bundle:
+    """The policy bundle in a source file, with what it includes. Raises PolicyFileError."""
+    bundle = unsigned_any_bundle(path)
     if isinstance(bundle, QualityBundle):
         raise PolicyFileError(f"{path}: a quality bundle, not a policy bundle")
     return bundle
 
 
-def unsigned_bundle(path: Path) -> Bundle | QualityBundle:
+def unsigned_any_bundle(path: Path) -> Bundle | QualityBundle:
     """The bundle of either kind in a source file, with what it includes. Raises PolicyFileError."""
     try:
         return load_any_bundle(whole_bundle(path))

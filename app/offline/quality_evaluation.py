@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-import orjson
 from pydantic import ValidationError
 
 from app.core.retrieval.dimensions import ItemFacts, ProvenanceState, judge
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
     from app.offline.quality_panel import RetrievalRow
 
 UNREADABLE = "unreadable"
+_OLDEST_SECONDS = 10**15
+"""Thirty million years: an age beyond it is over every limit, and a number that people can still read."""
 _REMEMBERED = 256
 """Rows of one file mostly share their tables."""
 
@@ -66,12 +67,12 @@ def judged_retrievals(rows: Iterable[RetrievalRow], shipped: QualityBundle) -> I
 def _tables(row: RetrievalRow, shipped: QualityBundle) -> tuple[Lookup, frozenset[str]]:
     if row.bundle is None:
         return shipped.lookup, shipped.schemes
-    return _read(orjson.dumps(row.bundle, option=orjson.OPT_SORT_KEYS))
+    return _read(json.dumps(row.bundle, sort_keys=True))
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _read(bundle: bytes) -> tuple[Lookup, frozenset[str]]:
-    tables = RowTables.model_validate(orjson.loads(bundle))
+def _read(bundle: str) -> tuple[Lookup, frozenset[str]]:
+    tables = RowTables.model_validate(json.loads(bundle))
     return Lookup(tables.tables()), frozenset(tables.provenance_schemes)
 
 
@@ -96,9 +97,10 @@ def _age(seconds: Any) -> tuple[int | None, str | None]:
     """Up to the next millisecond: what is older than a limit by less stays older."""
     if seconds is None:
         return None, "missing"
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not isfinite(seconds):
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         return None, "malformed: not a number"
-    age_ms = int(Decimal(milliseconds(seconds)).to_integral_value(ROUND_CEILING))
+    bounded = max(-_OLDEST_SECONDS, min(seconds, _OLDEST_SECONDS))
+    age_ms = int(Decimal(milliseconds(bounded)).to_integral_value(ROUND_CEILING))
     return age_ms, FUTURE if seconds < 0 else None
 
 

@@ -7,7 +7,7 @@ with its age in seconds and whether its hash verified, and the tables to judge i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -18,6 +18,10 @@ from topics.records.retrievals import (  # noqa: TC001 - pydantic reads the anno
     QualityOutcome,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+T = TypeVar("T")
 RETRIEVAL = "retrieval"
 STRICTEST: AutonomyTier = "high_privilege"
 FLAG = "flag:"
@@ -25,14 +29,15 @@ FLAG = "flag:"
 
 
 class RowTables(BaseModel):
-    """A row's `quality_bundle`: every table may be missing, and any of a table's entries."""
+    """A row's `quality_bundle`: every table may be missing, and any of a table's entries, which null is too
+    where it does not mean "no limit"."""
 
     model_config = ConfigDict(strict=True, frozen=True)
 
     ttl_by_class: dict[str, float | None] = Field(default_factory=dict)
     ttl_by_tool: dict[str, dict[str, float | None]] = Field(default_factory=dict)
-    min_confidence_by_class: dict[str, float] = Field(default_factory=dict)
-    provenance_required_by_class: dict[str, bool] = Field(default_factory=dict)
+    min_confidence_by_class: dict[str, float | None] = Field(default_factory=dict)
+    provenance_required_by_class: dict[str, bool | None] = Field(default_factory=dict)
     default_by_class: dict[str, QualityOutcome] = Field(default_factory=dict)
     action_matrix: dict[str, dict[str, dict[Dimension, QualityOutcome]]] = Field(default_factory=dict)
     provenance_schemes: list[str] = Field(
@@ -44,8 +49,8 @@ class RowTables(BaseModel):
         return Tables(
             self.ttl_by_class,
             self.ttl_by_tool,
-            self.min_confidence_by_class,
-            self.provenance_required_by_class,
+            _given(self.min_confidence_by_class),
+            _given(self.provenance_required_by_class),
             self.default_by_class,
             self.action_matrix,
         )
@@ -70,6 +75,10 @@ class RetrievalRow:
         if self.label.startswith(FLAG):
             return self.label.removeprefix(FLAG) in flags
         return self.label == outcome
+
+
+def _given(by_class: Mapping[str, T | None]) -> dict[str, T]:
+    return {name: value for name, value in by_class.items() if value is not None}
 
 
 def retrieval_row(fields: dict[str, Any]) -> RetrievalRow:

@@ -1,4 +1,4 @@
-"""A panel's rows that are memory writes, and panels in which they stand among tool calls."""
+"""A panel's rows that are memory writes, and panels in which rows of every kind stand together."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from app.offline.panel import Row, action_row, label_of, rows_in
+from app.offline.quality_panel import RETRIEVAL, RetrievalRow, retrieval_row
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,12 +33,14 @@ class WriteRow:
         return self.source.partition(_BEFORE_THE_COMMIT)[0]
 
 
-def load_mixed(path: Path) -> list[Row | WriteRow]:
-    """The rows of both kinds in the file's order, blank lines left out. Raises NotAPanel and OSError."""
+def load_mixed(path: Path) -> list[Row | WriteRow | RetrievalRow]:
+    """The rows of all kinds in the file's order, blank lines left out. Raises NotAPanel and OSError."""
     return rows_in(path, _row)
 
 
-def _row(fields: dict[str, Any]) -> Row | WriteRow:
+def _row(fields: dict[str, Any]) -> Row | WriteRow | RetrievalRow:
+    if fields.get("kind") == RETRIEVAL:
+        return retrieval_row(fields)
     if fields.get("kind") != MEMORY_WRITE:
         return action_row(fields)
     text = fields["input"]["text"]

@@ -25,14 +25,14 @@ class Beside:
         self._again_s = again_s
         self._patience_s = patience_s
         self._stopping = asyncio.Event()
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None  # made where it starts, and not before
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         """The first call does. The thread ends with the process at the latest."""
         if self._thread is None:
-            self._loop = asyncio.new_event_loop()
-            self._thread = threading.Thread(target=self._live, name=self._name, daemon=True)
+            self._loop = loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=self._live, args=(loop,), name=self._name, daemon=True)
             self._thread.start()
 
     async def close(self) -> None:
@@ -44,8 +44,8 @@ class Beside:
         if self._thread.is_alive():
             log.warning("%s has not ended after %g s", self._name, self._patience_s)
 
-    def _live(self) -> None:
-        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+    def _live(self, loop: asyncio.AbstractEventLoop) -> None:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
             runner.run(self._turns())
 
     async def _turns(self) -> None:

@@ -80,11 +80,11 @@ def _neighbours(evidence: Evidence, found: Account) -> list[Figure]:
     together = [pair for pair in pairs if pair[0].record.timestamp_ms == pair[1].record.timestamp_ms]
     apart = [transactions.number(after) - transactions.number(before) for before, after in together]
     latencies = _latencies(evidence)
-    # Held against the others of the same run: of some 200 neighbours the 99th percentile is the third worst,
-    # and on a machine that is busy with other things a fixed bound measures the machine.
     after_malformed = {_place(after) for _, after in pairs}
     held_up = _p99([ms for place, ms in latencies.items() if place in after_malformed])
     usual = _p99([ms for place, ms in latencies.items() if place not in after_malformed])
+    # Against the others of the same run: of some 200 neighbours the 99th percentile is the third worst, and
+    # on a machine that is busy with other things a fixed bound alone measures the machine.
     return [
         figures.some("neighbours", len(apart), "pairs"),
         figures.at_most("neighbours_apart", max(apart, default=0), 1, "batches"),

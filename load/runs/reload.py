@@ -11,9 +11,11 @@ from load.answers import account
 from load.findings import bites, integrity
 from load.fleet import RunFailed
 from load.ledger_read import gather, policy_refusals
+from load.policy import TENANT
 from load.policy_findings import LETTERS_PARTITION, policy_figures
 from load.policy_publisher import changing
 from load.publisher import Pace
+from load.quality_policy import standing
 from load.reruns import executed_again
 from load.runs.kills import kill_again_and_again
 from load.scene import STALL_S, open_scene
@@ -51,7 +53,7 @@ async def reload(bed: Bed, scale: Scale) -> list[Figure]:
     return [
         figures.at_least("kills", tally.killed, kills, "workers"),
         figures.some("moves_of_partition_0", tally.moves[LETTERS_PARTITION], "moves"),
-        *policy_figures(found, changes.placed),
+        *policy_figures(found, changes.placed, standing(site.trust, TENANT, site.began_ms)),
         *integrity(evidence, found, policy_refused=changes.due),
         *bites(tally, evidence, ("kills_in_flight", "rolled_back", "moved")),
         *await executed_again(evidence),

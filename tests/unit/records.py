@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.unit import memory_records
+from tests.unit import memory_records, retrieval_records
 
 HASH = "sha256:" + "0a" * 32
 MOMENT = "2026-11-21T10:00:00.000Z"
@@ -118,6 +118,7 @@ def _verdict() -> dict[str, Any]:
             "after": totals | {"aggregateRowsAffected": str(2**60)},
             "known": {"digest": HASH, "offset": 3, "mark": "ALLOW/BLOCK"},
             "room": True,
+            "flags": {"acknowledged": ["i-1:stale"], "outstanding": ["i-2:low_confidence"]},
         },
         rows_reserved=str(2**53),
         model_outputs=[],
@@ -144,6 +145,7 @@ def ledger_records() -> dict[str, dict[str, Any]]:
         **_session_events(),
         "DeadLetter": _dead_letter(),
         **memory_records.ledger_records(_linked),
+        **retrieval_records.ledger_records(_linked),
     }
 
 

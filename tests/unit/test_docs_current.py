@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from tests.unit import memory_records
+from tests.unit import memory_records, retrieval_records
 from tests.unit.records import HASH, action, ledger_records
 from topics import records
 from topics.asyncapi import asyncapi, documents, public_topics, schema
@@ -23,12 +23,19 @@ WITHOUT_SESSION = {
     "DsseEnvelope",
     "SourceFeedback",
     "SourceHistory",
+    "QualityDecision",
+    "Alarm",
+    "ProvenanceWanted",
+    "ProvenanceRecord",
 }
 EXAMPLES: dict[str, dict[str, Any]] = {
     **ledger_records(),
     **memory_records.other_records(),
+    **retrieval_records.other_records(),
     "ProposedAction": action(),
     "ProposedMemoryWrite": memory_records.write(),
+    "ProposedRetrieval": retrieval_records.retrieval(),
+    "RetrievalReport": retrieval_records.report(),
     "ActionOutcome": {"action_id": "a", "session_id": "s", "rows_affected": 2**70, "reported_by": "e"},
     "DsseEnvelope": {
         "payload": "e30=",

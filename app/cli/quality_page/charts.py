@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.cli.quality_page.coverage import coverage_chart
-from app.cli.quality_page.elements import card, element
+from app.cli.quality_page.elements import card, cut, element
 from app.cli.quality_page.outcomes import by_class, by_day, calendar, legend
 from app.cli.quality_page.trend import MOST_LINES, Line, trend, trend_legend
 from app.core.retrieval.report_figures import PROVENANCE, STALE
@@ -18,6 +18,8 @@ MOST_DAYS = 92
 """A quarter; the tables have every day."""
 MOST_CLASSES = 12
 MOST_MULTIPLES = 6
+LEAST_SHARE = 0.02
+"""A smaller class has too few decisions a day for a rate that means anything."""
 
 
 def charts(report: QualityReport) -> str:
@@ -78,11 +80,15 @@ def _hidden(report: QualityReport) -> str:
 
 def _trend(report: QualityReport, figure: Figure, days: list[str]) -> str:
     everything = Line("everything", {day: one.rates[figure.name] for day, one in report.by_day.items()})
-    lines = [everything, *(_line(report, figure, name) for name, _ in _largest(report, MOST_LINES))]
+    least = report.overall.decisions * LEAST_SHARE
+    drawn_classes = [name for name, one in _largest(report, MOST_LINES) if one.decisions >= least]
+    lines = [everything, *(_line(report, figure, name) for name in drawn_classes)]
     title = f"{figure.title} by day"
     note = f"{figure.meaning[0].upper()}{figure.meaning[1:].partition(' (seed')[0]}."
     drawn = trend(f"trend-{figure.name}", title, days, lines)
-    return card(title, note + _left_out(report, MOST_LINES), trend_legend(lines), drawn, class_="card wide")
+    return card(
+        title, note + _left_out(report, len(drawn_classes)), trend_legend(lines), drawn, class_="card wide"
+    )
 
 
 def _line(report: QualityReport, figure: Figure, name: str) -> Line:
@@ -95,10 +101,12 @@ def _multiples(report: QualityReport, days: list[str]) -> list[str]:
     for number, (name, one) in enumerate(_largest(report, MOST_MULTIPLES)):
         figures = {day: found for (day, of), found in report.by_day_and_class.items() if of == name}
         chart = by_day(f"days-{number}", f"Outcomes by day: {name}", days, figures)
-        drawn.append(card(name, f"{one.decisions:,} decisions", chart))
+        drawn.append(card(cut(name), f"{one.decisions:,} decisions", chart))
     return drawn
 
 
 def _left_out(report: QualityReport, most: int) -> str:
     left = len(report.by_class) - most
-    return f" {left} smaller classes are in the tables alone." if left > 0 else ""
+    if left <= 0:
+        return ""
+    return f" {left} smaller {'class is' if left == 1 else 'classes are'} in the tables alone."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.cli.percent import NOTHING, percent
+from app.cli.percent import percent
 from app.cli.quality_page.elements import Chart, element, plain
 from app.cli.quality_page.outcomes import WIDTH
 
@@ -38,13 +38,9 @@ def _row(one: Coverage, top: float) -> str:
     share = one.rate.rate or 0.0
     kind = "c-short" if one.short else "c-none" if one.target is None else "c-met"
     hint = element("title", f"{one.rate.part:,} of {one.rate.whole:,}")
-    label = element("text", plain(one.tier), x=0, y=top + 16, class_="label")
-    told = (
-        f"{percent(one.rate)}  {standing(one)}"
-        if one.rate.rate is not None
-        else f"{NOTHING}  {standing(one)}"
-    )
-    value = element("text", told, x=WIDTH, y=top + 16, class_="value", text_anchor="end")
+    label = element("text", plain(one.tier), x=0, y=top + 13, class_="label")
+    told = f"{percent(one.rate)} · {standing(one)}" if one.rate.rate is not None else standing(one)
+    value = element("text", told, x=WIDTH, y=top + 13, class_="value", text_anchor="end")
     track = element("rect", x=0, y=top + 24, width=_WIDE, height=_BAR, class_="track")
     bar = element("rect", hint, x=0, y=top + 24, width=share * _WIDE, height=_BAR, class_=kind)
     return element("g", label, value, track, bar, _target(one, top))
@@ -54,8 +50,8 @@ def _target(one: Coverage, top: float) -> str:
     if one.target is None:
         return ""
     x = one.target * _WIDE
-    line = element("line", x1=x, x2=x, y1=top + 20, y2=top + 24 + _BAR + 4, class_="target")
-    flag = element("path", d=f"M{x:g} {top + 20:g}l7 4l-7 4z", class_="target-flag")
+    line = element("line", x1=x, x2=x, y1=top + 19, y2=top + 24 + _BAR + 4, class_="target")
+    flag = element("path", d=f"M{x:g} {top + 19:g}l7 3.5l-7 3.5z", class_="target-flag")
     return line + flag
 
 

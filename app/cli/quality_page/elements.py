@@ -15,10 +15,9 @@ def plain(value: object) -> str:
     return escape(visible(str(value)).plain)
 
 
-def short(value: str) -> str:
-    """A label that fits a chart; the tables have it whole."""
-    seen = visible(value).plain
-    return escape(seen if len(seen) <= MAX_LABEL else f"{seen[: MAX_LABEL - 1]}…")
+def cut(value: str) -> str:
+    """A name that fits a chart, not escaped yet; the tables have it whole."""
+    return value if len(value) <= MAX_LABEL else f"{value[: MAX_LABEL - 1]}…"
 
 
 def element(name: str, *inner: str, **attributes: object) -> str:

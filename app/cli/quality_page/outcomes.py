@@ -1,15 +1,15 @@
-"""Outcomes as stacked bars, one a class, or as columns, one a day: told apart by colour, pattern and place."""
+"""Outcomes as stacked bars, one a class, or columns, one a day: told apart by colour, pattern and place."""
 
 from __future__ import annotations
 
 from datetime import date, timedelta
 from typing import TYPE_CHECKING
 
-from app.cli.quality_page.elements import Chart, element, plain, short
+from app.cli.quality_page.elements import Chart, cut, element, plain
 from app.core.retrieval.report_figures import OUTCOMES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from app.core.retrieval.report_figures import Figures
 
@@ -17,7 +17,7 @@ WIDTH = 400.0
 _ROW, _BAR = 50.0, 22.0
 _LABELLED = 0.1
 """A narrower segment has no room for its percentage; the table has it."""
-_COLUMNS = (30.0, 8.0, 362.0, 120.0)
+_COLUMNS = (38.0, 8.0, 354.0, 120.0)
 """Left, top, width and height of the columns' area."""
 _GAP = 0.18
 
@@ -43,7 +43,7 @@ def by_class(name: str, title: str, counts: Mapping[str, Mapping[str, int]]) -> 
 
 def _row(label: str, top: float, counts: Mapping[str, int]) -> str:
     total = sum(counts.values())
-    text = element("text", short(label), x=0, y=top + 14, class_="label")
+    text = element("text", plain(cut(label)), x=0, y=top + 14, class_="label")
     number = element("text", f"{total:,}", x=WIDTH, y=top + 14, class_="muted", text_anchor="end")
     segments = []
     left = 0.0
@@ -133,16 +133,9 @@ def day_ticks(days: Sequence[str], left: float, width: float, y: float) -> str:
 
 def calendar(first: str, last: str, most: int) -> list[str]:
     """Every day from the first to the last, of more than `most` the last ones."""
-    return list(reversed(list(_backwards(first, last, most))))
-
-
-def _backwards(first: str, last: str, most: int) -> Iterator[str]:
-    start, day = date.fromisoformat(first), date.fromisoformat(last)
-    for _ in range(most):
-        if day < start:
-            return
-        yield day.isoformat()
-        day -= timedelta(days=1)
+    end = date.fromisoformat(last)
+    count = min(most, (end - date.fromisoformat(first)).days + 1)
+    return [(end - timedelta(days=back)).isoformat() for back in reversed(range(count))]
 
 
 def _told(counts: Mapping[str, int]) -> str:

@@ -62,9 +62,18 @@ def hidden_table(rows: Mapping[str, Figures]) -> str:
 
 def alarms_table(alarms: Iterable[Mapping[str, Any]]) -> str:
     """A row for each alarm."""
-    names = ("raised_at", "severity", "subject", "since", "recipient", "message")
-    body = [_row([plain(alarm.get(name, NOTHING)) for name in names], []) for alarm in alarms]
+    times, words = ("raised_at", "since"), ("severity", "subject", "recipient", "message")
+    names = (*times, *words)
+    body = [
+        _row([*(_moment(alarm.get(name)) for name in times), *(plain(alarm.get(name)) for name in words)], [])
+        for alarm in alarms
+    ]
     return _table("Alarms", [name.replace("_", " ") for name in names], len(names), body)
+
+
+def _moment(at: object) -> str:
+    """An RFC 3339 time to the minute, kept on one line."""
+    return element("time", plain(str(at)[:16].replace("T", " ")), class_="t")
 
 
 def _table(title: str, headings: Sequence[str], words: int, body: Iterable[str]) -> str:

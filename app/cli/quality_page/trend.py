@@ -5,27 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.cli.percent import percent
-from app.cli.quality_page.elements import Chart, element, plain, short
-from app.cli.quality_page.outcomes import WIDTH, day_ticks
+from app.cli.quality_page.elements import Chart, cut, element, plain
+from app.cli.quality_page.outcomes import day_ticks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from app.core.retrieval.report_figures import Rate
 
-_LEFT, _TOP, _WIDE, _HIGH = 42.0, 10.0, 346.0, 170.0
+_WIDTH = 560.0
+_LEFT, _TOP, _WIDE, _HIGH = 62.0, 12.0, 490.0, 200.0
 _TOPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 1.0)
 """Where an axis may end."""
 _MARKERS = (
-    "M-3-3h6v6h-6z",
-    "M0-4.2L4.2 0L0 4.2L-4.2 0z",
-    "M0-4L4 3.2H-4z",
-    "M0 4L4-3.2H-4z",
-    "M-3.4-3.4L3.4 3.4M-3.4 3.4L3.4-3.4",
+    "M-2.8-2.8h5.6v5.6h-5.6z",
+    "M0-4L4 0L0 4L-4 0z",
+    "M0-3.6L3.6 2.9H-3.6z",
+    "M0 3.6L3.6-2.9H-3.6z",
+    "M-3-3L3 3M-3 3L3-3",
 )
 MOST_LINES = len(_MARKERS)
-MARKED_DAYS = 45
-"""With more days the markers would touch each other."""
+_MARKED_DAYS = 45
+"""With more days the markers would hide the lines; then only every third has one."""
 
 
 class Line(NamedTuple):
@@ -39,18 +40,15 @@ def trend(name: str, title: str, days: Sequence[str], lines: Sequence[Line]) -> 
     """The first of `lines` is everything together; at most `MOST_LINES` follow."""
     end = _end(lines)
     told = "; ".join(f"{line.name}: {_told(line, days)}" for line in lines)
-    chart = Chart(name, title, told, WIDTH, _TOP + _HIGH + 22)
+    chart = Chart(name, title, told, _WIDTH, _TOP + _HIGH + 30)
     drawn = [_line(number, line, days, end) for number, line in enumerate(lines)]
-    ticks = day_ticks(days, _LEFT, _WIDE, _TOP + _HIGH + 16)
+    ticks = day_ticks(days, _LEFT, _WIDE, _TOP + _HIGH + 22)
     return chart.drawn(_axis(end), *reversed(drawn), ticks)
 
 
 def trend_legend(lines: Sequence[Line]) -> str:
     """A sample of each line and its name."""
-    items = (
-        element("li", _sample(number), short(line.name) if number else plain(line.name))
-        for number, line in enumerate(lines)
-    )
+    items = (element("li", _sample(number), plain(cut(line.name))) for number, line in enumerate(lines))
     return element("ul", *items, class_="legend")
 
 
@@ -79,7 +77,8 @@ def _axis(end: float) -> str:
 def _line(number: int, line: Line, days: Sequence[str], end: float) -> str:
     points = list(_points(line, days, end))
     paths = "".join(element("path", d=path, class_=f"line l-{number}") for path in _paths(points))
-    marks = "".join(_mark(number, line, *point) for point in points if point is not None)
+    every = 1 if len(days) <= _MARKED_DAYS else 3
+    marks = "".join(_mark(number, line, *point) for point in points[::every] if point is not None)
     return element("g", paths, marks)
 
 

@@ -38,7 +38,7 @@ def acknowledgement(flags: Mapping[str, Sequence[str]], named: Sequence[str] | N
     """
     if not flags:
         return NOTHING
-    known = {_kept(name) for name in named or ()}
+    known = {form for name in named or () for form in _forms(name)}
     seen: list[str] = []
     outstanding: list[str] = []
     for item, raised in flags.items():
@@ -65,7 +65,8 @@ def advisory(outstanding: Sequence[str]) -> dict[str, Any]:
     return {"source": "sluice.retrievals", "text": text, "severity": "warn"}
 
 
-def _kept(name: str) -> str:
-    """A long item id stands in the session by its digest, so the action's may be named by either."""
-    item, separator, flag = name.rpartition(":")
-    return f"{kept_id(item)}:{flag}" if separator and item else kept_id(name)
+def _forms(name: str) -> tuple[str, str, str]:
+    """What a name may stand for: an item's id may hold a colon, and a long one is shown by its digest, so an
+    action names it by either."""
+    item, _, flag = name.rpartition(":")
+    return name, kept_id(name), f"{kept_id(item)}:{flag}" if item else name

@@ -33,11 +33,13 @@ _OPTIONS = (
 MAX_SAFE_INTEGER = 2**53 - 1
 _UTF8_BEYOND_BMP = tuple(bytes([lead]) for lead in range(0xF0, 0xF5))
 # Every float that orjson writes otherwise than RFC 8785 shows one of these; a string may too, and then costs
-# the walk below and no more.
-# Each begins with the rarest byte it needs, which makes the search over a record cost a microsecond, not ten.
-_SMALL = re.compile(rb"-(?<=[0-9]e-)[0-9]")
-_LARGE = re.compile(rb"\+(?<=[0-9]e\+)[0-9]")
-_WHOLE = re.compile(rb"\.0(?:[,}\]]|\Z)")
+# the walk below and no more. Two bytes are looked for first: in most records they are nowhere, and finding that
+# out costs a quarter of the expression.
+_ODD_FLOATS = (
+    (b".0", re.compile(rb"\.0(?:[,}\]]|\Z)")),
+    (b"e-", re.compile(rb"-(?<=[0-9]e-)[0-9]")),
+    (b"e+", re.compile(rb"\+(?<=[0-9]e\+)[0-9]")),
+)
 
 
 def canonical(value: Any, *, finite: bool = False) -> bytes:
@@ -77,8 +79,9 @@ def wire_int(number: int) -> int | str:
 def _same_by_bytes(fast: bytes, *, finite: bool) -> bool:
     if not fast.isascii() and any(lead in fast for lead in _UTF8_BEYOND_BMP):
         return False
-    if _SMALL.search(fast) or _WHOLE.search(fast) or (b"+" in fast and _LARGE.search(fast)):
-        return False
+    for part, written_otherwise in _ODD_FLOATS:
+        if part in fast and written_otherwise.search(fast):
+            return False
     return finite or b"null" not in fast
 
 

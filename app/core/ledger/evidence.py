@@ -1,5 +1,5 @@
-"""The policy that past decisions rest on: every bundle (of policy, of quality) and registry entry in the control
-topics, by hash.
+"""The policy that past decisions rest on: every bundle (of policy, of quality) and registry entry in the
+control topics, by hash.
 
 Nobody's signature is judged here. A decision names the hash of each thing that it used, so what has that hash
 is what it used; whether it should have been trusted was decided then, and is no part of a rerun.

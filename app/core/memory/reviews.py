@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from app.core.decision import Decision
 from app.core.draft import SessionDraft
 from app.core.expiry import time_records
+from app.core.ids import escalation_id
 from app.core.memory.admitted import Released, admitted
 from app.core.memory.book import Left
 from app.core.memory.history import reviewed as feedback
@@ -20,6 +21,7 @@ from app.core.memory.quarantine import expire, reviewed
 from app.core.refusals import refused
 from app.core.requests import Request
 from app.core.signatures import signed_by
+from topics.catalog import RETRIEVALS
 from topics.reading import Unreadable, read
 from topics.records import ProposedMemoryWrite
 
@@ -105,6 +107,9 @@ def _may_review(approver: Approver, held: Held, now_ms: int) -> bool:
 
 
 def _unknown(review: ReviewDecision) -> Refusal:
+    if review.subject_id.startswith(escalation_id(RETRIEVALS)):
+        told = "denied items are answered by a signed override: `sluice quality override`"
+        return Refusal("wrong_decision", told)
     return Refusal("unknown_subject", f"nothing of this session waits under {review.subject_id}")
 
 

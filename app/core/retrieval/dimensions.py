@@ -75,9 +75,7 @@ def judge(lookup: Lookup, tier: str, facts: ItemFacts) -> Quality:
     else:
         fresh = DimensionResult("freshness", False, cell.freshness, UNKNOWN_CLASS)
         sure = DimensionResult("confidence", False, cell.confidence, UNKNOWN_CLASS)
-        unregistered = facts.provenance.status == "unregistered_scheme"
-        outcome = cell.unregistered if unregistered else cell.provenance
-        traced = DimensionResult("provenance", False, outcome, UNKNOWN_CLASS)
+        traced = DimensionResult("provenance", False, cell.provenance, UNKNOWN_CLASS)
     results = (fresh, sure, traced)
     if fresh.passed and sure.passed and traced.passed:
         return Quality("pass", (), (), results, None)

@@ -14,6 +14,7 @@ from app.core.ids import quality_id
 from app.core.registry_entries import NO_ORG, hashes_of
 from app.core.retrieval.context import tier_of
 from app.core.retrieval.record import SCHEMA, SCHEMA_VERSION, hashed
+from app.core.retrieval.served import nothing_served
 from app.core.retrieval.severity import TIERS
 from app.core.session import UNREGISTERED
 from topics.catalog import QUALITY_DECISIONS
@@ -63,7 +64,10 @@ def fault(parts: PointParts, arrival: Arrival, retrieval: ProposedRetrieval, let
         _record(_denied(parts, arrival, place) | _named(parts, retrieval, place), retrieval.session_id)
         for place in range(len(retrieval.items))
     ]
-    return Decision(None, [*records, letter])
+    agent = parts.policy.registry.agents.get(retrieval.agent_id)
+    denied = [record.body for record in records]
+    nothing = nothing_served(arrival, retrieval, None if agent is None else agent.tenant, denied)
+    return Decision(None, [*records, nothing, letter])
 
 
 def _record(body: dict[str, Any], subject: str) -> OutRecord:

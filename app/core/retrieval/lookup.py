@@ -64,6 +64,7 @@ class Limit(NamedTuple):
     """A time to live. `ms` None: every age is fresh, but there must be one. `text` is for people."""
 
     ms: Milliseconds | None
+    seconds: float | None
     text: str
 
 
@@ -101,6 +102,11 @@ class Lookup:
         known = self.cells.get((tier, content_class or ""))
         return known or self._cell(tier, content_class or "")
 
+    def limit(self, tool: str | None, content_class: str) -> Limit | None:
+        """The time to live of a class for a tool; None: the bundle has none."""
+        own = self.tool_limits.get((tool or "", content_class))
+        return own or self.cell("", content_class).limit
+
     def _places(self) -> Iterator[tuple[str, str]]:
         tiers = {*TIERS, *self.tables.action_matrix}
         return ((tier, name) for tier in sorted(tiers) for name in sorted(self.classes))
@@ -122,11 +128,13 @@ class Lookup:
 
 def milliseconds(seconds: float) -> Milliseconds:
     """Exactly as the number is written: 0.1 s are 100 ms, and not a little more."""
+    if isinstance(seconds, int):
+        return seconds * _MS
     ms = Decimal(repr(seconds)) * _MS
     return int(ms) if ms == ms.to_integral_value() else ms
 
 
 def _limit(ttl: float | None, of: str) -> Limit:
     if ttl is None:
-        return Limit(None, f"{of} has no limit")
-    return Limit(milliseconds(ttl), f"{of} may be {ttl} s old")
+        return Limit(None, None, f"{of} has no limit")
+    return Limit(milliseconds(ttl), ttl, f"{of} may be {ttl:.15g} s old")

@@ -55,9 +55,13 @@ class QualityBundle:
         """A class that the bundle does not know is enforced."""
         return self._rollout.get(content_class or "", "enforce")
 
+    def readers(self, content_class: str | None) -> frozenset[str] | None:
+        """The tenants that may read the class at all; None: every one."""
+        return self._open_to.get(content_class or "")
+
     def opens(self, content_class: str | None, tenant: str) -> bool:
-        """Whether this tenant may read the class at all; one that is not named is open to all."""
-        tenants = self._open_to.get(content_class or "")
+        """Whether this tenant may read the class at all."""
+        tenants = self.readers(content_class)
         return tenants is None or tenant in tenants
 
     def content_outcome(self, tier: AutonomyTier, weight: ContentWeight) -> QualityOutcome:

@@ -13,6 +13,8 @@ from app.core.memory.record import finding_fields
 from topics.catalog import QUALITY_DECISIONS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from app.core.arrival import Arrival
     from app.core.content.inspection import Finding
     from app.core.retrieval.context import RetrievalContext
@@ -56,36 +58,18 @@ RERUN_FIELDS = (
 _GRAVITY = {"definite": 0, "strong": 1, "weak": 2}
 
 
-def decision_record(
-    arrival: Arrival,
-    context: RetrievalContext,
-    item: RetrievedItem,
-    judged: Judged,
-    place: int,
-    escalation: str | None,
-) -> OutRecord:
-    """The decision on one item without its place in the chain; `escalation` is the id of the request's."""
-    retrieval, quality, check = context.retrieval, context.quality, judged.check
-    hidden = context.shadow or judged.rollout == "flag_only"
+def common_fields(arrival: Arrival, context: RetrievalContext) -> dict[str, Any]:
+    """What the decisions on all items of a request have in common: made once."""
+    retrieval, quality = context.retrieval, context.quality
     moment = rfc3339(arrival.timestamp_ms)
-    body: dict[str, Any] = {
+    return {
         "schema": SCHEMA,
         "schema_version": SCHEMA_VERSION,
-        "ledger_event_id": quality_id(arrival.decision_id, place),
         "timestamp": moment,
         "request_id": retrieval.request_id,
         "request_hash": arrival.digest,
-        "place": place,
-        "item_id": item.item_id,
-        **_claimed(item),
-        "freshness_age_seconds": _age_seconds(judged),
-        "provenance_hash_verified": check is not None and check.verified,
         "quality_bundle_id": context.quality_asked_for or None,
         "quality_bundle_hash": None if quality is None else quality.hash,
-        "outcome": judged.outcome,
-        "flags_set": list(judged.flags),
-        "reason_codes": list(judged.codes),
-        "reason": judged.reason,
         "trace_id": retrieval.trace_id,
         "agent_id": retrieval.agent_id,
         "session_id": retrieval.session_id,
@@ -95,25 +79,59 @@ def decision_record(
         "toolName": retrieval.tool_name,
         "tool_category": retrieval.tool_category,
         "enforcement": context.org.enforcement,
+        "policy_bundle_id": context.bundle_asked_for,
+        "bundle_hash": context.bundle.hash,
+        "registry_hashes": context.entries(),
+        "decided_at": moment,
+        "input": arrival.coordinates(),
+    }
+
+
+def decision_record(
+    decision_id: str,
+    common: dict[str, Any],
+    item: RetrievedItem,
+    judged: Judged,
+    place: int,
+    escalation: str | None,
+) -> OutRecord:
+    """The decision on one item without its place in the chain.
+
+    `decision_id`: the request's; `common`: of `common_fields`; `escalation`: the id of the request's.
+    """
+    check = judged.check
+    hidden = common["enforcement"] == "shadow" or judged.rollout == "flag_only"
+    body: dict[str, Any] = {
+        **common,
+        "ledger_event_id": quality_id(decision_id, place),
+        "place": place,
+        "item_id": item.item_id,
+        **_claimed(item),
+        "freshness_age_seconds": _age_seconds(judged),
+        "provenance_hash_verified": check is not None and check.verified,
+        "outcome": judged.outcome,
+        "flags_set": judged.flags,
+        "reason_codes": judged.codes,
+        "reason": judged.reason,
         "rollout": judged.rollout,
         "would_have_been": judged.real if hidden else None,
         "stages": [
             {"stage": stage, "outcome": outcome, "reason": reason} for stage, outcome, reason in judged.stages
         ],
-        "dimensions": [one._asdict() for one in judged.dimensions],
+        "dimensions": [
+            {"dimension": name, "passed": passed, "outcome": outcome, "detail": detail}
+            for name, passed, outcome, detail in judged.dimensions
+        ],
         "findings": [finding_fields(one) for one in _gravest(judged.findings)],
         "override": _override(judged),
         "escalation_id": escalation if judged.denied_for_quality else None,
         "body_digest": judged.body.digest,
         "body_released": judged.released,
-        "policy_bundle_id": context.bundle_asked_for,
-        "bundle_hash": context.bundle.hash,
-        "registry_hashes": {**context.entries(), **judged.entries},
         "seen": None if check is None or check.seen is None else _seen(check.seen),
-        "decided_at": moment,
-        "input": arrival.coordinates(),
     }
-    return OutRecord(QUALITY_DECISIONS, "QualityDecision", hashed(body), retrieval.session_id)
+    if judged.entries:
+        body["registry_hashes"] = common["registry_hashes"] | judged.entries
+    return OutRecord(QUALITY_DECISIONS, "QualityDecision", hashed(body), common["session_id"])
 
 
 def hashed(body: dict[str, Any]) -> dict[str, Any]:
@@ -149,7 +167,9 @@ def _age_seconds(judged: Judged) -> float | None:
     return None if age_ms is None else whole(age_ms / 1000)
 
 
-def _gravest(findings: tuple[Finding, ...]) -> list[Finding]:
+def _gravest(findings: tuple[Finding, ...]) -> Sequence[Finding]:
+    if not findings:
+        return findings
     return sorted(findings, key=lambda one: _GRAVITY[one.weight])[:MAX_FINDINGS]
 
 

@@ -92,7 +92,7 @@ def quality_report(tally: QualityTally) -> QualityReport:
     """What the tally has counted so far."""
     return QualityReport(
         tally.scope,
-        figures(tally.situations.items()),
+        figures(tally.situations),
         _grouped(tally, lambda one: one.content_class),
         _grouped(tally, lambda one: one.day),
         _grouped(tally, lambda one: (one.day, one.content_class)),
@@ -103,7 +103,7 @@ def quality_report(tally: QualityTally) -> QualityReport:
 
 def _grouped(tally: QualityTally, group: Callable[[Situation], Group]) -> dict[Group, Figures]:
     parts: defaultdict[Group, list[tuple[Situation, int]]] = defaultdict(list)
-    for situation, count in tally.situations.items():
+    for situation, count in tally.situations:
         parts[group(situation)].append((situation, count))
     return {name: figures(parts[name]) for name in sorted(parts)}
 

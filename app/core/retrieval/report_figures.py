@@ -99,7 +99,7 @@ FALSE_DENY = Figure(
 )
 OVERRIDDEN = Figure(
     "overridden",
-    "Overrides used",
+    "Overridden",
     "items that were read on a person's signed override, of all decided items",
     lambda one: one.overridden,
     _every,

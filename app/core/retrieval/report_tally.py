@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import dataclass
+from datetime import date
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from topics.records.retrievals import QualityOutcome
@@ -19,11 +20,13 @@ if TYPE_CHECKING:
 NO_CLASS = "(none)"
 """Decisions on items that name no class, or no readable one."""
 OTHER_CLASSES = "(others)"
-"""Decisions on items of classes that came after the first `MAX_CLASSES`."""
+"""Decisions on items of classes that came after the first `MAX_CLASSES`, or whose name is longer than any
+that a bundle can have."""
 MAX_CLASSES = 256
 """Bundles name few classes; a writer who invents a new one with every item must not fill the memory."""
 MAX_CLASS_LENGTH = 256
 _DAY = len("2026-01-01")
+_ALARM = ("raised_at", "since", "severity", "subject", "recipient", "message", "quality_bundle_id")
 _OUTCOMES = frozenset(get_args(QualityOutcome))
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
@@ -74,22 +77,44 @@ class QualityTally:
 
     def __init__(self, scope: Scope | None = None) -> None:
         self.scope = scope or Scope()
-        self.situations: defaultdict[Situation, int] = defaultdict(int)
+        self._bounded = self.scope != Scope()
+        self._decisions: dict[tuple[Any, ...], int] = {}
         self.reported: defaultdict[tuple[str, str], int] = defaultdict(int)
         self.covered: defaultdict[tuple[str, str], int] = defaultdict(int)
         self.alarms: dict[tuple[str, str], dict[str, Any]] = {}
         self._names: dict[str | None, str] = {None: NO_CLASS}
 
+    @property
+    def situations(self) -> list[tuple[Situation, int]]:
+        """Each situation and how often it was decided."""
+        return [(Situation._make(key), count) for key, count in self._decisions.items()]
+
     def decision(self, event: Mapping[str, Any]) -> None:
-        """Count one record of gate.memory.quality_decision. Raises NotADecisionError."""
+        """Count one record of gate.memory.quality_decision. Raises NotADecisionError.
+
+        Called a million times: the key is a bare tuple, in the order of Situation.
+        """
         try:
             day = event["timestamp"][:_DAY]
-            if self.scope.has(day, event.get("tenant_id")):
-                situation = self._situation(day, event)
-                if situation not in self.situations:
-                    _check(situation)
-                self.situations[situation] += 1
-        except (KeyError, TypeError) as error:
+            if self._bounded and not self.scope.has(day, event.get("tenant_id")):
+                return
+            content_class = event.get("content_class")
+            key = (
+                day,
+                self._names.get(content_class) or self._named(content_class),
+                event["outcome"],
+                event.get("would_have_been"),
+                event.get("rollout"),
+                bool(event["dimensions"]),
+                event.get("override") is not None,
+                tuple(event["flags_set"]),
+            )
+            if key in self._decisions:
+                self._decisions[key] += 1
+            else:
+                _check(Situation._make(key))
+                self._decisions[key] = 1
+        except (KeyError, TypeError, ValueError) as error:
             raise NotADecisionError(f"no quality decision: {error!r}") from None
 
     def report(self, event: Mapping[str, Any]) -> None:
@@ -116,34 +141,18 @@ class QualityTally:
             if self.scope.has(event["raised_at"][:_DAY], self.scope.tenant):
                 newest = self.alarms.get(of)
                 if newest is None or newest["raised_at"] < event["raised_at"]:
-                    self.alarms[of] = dict(event)
+                    self.alarms[of] = {name: event[name] for name in _ALARM}
         except (KeyError, TypeError) as error:
             raise NotADecisionError(f"no alarm: {error!r}") from None
 
-    def _situation(self, day: str, event: Mapping[str, Any]) -> Situation:
-        return Situation(
-            day,
-            self._class(event.get("content_class")),
-            event["outcome"],
-            event.get("would_have_been"),
-            event.get("rollout"),
-            bool(event["dimensions"]),
-            event.get("override") is not None,
-            tuple(event["flags_set"]),
-        )
-
-    def _class(self, given: str | None) -> str:
-        known = self._names.get(given)
-        if known is not None:
-            return known
+    def _named(self, given: object) -> str:
+        """The name under which a class that has none yet is counted."""
         if not isinstance(given, str):
             raise TypeError(f"content_class is {given!r}")
-        if len(self._names) > MAX_CLASSES:
+        if len(self._names) > MAX_CLASSES or len(given) > MAX_CLASS_LENGTH:
             return OTHER_CLASSES
-        name = given[:MAX_CLASS_LENGTH]
-        if len(given) == len(name):
-            self._names[given] = name
-        return name
+        self._names[given] = given or NO_CLASS
+        return self._names[given]
 
 
 def _check(situation: Situation) -> None:
@@ -152,3 +161,4 @@ def _check(situation: Situation) -> None:
         raise TypeError(f"outcome is {situation.outcome!r}, would_have_been {situation.would_have_been!r}")
     if not _DATE.fullmatch(situation.day):
         raise TypeError(f"timestamp begins with {situation.day!r}")
+    date.fromisoformat(situation.day)

@@ -14,7 +14,7 @@ from app.core.expiry import time_records
 from app.core.retrieval.context import assess, barred
 from app.core.retrieval.escalation import escalation_of, opened
 from app.core.retrieval.judgement import judge
-from app.core.retrieval.record import decision_record
+from app.core.retrieval.record import common_fields, decision_record
 from app.core.retrieval.served import served
 from app.core.retrieval.wanted import wanted
 from app.core.session import RecentRetrieval, item_mark, kept_id
@@ -40,8 +40,9 @@ def evaluate(
     context = assess(parts, arrival, retrieval, shared)
     judged = _judged(context)
     escalation = escalation_of(arrival, context, judged)
+    decision_id, common = arrival.decision_id, common_fields(arrival, context)
     decided = [
-        decision_record(arrival, context, item, one, place, escalation)
+        decision_record(decision_id, common, item, one, place, escalation)
         for place, (item, one) in enumerate(zip(retrieval.items, judged, strict=True))
     ]
     records = [*time_records(draft), *decided]
@@ -62,7 +63,8 @@ def evaluate_item(
     item = retrieval.items[place]
     one = judge(context, item, barred(context))
     escalation = escalation_of(arrival, context, [one])
-    return decision_record(arrival, context, item, one, place, escalation).body
+    common = common_fields(arrival, context)
+    return decision_record(arrival.decision_id, common, item, one, place, escalation).body
 
 
 def _judged(context: RetrievalContext) -> list[Judged]:

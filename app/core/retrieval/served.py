@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from app.core.arrival import Arrival
     from app.core.retrieval.context import RetrievalContext
     from app.core.retrieval.judgement import Judged
+    from topics.records import ProposedRetrieval
 
 SCHEMA = "sluice/served_retrieval/v1"
 FLAGS = ("stale", "low_confidence", "provenance_missing", "provenance_unverified", "content_suspect")
@@ -28,17 +29,36 @@ def served(
     arrival: Arrival, context: RetrievalContext, decisions: Sequence[tuple[dict[str, Any], Judged]]
 ) -> OutRecord:
     """`decisions`: each item's decision record and what came of it, in the request's order."""
-    retrieval = context.retrieval
+    tenant = None if context.agent is None else context.tenant
+    items = [_item(record, judged) for record, judged in decisions if judged.outcome != "deny"]
+    denied = [record for record, judged in decisions if judged.outcome == "deny"]
+    return _record(arrival, context.retrieval, tenant, items, denied)
+
+
+def nothing_served(
+    arrival: Arrival, retrieval: ProposedRetrieval, tenant: str | None, denied: Sequence[dict[str, Any]]
+) -> OutRecord:
+    """The same where every item was denied; `denied` are their decision records."""
+    return _record(arrival, retrieval, tenant, [], denied)
+
+
+def _record(
+    arrival: Arrival,
+    retrieval: ProposedRetrieval,
+    tenant: str | None,
+    items: list[dict[str, Any]],
+    denied: Sequence[dict[str, Any]],
+) -> OutRecord:
     body = {
         "schema": SCHEMA,
         "served_id": served_id(arrival.decision_id),
         "request_id": retrieval.request_id,
         "agent_id": retrieval.agent_id,
         "session_id": retrieval.session_id,
-        "tenant_id": None if context.agent is None else context.tenant,
+        "tenant_id": tenant,
         "trace_id": retrieval.trace_id,
-        "items": [_item(record, judged) for record, judged in decisions if judged.outcome != "deny"],
-        "withheld": [withheld(record) for record, judged in decisions if judged.outcome == "deny"],
+        "items": items,
+        "withheld": [withheld(record) for record in denied],
         "decided_at": rfc3339(arrival.timestamp_ms),
     }
     return OutRecord(SERVED, "ServedRetrieval", body, retrieval.session_id)

@@ -2,11 +2,11 @@
 
 Seed 004, "Quality bundle change without policy review": a quality bundle is no back door to relax controls.
 
-- A quality bundle that is looser than the revision in force counts with two approvers only, not two keys. What
-  was refused was never in force, so nothing is reached in small steps through it.
-- Which quality bundle judges a tenant is changed by two approvers only; so is the first revision of one that a
-  tenant is led to already: else one of them could publish a lax one under a new id and lead the tenant to it, or
-  lead the tenant to a name first.
+- A quality bundle that is looser than the revision in force counts with two approvers only, not two keys.
+  What was refused was never in force, so nothing is reached in small steps through it.
+- Which quality bundle judges a tenant is changed by two approvers only; so is the first revision of one that
+  a tenant is led to already: else one of them could publish a lax one under a new id and lead the tenant to
+  it, or lead the tenant to a name first.
 - An override is one named person's word: it counts with the signature of that approver, for a tenant whose
   items that approver may decide on, and for a bounded time.
 """

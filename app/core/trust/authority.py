@@ -54,20 +54,16 @@ class Authority:
         self._owners[key.keyid] = approver.id
         self._approvers[approver.id] = approver
 
-    def refusal(self, signers: Iterable[str], kind: str, at_ms: int) -> Reason | None:
-        """None if one of the signers may sign this kind at this moment, else why each may not."""
-        reasons = [self._why_not(keyid, kind, at_ms) for keyid in sorted(signers)]
-        if None in reasons:
-            return None
-        return Reason("key_not_allowed", "$.signatures", "; ".join(reason or "" for reason in reasons))
-
-    def approvers(self, signers: Iterable[str], kind: str, at_ms: int) -> dict[str, Approver]:
-        """The approvers among the signers who may sign this kind at this moment, by id: people, however many
-        keys they signed with."""
-        may = sorted(
-            one for one in signers if one in self._owners and self._why_not(one, kind, at_ms) is None
-        )
-        return {self._owners[keyid]: self._approvers[self._owners[keyid]] for keyid in may}
+    def allowed(self, signers: Iterable[str], kind: str, at_ms: int) -> dict[str, Approver] | Reason:
+        """The approvers who signed and may sign this kind at this moment, by id: people, however many keys
+        they have; empty where a root key did. If none of the signers may, why each may not."""
+        reasons = {keyid: self._why_not(keyid, kind, at_ms) for keyid in sorted(signers)}
+        may = [keyid for keyid, reason in reasons.items() if reason is None]
+        if not may:
+            told = "; ".join(reason or "" for reason in reasons.values())
+            return Reason("key_not_allowed", "$.signatures", told)
+        owners = [self._owners[keyid] for keyid in may if keyid in self._owners]
+        return {owner: self._approvers[owner] for owner in owners}
 
     def _why_not(self, keyid: str, kind: str, at_ms: int) -> str | None:
         if kind == APPROVER:

@@ -14,6 +14,7 @@ from app.core.guarded import guarded
 from app.core.ledger.canonical import canonical
 from app.core.registry import FACT, build_registry, merged
 from app.core.registry_entries import EntryFile
+from app.core.retrieval.looser import looser
 from app.core.retrieval.quality_bundle import load_quality_bundle
 from app.core.retrieval.quality_cases import run_quality_cases
 from app.core.trust.dsse import verified

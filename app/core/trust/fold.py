@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from app.core.trust.signed_entries import Change, Statement
 
 _ORDER = {REGISTRY: 0, BUNDLES: 1}
-NOBODY: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +51,8 @@ class Folded:
 
     `bundles` and `quality`: the revision in force by id. `entries`: every revision that ever counted, bundles
     too, by hash, for who executes a decision again. `refused` in order, what waits for the rest of its change
-    last. `repeats`: records that say again what counts or waits, without any effect. `known`: members of whole
-    changes that say again what counted alone before.
+    last. `repeats`: records that say again what counts or waits, without any effect. `known`: members of
+    whole changes that say again what counted alone before.
     """
 
     bundles: Mapping[str, Bundle]
@@ -113,7 +112,7 @@ class _Folding:
 
     def result(self) -> Folded:
         waiting = [
-            Refused(one.arrival, reason, one.arrival.offset, one.approvers)
+            Refused(one.arrival, reason, one.arrival.offset, frozenset(one.approvers))
             for one, reason in self._changes.incomplete()
         ]
         newest = self._revisions.newest
@@ -139,9 +138,8 @@ class _Folding:
             return said
         if arrival.key != said.key.encode():
             return Reason("key_mismatch", "$", f"the record's key is not {said.key}")
-        refusal = self._authority.refusal(signers, said.kind, at_ms)
-        approvers = frozenset(self._authority.approvers(signers, said.kind, at_ms))
-        return refusal or Accepted(said, arrival, at_ms, signers, approvers)
+        allowed = self._authority.allowed(signers, said.kind, at_ms)
+        return allowed if isinstance(allowed, Reason) else Accepted(said, arrival, at_ms, signers, allowed)
 
     def _nobody(self, envelope: Envelope) -> Reason:
         hints = {one.keyid for one in envelope.signatures}
@@ -196,7 +194,7 @@ class _Folding:
         if isinstance(entry, Reason):
             return entry
         if said.kind != APPROVER:
-            return self._unapproved(member, member.at_ms) or member
+            return entry_refusal(member, self._revisions.newest, member.approvers) or member
         approver = entry.approvers[said.id]
         unusable = self._authority.unusable(approver)
         return replace(member, approver=approver) if unusable is None else unusable
@@ -221,17 +219,15 @@ class _Folding:
         said = member.said
         if self._revisions.repeats(said):
             return None
-        refusal = self._authority.refusal(member.signers, said.kind, at_ms) or self._revisions.refusal(said)
-        return refusal or self._unapproved(member, at_ms)
-
-    def _unapproved(self, entry: Accepted, at_ms: int) -> Reason | None:
-        approvers = self._authority.approvers(entry.signers, entry.kind, at_ms)
-        return entry_refusal(entry, self._revisions.newest, approvers)
+        allowed = self._authority.allowed(member.signers, said.kind, at_ms)
+        if isinstance(allowed, Reason):
+            return allowed
+        return self._revisions.refusal(said) or entry_refusal(member, self._revisions.newest, allowed)
 
     def _put(self, accepted: Accepted) -> None:
         self._revisions.put(accepted)
         if accepted.approver is not None:
             self._authority.admit(accepted.approver)
 
-    def _refuse(self, arrival: Arrival, reason: Reason, approvers: frozenset[str] = NOBODY) -> None:
-        self._refused.append(Refused(arrival, reason, self._reached, approvers))
+    def _refuse(self, arrival: Arrival, reason: Reason, approvers: Iterable[str] = ()) -> None:
+        self._refused.append(Refused(arrival, reason, self._reached, frozenset(approvers)))

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from app.core.trust.refused import Reason
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from app.core.arrival import Arrival
     from app.core.bundles import Bundle
     from app.core.registry_entries import Approver
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Accepted:
     """A record that counts. `at_ms`: broker's time of it; `signers`: ids of the keys that signed it;
-    `approvers`: of those approvers who might sign it then.
+    `approvers`: by id, those of them who might sign it then.
 
     `bundle`, `quality` and `approver` are set for the records that bring one in; `looser`: what a quality
     bundle takes back of the revision before it, in sentences.
@@ -28,7 +30,7 @@ class Accepted:
     arrival: Arrival
     at_ms: int
     signers: frozenset[str]
-    approvers: frozenset[str] = frozenset()
+    approvers: Mapping[str, Approver]
     bundle: Bundle | None = None
     approver: Approver | None = None
     quality: QualityBundle | None = None

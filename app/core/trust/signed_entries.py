@@ -2,7 +2,8 @@
 
 Payloads are JSON. `gate.bundles`: a whole bundle document, of policy or of quality by the payload's type.
 `gate.registry`: {"kind", "id", "revision", "spec"} and, for entries that are to take effect together,
-"change": {"id", "entries"}, the same in each of them. An approver's entry takes effect alone, so that whose signature counts never waits for anything.
+"change": {"id", "entries"}, the same in each of them. An approver's entry takes effect alone, so that whose
+signature counts never waits for anything.
 """
 
 from __future__ import annotations

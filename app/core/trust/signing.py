@@ -24,7 +24,7 @@ from topics.unreadable import Unreadable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from app.core.trust.dsse import Signer
+    from app.core.trust.dsse import Envelope, Signer
 
 
 def signed_bundle(document: bytes, signers: Iterable[Signer]) -> bytes:
@@ -39,7 +39,7 @@ def signed_quality_bundle(document: bytes, signers: Iterable[Signer]) -> bytes:
     return sign(QUALITY_BUNDLE_TYPE, document, signers).written()
 
 
-def cosigned(value: bytes, signers: Iterable[Signer]) -> bytes:
+def cosigned(value: bytes, signers: Iterable[Signer]) -> Envelope:
     """The envelope with these signatures too; one by the same key is replaced. What it says is not judged.
 
     Raises EnvelopeError for what is none, or for more signatures than are read.
@@ -52,7 +52,7 @@ def cosigned(value: bytes, signers: Iterable[Signer]) -> bytes:
     together = (*(one for one in envelope.signatures if one.keyid not in ours), *added)
     if len(together) > MAX_SIGNATURES:
         raise EnvelopeError(f"$.signatures: {len(together)}, at most {MAX_SIGNATURES} are read")
-    return replace(envelope, signatures=together).written()
+    return replace(envelope, signatures=together)
 
 
 def checked_entries(raw: bytes) -> list[EntryFile]:

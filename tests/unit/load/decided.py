@@ -25,12 +25,12 @@ from app.core.session import KEY_PREFIX, SessionState
 from app.core.trust.in_force import PolicyInForce
 from app.core.trust.keys import Roots
 from app.demo.trust import ThrowawayTrust
-from load import policy
+from load import policy, quality_policy
 from load.events import KIND_HEADER
 from load.ledger_read import Evidence
 from load.site import Site
 from load.traffic import Mix, Traffic
-from topics.catalog import ADMITTED, SOURCE_FEEDBACK, SOURCE_HISTORIES
+from topics.catalog import ADMITTED, PROVENANCE_WANTED, SERVED, SOURCE_FEEDBACK, SOURCE_HISTORIES
 from topics.reading import Unreadable
 
 if TYPE_CHECKING:
@@ -42,12 +42,13 @@ if TYPE_CHECKING:
 
 PREFIX = "t."
 TRUST = ThrowawayTrust()
-SITE = Site("nowhere:1", PREFIX, "t", Path(), {"SLUICE_MEMORY__MAX_QUARANTINE_SIZE": "3"}, TRUST)
 BEGAN_MS = 1_700_000_000_000
+MOST_HELD = {"SLUICE_MEMORY__MAX_QUARANTINE_SIZE": "3"}
+SITE = Site("nowhere:1", PREFIX, "t", Path(), MOST_HELD, TRUST, began_ms=BEGAN_MS)
 STEP_MS = 100
 LIMITS = SessionLimits(3_600_000, 86_400_000, 512, 64, 8, max_quarantine=3)
 STAGES = ("controls", "fast_reject", "consequence", "tier_auth")
-LEDGERS_APART = frozenset({ADMITTED, SOURCE_FEEDBACK, SOURCE_HISTORIES})
+APART = (ADMITTED, SOURCE_FEEDBACK, SOURCE_HISTORIES, SERVED, PROVENANCE_WANTED)
 NO_OBJECTION = {"model": "load", "prompt_version": "1", "trust": 1, "categories": [], "explanation": ""}
 
 
@@ -75,7 +76,7 @@ class _Run:
         self._states: dict[bytes, SessionState] = {}
         self._inputs: list[StoredRecord] = []
         self._changelog: list[StoredRecord] = []
-        self._written: dict[str, list[StoredRecord]] = {name: [] for name in (*LEDGERS_APART, "ledger")}
+        self._written: dict[str, list[StoredRecord]] = {name: [] for name in (*APART, "ledger")}
 
     def publish(self, traffic: Traffic, event: Event) -> None:
         """The broker takes an event, and it is decided; then what it told of sources, then what time does."""
@@ -88,16 +89,20 @@ class _Run:
         self._expire()
 
     def let_time_pass(self) -> None:
-        """Until nothing is held any more."""
+        """Until nothing is held any more; a worker's timer raises alarms too."""
         self._now += policy.REVIEW_AFTER_MS
         self._expire()
+        for _ in range(2):
+            alarmed = self._point.alarms(self._book, self._now)
+            if alarmed is not None:
+                self._stage(alarmed, b"")
 
     def evidence(self) -> Evidence:
         """All that a reader of the broker would find."""
         states = [
             self._stored("t-sessions-changelog", 0, key, one.encode()) for key, one in self._states.items()
         ]
-        apart = [self._written[topic] for topic in (ADMITTED, SOURCE_FEEDBACK, SOURCE_HISTORIES)]
+        apart = [self._written[topic] for topic in APART]
         return Evidence(SITE, self._inputs, self._written["ledger"], [*self._changelog, *states], 0, *apart)
 
     def _expire(self) -> None:
@@ -143,7 +148,7 @@ class _Run:
 
     def _write(self, topic: str, key: bytes, body: dict[str, Any]) -> None:
         offset = self._next(topic)
-        if topic not in LEDGERS_APART:
+        if topic not in APART:
             value = self._chain.link(body)
             self._written["ledger"].append(self._stored(PREFIX + topic, offset, key, value))
             return
@@ -167,10 +172,11 @@ def _point() -> DecisionPoint:
     """The policy of the fault runs, as a worker reads it."""
     ends: Counter[str] = Counter()
     records = []
-    for topic, key, value in policy.records(TRUST):
+    for topic, key, value in policy.records(TRUST, BEGAN_MS):
         records.append(Arrival(topic, 0, ends[topic], BEGAN_MS, key, value))
         ends[topic] += 1
-    return PolicyInForce(Roots([TRUST.root_key]), policy.BUNDLE, _new_point).first(records)
+    in_force = PolicyInForce(Roots([TRUST.root_key]), policy.BUNDLE, _new_point, quality_policy.BUNDLE)
+    return in_force.first(records)
 
 
 def _new_point(rules: Policy) -> DecisionPoint:

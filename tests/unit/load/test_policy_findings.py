@@ -18,18 +18,21 @@ from app.core.trust.compiled import Compiled
 from app.core.trust.fold import fold
 from app.core.trust.keys import Roots
 from app.demo.trust import ThrowawayTrust
-from load import policy
+from load import policy, quality_policy
 from load.answers import Account, account
 from load.policy_findings import Policies, policy_figures
 from load.policy_publisher import Placed
 from load.policy_traffic import ELSEWHERE, PolicyTraffic
-from tests.unit.load.decided import BEGAN_MS, changed, decided
+from tests.unit.load.decided import BEGAN_MS, TRUST, changed, decided
 
 if TYPE_CHECKING:
     from app.core.trust.fold import Folded
     from load.ledger_read import Evidence
 
-REFUSALS = 7
+REFUSALS = 10
+
+
+_STANDING = quality_policy.standing(TRUST, policy.TENANT, BEGAN_MS)
 
 
 class _Topics:
@@ -39,8 +42,12 @@ class _Topics:
         self._trust = trust
         self.records: list[Arrival] = []
         self.placed: list[Placed] = []
-        for record in policy.records(trust):
+        for record in policy.records(trust, BEGAN_MS):
             self._append(*record)
+
+    @property
+    def standing(self) -> list[dict[str, Any]]:
+        return quality_policy.standing(self._trust, policy.TENANT, BEGAN_MS)
 
     def publish(self, seed: int, steps: int) -> None:
         traffic = PolicyTraffic(random.Random(seed), self._trust)  # noqa: S311 - seeded
@@ -82,11 +89,14 @@ def test_what_is_in_force_is_what_the_traffic_says_and_never_what_would_do_harm(
 ) -> None:
     topics = _Topics(ThrowawayTrust())
     topics.publish(seed, steps)
-    folded, policies = topics.folded(), Policies.of(topics.placed)
+    folded, policies = topics.folded(), Policies.of(topics.placed, topics.standing)
     accepted = {one.hash for one in folded.entries.values() if one.kind != "approver"}
-    assert accepted == {*policies.bundles, *policies.entries.values()}
+    assert accepted == {*policies.bundles, *policies.quality, *policies.entries.values()}
     assert folded.registry.agents[policy.AGENT].tenant != ELSEWHERE
     assert folded.bundles[policy.BUNDLE].irreversible_row_threshold == policy.PURGE_LIMIT
+    judging = folded.quality[quality_policy.BUNDLE]
+    least = judging.file.min_confidence_by_class["price"]
+    assert least == quality_policy.minimum(policies.quality[judging.hash])
 
 
 def test_a_long_run_publishes_every_kind_of_refusal() -> None:
@@ -103,14 +113,14 @@ def test_a_verdict_under_a_refused_bundle_is_found() -> None:
 
 
 def test_a_verdict_under_half_of_a_change_is_found() -> None:
-    entries = Policies.of(_published(1).placed).entries
+    entries = Policies.of(_published(1).placed, _STANDING).entries
     names = (f"agent/{policy.AGENT}@3", f"tool/{policy.READ_TOOL}@1")
     evidence = _altered(decided(3, 60), 20, registry_hashes={name: entries[name] for name in names})
     assert _failing(evidence, _letters()) == {"under_half_a_change"}
 
 
 def test_a_policy_that_goes_back_is_found_in_its_session_and_in_its_partition() -> None:
-    entries = Policies.of(_published(1).placed).entries
+    entries = Policies.of(_published(1).placed, _STANDING).entries
     names = (f"agent/{policy.AGENT}@3", f"tool/{policy.READ_TOOL}@3")
     evidence = _altered(decided(4, 60), 5, registry_hashes={name: entries[name] for name in names})
     assert _failing(evidence, _letters()) == {"back_in_a_session", "back_in_a_partition"}
@@ -141,7 +151,8 @@ def _letters() -> list[dict[str, Any]]:
 
 def _failing(evidence: Evidence, letters: list[dict[str, Any]]) -> set[str]:
     found: Account = replace(account(evidence), refused=letters)
-    return {one.name for one in policy_figures(found, _published(1).placed) if not one.holds}
+    figures = policy_figures(found, _published(1).placed, _STANDING)
+    return {one.name for one in figures if not one.holds}
 
 
 def _altered(evidence: Evidence, index: int, **fields: Any) -> Evidence:

@@ -1,0 +1,58 @@
+"""What differs between two JSON documents, field by field: for people who review a bundle's next revision."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_NAMES = ("id", "name")
+"""Fields by which the objects of a list are told apart, so that one put in between changes no other."""
+
+
+class DocumentChange(NamedTuple):
+    """One field: its path and both values; None where it is not there."""
+
+    path: str
+    before: Any
+    after: Any
+
+
+def document_changes(before: Any, after: Any) -> tuple[DocumentChange, ...]:
+    """What differs, in the order of the paths; what only one of them has is one change."""
+    return tuple(sorted(_changes("$", before, after), key=lambda one: one.path))
+
+
+def _changes(path: str, before: Any, after: Any) -> Iterator[DocumentChange]:
+    old, new = _inner(before, path), _inner(after, path)
+    if old is None or new is None or type(before) is not type(after):
+        if not _same(before, after):
+            yield DocumentChange(path, before, after)
+        return
+    for inner in old.keys() & new.keys():
+        yield from _changes(inner, old[inner], new[inner])
+    for inner in old.keys() ^ new.keys():
+        yield DocumentChange(inner, old.get(inner), new.get(inner))
+
+
+def _same(before: Any, after: Any) -> bool:
+    """With the type: 1, 1.0 and true are equal in Python, and not in a document."""
+    return type(before) is type(after) and before == after
+
+
+def _inner(value: Any, path: str) -> dict[str, Any] | None:
+    """What an object or a list holds, by path; None for a value that holds nothing."""
+    if isinstance(value, dict):
+        return {f"{path}.{name}": one for name, one in value.items()}
+    if isinstance(value, list):
+        names = [_name(one) for one in value]
+        told_apart = None not in names and len(set(names)) == len(names)
+        return {f"{path}[{names[at] if told_apart else at}]": one for at, one in enumerate(value)}
+    return None
+
+
+def _name(value: Any) -> str | None:
+    if not isinstance(value, dict):
+        return None
+    return next((value[name] for name in _NAMES if isinstance(value.get(name), str)), None)

@@ -1,0 +1,151 @@
+"""Resolves the references that decisions came upon, beside them, and records what was found.
+
+Whatever a source of references does concerns its own reference only: each is resolved in a task of its own,
+within its host's share, and a fault in it becomes that reference's record. The place of a wanted reference is
+committed once its record is published, so that none is lost when a worker ends; one may be resolved twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import orjson
+from aiokafka.errors import KafkaError
+
+from app.stream.provenance_tasks import Resolving
+from app.stream.provenance_work import Reference, Work
+from topics.reading import Unreadable, read
+from topics.records import ProvenanceWanted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from app.ports import ProvenanceSource
+    from app.stream.provenance_feed import ProvenanceFeed
+    from app.stream.provenance_places import Place
+    from app.stream.provenance_turns import Shares
+    from topics.records import ProvenanceRecord
+
+log = logging.getLogger(__name__)
+
+
+class WantedTopic(Protocol):
+    """The wanted references of this worker's partitions, and the records. Each call raises KafkaError."""
+
+    async def connect(self) -> None:
+        """Before anything else."""
+
+    async def some(self) -> Sequence[tuple[int, int, bytes | None]]:
+        """Partition, offset and value of what came since the last call; waits a moment where nothing did."""
+
+    def lost(self) -> frozenset[int]:
+        """Partitions that were taken away since the last call."""
+
+    async def publish(self, records: Sequence[tuple[bytes, bytes]]) -> None:
+        """Keys and values; all are acknowledged when it returns."""
+
+    async def commit(self, positions: Mapping[int, int]) -> None:
+        """Where the next owner begins, by partition."""
+
+    async def close(self) -> None:
+        """Give up the connections, also half of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResolverSettings:
+    """`min_interval_s`: a reference is not resolved twice within it; `again_s`: until a broker that went away
+    is asked again; `pause_s`: between two looks while no more is taken."""
+
+    shares: Shares
+    min_interval_s: float
+    again_s: float = 1.0
+    pause_s: float = 0.1
+
+
+class ProvenanceResolver:
+    """Runs in one loop. `wall_ms`: the time, ms since 1970."""
+
+    def __init__(
+        self,
+        source: ProvenanceSource,
+        topic: WantedTopic,
+        feed: ProvenanceFeed,
+        settings: ResolverSettings,
+        wall_ms: Callable[[], int],
+    ) -> None:
+        self._source = source
+        self._topic = topic
+        self._feed = feed
+        self._settings = settings
+        self._wall_ms = wall_ms
+        self._published: dict[Reference, int] = {}
+
+    async def run(self) -> None:
+        """Until cancelled. A broker that was away gives again what was not committed."""
+        while True:
+            try:
+                await self._serve()
+            except KafkaError as away:
+                log.warning("references cannot be resolved now: %s", away)
+            await asyncio.sleep(self._settings.again_s)
+
+    async def _serve(self) -> None:
+        work = Work(self._settings.shares)
+        resolving = Resolving(self._source, self._feed, work, self._wall_ms)
+        try:
+            await self._topic.connect()
+            while True:
+                await self._take(work)
+                resolving.start()
+                await self._record(work, resolving.found())
+        finally:
+            await resolving.end()
+            await self._topic.close()
+
+    async def _take(self, work: Work) -> None:
+        if not work.room:
+            await asyncio.sleep(self._settings.pause_s)
+        came = await self._topic.some() if work.room else ()
+        work.forget(self._topic.lost())
+        for partition, offset, value in came:
+            self._enter(work, (partition, offset), value)
+
+    def _enter(self, work: Work, place: Place, value: bytes | None) -> None:
+        wanted = read(ProvenanceWanted, value)
+        if isinstance(wanted, Unreadable):
+            log.error("a wanted reference cannot be read: %s at %s", wanted.code, wanted.path)
+            work.skip(place)
+            return
+        reference = Reference(wanted.tenant_id, wanted.uri)
+        if self._is_young(reference):
+            work.skip(place)
+        elif not work.enter(place, reference):
+            log.warning("%s of %s is left: too many of its host wait", reference.uri, reference.tenant)
+
+    def _is_young(self, reference: Reference) -> bool:
+        """Resolved a moment ago, by whomever. The feed lags: what was published here is remembered here."""
+        recorded = self._feed.recorded.get(reference)
+        seen = (self._published.get(reference), recorded and recorded.seen_ms)
+        now, interval = self._wall_ms(), self._settings.min_interval_s * 1000
+        return any(at is not None and 0 <= now - at < interval for at in seen)
+
+    async def _record(self, work: Work, found: Sequence[tuple[Reference, ProvenanceRecord]]) -> None:
+        if found:
+            await self._topic.publish([_message(reference, record) for reference, record in found])
+        for reference, record in found:
+            work.recorded(reference)
+            self._published[reference] = record.seen_at
+        self._forget_old()
+        await self._topic.commit(work.positions())
+
+    def _forget_old(self) -> None:
+        until = self._wall_ms() - self._settings.min_interval_s * 1000
+        for reference in [one for one, at in self._published.items() if at < until]:
+            del self._published[reference]
+
+
+def _message(reference: Reference, record: ProvenanceRecord) -> tuple[bytes, bytes]:
+    return orjson.dumps(list(reference)), record.model_dump_json(by_alias=True).encode()

@@ -1,0 +1,60 @@
+"""Which addresses a reference may lead to: public ones, and no form of any other."""
+
+from __future__ import annotations
+
+import ipaddress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.adapters.public_addresses import refusal_of
+
+INSIDE = ["0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
+          "192.0.0.0/24", "192.168.0.0/16", "198.18.0.0/15", "224.0.0.0/4", "240.0.0.0/4"]  # fmt: skip
+FORMS = {
+    "mapped": lambda v4: ipaddress.IPv6Address((0xFFFF << 32) | int(v4)),
+    "compatible": lambda v4: ipaddress.IPv6Address(int(v4)),
+    "translated (RFC 6052)": lambda v4: ipaddress.IPv6Address((0x64FF9B << 96) | int(v4)),
+    "translated locally (RFC 8215)": lambda v4: ipaddress.IPv6Address((0x64FF9B0001 << 80) | int(v4)),
+    "6to4": lambda v4: ipaddress.IPv6Address((0x2002 << 112) | (int(v4) << 80)),
+    "Teredo": lambda v4: ipaddress.IPv6Address((0x20010000 << 96) | (0xFFFFFFFF ^ int(v4))),
+}
+inside = st.sampled_from([ipaddress.IPv4Network(one) for one in INSIDE]).flatmap(
+    lambda network: st.integers(int(network[0]), int(network[-1])).map(ipaddress.IPv4Address)
+)
+
+
+@pytest.mark.parametrize(
+    "address", ["1.1.1.1", "93.184.215.14", "2606:4700:4700::1111", "2a00:1450:4001::1", "64:ff9b::101:101"]
+)
+def test_a_public_address_may_be_asked(address: str) -> None:
+    assert refusal_of(address, allow_loopback=False) is None
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["::", "::1", "fe80::1", "fe80::1%eth0", "2606:4700::1%eth0", "fc00::1", "fd12::1", "fec0::1", "ff02::1",
+     "2001:db8::1", "3fff::1", "100::1", "5f00::1", "2001::1", "2001:10::1", "4000::1", "192.0.2.1",
+     "203.0.113.9", "192.88.99.1", "255.255.255.255", "127.1", "0x7f000001", "", "localhost", "1.1.1.1/32"],
+)  # fmt: skip
+def test_whatever_is_no_public_address_is_refused(address: str) -> None:
+    assert refusal_of(address, allow_loopback=False) is not None
+
+
+@given(inside, st.sampled_from(sorted(FORMS)))
+def test_an_inner_address_is_refused_in_every_form(address: ipaddress.IPv4Address, form: str) -> None:
+    assert refusal_of(str(address), allow_loopback=False) is not None
+    assert refusal_of(str(FORMS[form](address)), allow_loopback=False) is not None
+
+
+@given(inside | st.ip_addresses())
+def test_loopback_adds_this_machine_and_nothing_else(address: ipaddress.IPv4Address) -> None:
+    opened = refusal_of(str(address), allow_loopback=True) != refusal_of(str(address), allow_loopback=False)
+    assert opened == (address.is_loopback and getattr(address, "ipv4_mapped", None) is None)
+
+
+@given(st.ip_addresses())
+def test_what_python_knows_as_private_is_never_asked(address: ipaddress.IPv4Address) -> None:
+    if not address.is_global or address.is_multicast:
+        assert refusal_of(str(address), allow_loopback=False) is not None

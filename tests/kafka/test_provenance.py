@@ -1,0 +1,243 @@
+"""References on a real broker: wanted ones are resolved beside the decisions, by whichever worker is up."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import threading
+from contextlib import asynccontextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+from aiokafka.admin import AIOKafkaAdminClient
+
+from app.adapters.kafka_compacted import KafkaCompacted
+from app.adapters.kafka_provenance import KafkaProvenance
+from app.ports import Found, Known
+from app.stream.provenance_feed import ProvenanceFeed
+from app.stream.provenance_resolver import ProvenanceResolver, ResolverSettings
+from app.stream.provenance_turns import Shares
+from tests.kafka.installation import action, publish, running, site_on, written
+from tests.kafka.laid_memories import PARTITIONS, Memories, memories
+from topics.catalog import PROVENANCE_RECORDS, PROVENANCE_WANTED, VERDICTS
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+    from pathlib import Path
+
+    from app.broker.handle import Broker
+
+pytestmark = pytest.mark.kafka
+
+HOST = "docs.example.com"
+BODY = b"as it was written"
+DIGEST = f"sha256:{hashlib.sha256(BODY).hexdigest()}"
+FOUND = Found(Known(DIGEST, len(BODY), None, None), "")
+
+
+def wanted(uri: str, tenant: str = "acme") -> tuple[bytes, bytes]:
+    """Key and value."""
+    body = {"schema": "sluice/provenance_wanted/v1", "tenant_id": tenant, "uri": uri, "wanted_by": "write"}
+    return orjson.dumps([tenant, uri]), json.dumps(body | {"decided_at": "2025-11-21T13:00:00.000Z"}).encode()
+
+
+class Pages(BaseHTTPRequestHandler):
+    """Answers at once but for /slow, which waits until the test is over."""
+
+    over = threading.Event()
+
+    def do_GET(self) -> None:
+        if self.path == "/slow":
+            self.over.wait(60)
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(BODY)))
+        self.end_headers()
+        self.wfile.write(BODY)
+
+    def log_message(self, *said: Any) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Pages)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server.server_address[1]
+    Pages.over.set()
+    server.shutdown()
+
+
+def test_a_worker_resolves_what_is_wanted_and_decides_beside_a_server_that_stalls(
+    kafka: str, tmp_path: Path, prefix: str, port: int
+) -> None:
+    settings = {
+        "ALLOWED_HOSTS": f'["{HOST}"]',
+        "ALLOWED_PORTS": f"[{port}]",
+        "ALLOW_LOOPBACK": "true",
+        "PINNED": f'{{"{HOST}": "127.0.0.1"}}',
+        "TIMEOUT_MS": "3000",
+    }
+    site = site_on(
+        kafka, tmp_path, prefix.strip("."), **{f"SLUICE_PROVENANCE__{k}": v for k, v in settings.items()}
+    )
+    slow, page, inside = f"http://{HOST}:{port}/slow", f"http://{HOST}:{port}/page", "http://169.254.169.254/"
+    for worker in running(site):
+        publish(site, [wanted(slow), wanted(page), wanted(inside)], PROVENANCE_WANTED)
+        publish(site, [action("s-1", "a-1")])
+        assert written(site, VERDICTS, 1, worker)[0]["action_id"] == "a-1"
+        found = written(site, PROVENANCE_RECORDS, 3, worker)
+    told = {one["uri"]: (one["status"], one["hash"], one["detail"]) for one in found}
+    assert told == {
+        page: ("resolved", DIGEST, ""),
+        inside: ("unresolvable", None, "host not allowed"),
+        slow: ("unresolvable", None, "no whole answer within 3000 ms"),
+    }
+
+
+class Source:
+    """Answers when it may: at once, if it is not stuck."""
+
+    name = "http"
+
+    def __init__(self, *, stuck: bool = False) -> None:
+        self.asked: list[str] = []
+        self.may = asyncio.Event()
+        if not stuck:
+            self.may.set()
+
+    async def resolve(self, uri: str, known: Known | None) -> Found:
+        assert known is None or known == FOUND.known
+        self.asked.append(uri)
+        await self.may.wait()
+        return FOUND
+
+
+@pytest.fixture
+async def laid(kafka: str, prefix: str) -> Memories:
+    return await memories(kafka, prefix)
+
+
+def feed_on(laid: Memories) -> ProvenanceFeed:
+    return ProvenanceFeed(KafkaCompacted(laid.servers, laid.names[PROVENANCE_RECORDS], PARTITIONS), 0.1, 100)
+
+
+@asynccontextmanager
+async def member(laid: Memories, source: Source) -> AsyncIterator[ProvenanceFeed]:
+    """A resolver of the group, at work, and the records as it knows them."""
+    feed, names = feed_on(laid), laid.names
+    topic = KafkaProvenance(
+        laid.servers,
+        f"{laid.prefix}-provenance",
+        names[PROVENANCE_WANTED],
+        names[PROVENANCE_RECORDS],
+        max_request_bytes=1_000_000,
+    )
+    settings = ResolverSettings(Shares(8, 8, 100, 100), min_interval_s=0.001)
+    resolver = ProvenanceResolver(source, topic, feed, settings, lambda: 1)
+    at_work = [asyncio.create_task(resolver.run()), asyncio.create_task(feed.follow())]
+    try:
+        yield feed
+    finally:
+        for task in at_work:
+            task.cancel()
+        await asyncio.wait(at_work)
+        await feed.close()
+
+
+async def lay(laid: Memories, *uris: str) -> None:
+    for number, uri in enumerate(uris):
+        await laid.lay(PROVENANCE_WANTED, [wanted(uri)[1]], number % PARTITIONS)
+
+
+async def until(holds: Callable[[], Awaitable[bool]]) -> None:
+    """Return once it holds."""
+    async with asyncio.timeout(40):
+        while not await holds():  # noqa: ASYNC110 - a broker tells nobody
+            await asyncio.sleep(0.05)
+
+
+async def known(feed: ProvenanceFeed, count: int) -> set[str]:
+    """The references on record once there are so many."""
+
+    async def enough() -> bool:
+        return len(feed.recorded) >= count
+
+    await until(enough)
+    return {uri for _, uri in feed.recorded}
+
+
+async def begun(source: Source, count: int) -> None:
+    """Return once so many references are in work."""
+
+    async def enough() -> bool:
+        return len(source.asked) >= count
+
+    await until(enough)
+
+
+async def committed(laid: Memories) -> int:
+    """How many places the group has left behind."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=laid.servers)
+    await admin.start()
+    try:
+        offsets = await admin.list_consumer_group_offsets(f"{laid.prefix}-provenance")
+    finally:
+        await admin.close()
+    return sum(max(one.offset, 0) for one in offsets.values())
+
+
+async def test_what_one_resolver_did_not_get_done_is_resolved_by_the_next(laid: Memories) -> None:
+    uris = [f"https://{HOST}/{number}" for number in range(6)]
+    await lay(laid, *uris)
+    async with member(laid, stuck := Source(stuck=True)):
+        await begun(stuck, len(uris))
+    async with member(laid, Source()) as feed:
+        assert await known(feed, 6) == set(uris)
+
+
+async def test_what_is_done_is_not_resolved_again_after_a_restart(laid: Memories) -> None:
+    await lay(laid, first := f"https://{HOST}/1")
+    async with member(laid, Source()) as feed:
+        assert await known(feed, 1) == {first}
+
+        async def done() -> bool:
+            return await committed(laid) == 1
+
+        await until(done)
+    await lay(laid, second := f"https://{HOST}/2")
+    async with member(laid, source := Source()) as feed:
+        assert await known(feed, 2) == {first, second}
+    assert source.asked == [second]
+
+
+async def test_two_resolvers_share_what_is_wanted(laid: Memories) -> None:
+    async with member(laid, Source()) as feed, member(laid, Source()):
+        await lay(laid, *(f"https://{HOST}/{number}" for number in range(40)))
+        assert len(await known(feed, 40)) == 40
+
+
+async def test_a_reference_of_an_open_transaction_is_not_resolved_and_delays_no_start(laid: Memories) -> None:
+    """A worker's batch that is rolled back has wanted nothing."""
+    async with laid.transaction(PROVENANCE_WANTED):
+        await lay(laid, f"https://{HOST}/1", second := f"https://{HOST}/2")
+        async with member(laid, source := Source()) as feed:
+            assert await known(feed, 1) == {second}
+            assert source.asked == [second]
+
+
+async def test_a_broker_that_is_killed_and_comes_back_loses_no_reference(
+    own_broker: Broker, prefix: str
+) -> None:
+    laid = await memories(own_broker.bootstrap_servers, prefix)
+    await lay(laid, first := f"https://{HOST}/1")
+    async with member(laid, source := Source(stuck=True)) as feed:
+        await begun(source, 1)
+        await asyncio.to_thread(own_broker.kill)
+        source.may.set()
+        await asyncio.to_thread(own_broker.start)
+        assert await known(feed, 1) == {first}
+        await lay(laid, second := f"https://{HOST}/2")
+        assert await known(feed, 2) == {first, second}

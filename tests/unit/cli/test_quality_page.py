@@ -1,0 +1,130 @@
+"""The report as a page: complete in itself, texts of records escaped, every number of the report on it."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from app.cli.quality_page.outcomes import calendar
+from app.cli.quality_page.page import page
+from app.core.retrieval.report import QualityReport, quality_report
+from app.core.retrieval.report_tally import QualityTally
+from tests.quality_ledger import alarm, decision, flag_only, reported
+
+AT = "2026-04-01T08:00:00.000Z"
+HOSTILE = (
+    '</title><script src="https://evil.example/x.js">alert(1)</script>\u202e\x00"\'><img src=x>${style}$$'
+)
+VOID = {"meta", "link", "img", "br"}
+
+
+class Outline(HTMLParser):
+    """Elements and attributes as a browser's tokenizer sees them; every end tag must fit."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.names: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.misfits: list[str] = []
+        self._open: list[str] = []
+        self.feed(text)
+        self.close()
+        self.misfits += self._open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.append(tag)
+        self.attributes += attrs
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.append(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self._open or self._open.pop() != tag:
+            self.misfits.append(f"/{tag}")
+
+
+def whole(content_class: str | None = "legal_text") -> QualityReport:
+    tally = QualityTally()
+    for day in (0, 1, 3):
+        tally.decision(decision(day, content_class, "deny", flags_set=["stale"]))
+        tally.decision(decision(day, content_class))
+        tally.decision(flag_only(day, "deny", "public_reference"))
+    tally.report(reported(0, "high_privilege", 10, 9))
+    tally.report(reported(0, "bounded", 10, 10))
+    tally.alarm(alarm(16, content_class or "none"))
+    return quality_report(tally)
+
+
+@pytest.mark.parametrize("report", [whole(), whole(HOSTILE), whole(None), quality_report(QualityTally())])
+def test_every_element_is_closed_and_every_id_is_there_once(report: QualityReport) -> None:
+    outline = Outline(page(report, AT))
+    assert outline.misfits == []
+    ids = [value for name, value in outline.attributes if name == "id"]
+    assert len(ids) == len(set(ids))
+    named = {
+        one
+        for name, value in outline.attributes
+        if name == "aria-labelledby"
+        for one in (value or "").split()
+    }
+    assert named <= set(ids)
+
+
+@pytest.mark.parametrize("report", [whole(), whole(HOSTILE)])
+def test_it_fetches_nothing_and_runs_nothing(report: QualityReport) -> None:
+    text = page(report, AT)
+    outline = Outline(text)
+    assert not {"script", "img", "link", "iframe", "object"} & set(outline.names)
+    assert not {"src", "href", "onload", "onclick", "style"} & {name for name, _ in outline.attributes}
+    assert set(re.findall(r"url\(([^)]*)\)", text)) <= {"#p-flag", "#p-downgrade", "#p-deny"}
+    assert "default-src 'none'" in text
+
+
+def test_what_a_record_says_stays_text() -> None:
+    text = page(whole(HOSTILE), AT)
+    assert "\u202e" not in text
+    assert "\x00" not in text
+    assert "&lt;U+202E&gt;" in text
+    assert text.count("${style}$$") >= 1
+
+
+def test_every_chart_says_in_words_what_it_shows() -> None:
+    text = page(whole(), AT)
+    charts = re.findall(
+        r'<svg viewBox="[^"]*" role="img"[^>]*><title[^>]*>[^<]+</title><desc[^>]*>([^<]+)<', text
+    )
+    assert len(charts) == text.count('role="img"') >= 6
+    assert any("high_privilege: 90.00%, ▲ below 100%" in told for told in charts)
+
+
+def test_key_figures_stand_beside_their_targets() -> None:
+    tiles = dict(re.findall(r'<span class="name">([^<]*)</span><strong>([^<]*)</strong>', page(whole(), AT)))
+    assert tiles["Decisions"] == "9"
+    assert tiles["Coverage bounded"] == "100%"
+    assert tiles["Coverage high_privilege"] == "90.00%"
+    assert tiles["Stale retrievals"] == "33.33%"
+    assert tiles["False denies"] == "100%"
+
+
+def test_the_tables_have_every_day_and_class() -> None:
+    text = page(whole(), AT)
+    for cell in ("2026-03-01", "2026-03-02", "2026-03-04"):
+        assert f">{cell}</th>" in text
+    assert ">2026-03-03</th>" not in text
+    assert "<caption>By day and content class</caption>" in text
+
+
+def test_days_without_a_decision_have_their_place_and_only_the_last_ones_fit() -> None:
+    assert calendar("2026-02-27", "2026-03-02", 92) == [
+        "2026-02-27",
+        "2026-02-28",
+        "2026-03-01",
+        "2026-03-02",
+    ]
+    assert calendar("2025-01-01", "2026-03-02", 2) == ["2026-03-01", "2026-03-02"]
+    assert calendar("0001-01-01", "0001-01-02", 92) == ["0001-01-01", "0001-01-02"]

@@ -1,0 +1,73 @@
+"""What holds of every decision: its records are what the catalog says, and what is served is decided on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from app.core.ledger.canonical import canonical
+from topics import records
+from topics.catalog import BY_NAME, MAX_OUTPUT_MESSAGE_BYTES, QUALITY_DECISIONS, RETRIEVALS, SERVED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from app.core.decision import Decision, OutRecord
+    from app.core.ledger.chain import Chain
+
+OUTCOMES = ("pass", "flag", "downgrade", "deny")
+STAGES = ("controls", "access", "poisoning", "quality", "content")
+FRAME_BYTES = 64 * 1024
+"""For key, headers and the batch around a record; the producer keeps as much free."""
+
+
+def hold(decision: Decision, chain: Chain) -> Iterator[tuple[OutRecord, bytes]]:
+    """Each record with its wire value; fails where one could not be written or says what must not be."""
+    for one in decision.records:
+        topic = BY_NAME[one.topic]
+        value = chain.link(one.body) if topic.ledger else canonical(one.body)
+        assert len(value) <= min(topic.max_message_bytes, MAX_OUTPUT_MESSAGE_BYTES) - FRAME_BYTES, one.kind
+        getattr(records, one.kind).model_validate(orjson.loads(value))
+        assert getattr(records, one.kind) in topic.records
+        yield one, value
+    events = [one.body for one in decision.records if one.topic == QUALITY_DECISIONS]
+    for event in events:
+        _hold_event(event)
+    for one in decision.records:
+        if one.topic == SERVED:
+            hold_served(one.body, events)
+
+
+def hold_served(served: dict[str, Any], events: list[dict[str, Any]]) -> None:
+    """Nothing is served that no event covers, each item once and in order, no body that is not released."""
+    assert [event["place"] for event in events] == list(range(len(events)))
+    let_through = [event for event in events if event["outcome"] != "deny"]
+    assert [one["ledger_event_id"] for one in served["items"]] == _ids(let_through)
+    assert _ids(served["withheld"]) == _ids([event for event in events if event["outcome"] == "deny"])
+    for one, event in zip(served["items"], let_through, strict=True):
+        assert (one["item_id"], one["outcome"]) == (event["item_id"], event["outcome"])
+        assert [flag for flag, is_set in one["flags"].items() if is_set] == sorted(
+            event["flags_set"], key=list(one["flags"]).index
+        )
+        assert (one["body"] is not None) == event["body_released"]
+
+
+def _ids(bodies: list[dict[str, Any]]) -> list[str]:
+    return [body["ledger_event_id"] for body in bodies]
+
+
+def _hold_event(event: dict[str, Any]) -> None:
+    outcome, ran = event["outcome"], [one["stage"] for one in event["stages"]]
+    assert ran == list(STAGES[: len(ran)])
+    hidden = event["enforcement"] == "shadow" or event["rollout"] == "flag_only"
+    if not hidden and event["override"] is None:
+        assert "deny" not in [one["outcome"] for one in event["stages"][:-1]]
+    assert not (event["body_released"] and outcome in ("downgrade", "deny"))
+    assert (event["reason"] is None) <= (outcome == "pass")
+    assert event["input"]["topic"] == RETRIEVALS
+    assert (event["would_have_been"] is not None) == (hidden and event["reason"] != "internal_error")
+    if hidden and event["reason"] != "internal_error":
+        assert OUTCOMES.index(outcome) <= OUTCOMES.index(event["would_have_been"])
+    elif event["override"] is None and event["stages"]:
+        assert outcome == max((one["outcome"] for one in event["stages"]), key=OUTCOMES.index)

@@ -1,0 +1,73 @@
+"""Flag-only that outlives its window: an alarm to a named recipient, once for each window that passed."""
+
+from __future__ import annotations
+
+from app.core.clock import rfc3339
+from app.core.decision import Decision
+from app.core.ledger.chain import Chain
+from app.core.memory.book import Book
+from tests.unit.core.retrieval.held import hold
+from tests.unit.core.retrieval.scene import Scene, quality
+from tests.unit.core.scene import START
+
+DAY = 86_400_000
+CHAIN = Chain(0)
+
+
+def rollout(**modes: str) -> bytes:
+    """The shipped bundle with these classes' modes, all since START."""
+    since = rfc3339(START)
+    named = ("legal_text", "product_pricing", "internal_policy", "public_reference")
+    return quality(rollout={name: {"mode": modes.get(name, "enforce"), "since": since} for name in named})
+
+
+def raised(scene: Scene, book: Book, days: float) -> list[tuple[str, str]]:
+    """Subject and severity of the alarms of a moment, counted in the book."""
+    decision = scene.point.alarms(book, START + int(days * DAY))
+    if decision is None:
+        return []
+    assert isinstance(decision, Decision)
+    book.apply(decision.book)
+    return [(one.body["subject"], one.body["severity"]) for one, _ in hold(decision, CHAIN)]
+
+
+def test_nothing_is_raised_within_the_window() -> None:
+    scene, book = Scene(quality=rollout(legal_text="flag_only")), Book({})
+    assert raised(scene, book, 0) == raised(scene, book, 13.999) == []
+
+
+def test_each_window_that_passed_is_raised_once() -> None:
+    scene, book = Scene(quality=rollout(legal_text="flag_only")), Book({})
+    assert raised(scene, book, 14) == [("legal_text", "warn")]
+    assert raised(scene, book, 14) == raised(scene, book, 27.9) == []
+    assert raised(scene, book, 28) == [("legal_text", "critical")]
+    assert raised(scene, book, 100) == [("legal_text", "critical")]
+    assert raised(scene, book, 100) == []
+
+
+def test_every_overdue_class_is_raised_and_none_that_is_enforced() -> None:
+    scene = Scene(quality=rollout(legal_text="flag_only", internal_policy="flag_only"))
+    assert raised(scene, Book({}), 15) == [("internal_policy", "warn"), ("legal_text", "warn")]
+    assert raised(Scene(quality=rollout()), Book({}), 1000) == []
+
+
+def test_an_alarm_names_its_recipient_and_since_when() -> None:
+    decision = Scene(quality=rollout(legal_text="flag_only")).point.alarms(Book({}), START + 15 * DAY)
+    assert decision is not None
+    ((_, _),) = [(one, value) for one, value in hold(decision, Chain(0))]
+    body = decision.records[0].body
+    assert body["recipient"] == "data-quality@operator.example"
+    assert (body["since"], body["overdue_since"]) == (rfc3339(START), rfc3339(START + 14 * DAY))
+    assert (body["input"], body["quality_bundle_id"]) == (None, "sluice.quality")
+
+
+def test_what_was_raised_is_known_to_the_next_owner_of_the_partition() -> None:
+    scene, table = Scene(quality=rollout(legal_text="flag_only")), {}
+    book = Book(table)
+    assert raised(scene, book, 14)
+    table.update({key: value for key, value in book.flush().items() if value is not None})
+    assert raised(scene, Book(table), 15) == []
+
+
+def test_without_a_quality_bundle_there_is_nothing_to_raise() -> None:
+    assert raised(Scene(quality=None), Book({}), 1000) == []

@@ -1,0 +1,90 @@
+"""A fault of the core on a retrieval: every item denied, nothing served, and the next request goes on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.core.bundles import Bundle, load_bundle
+from app.core.ledger.evidence import PolicyEvidence
+from tests.unit.core.retrieval.scene import BUNDLE, Reading, Scene, evidence_of, item, retrieval
+from topics.catalog import RETRIEVALS
+
+REFUSED = "INTERNAL_ERROR"
+
+
+class Flawed:
+    """An inspector that always raises."""
+
+    def inspect(self, text: str) -> Any:
+        raise KeyError(text)
+
+
+def flawed() -> Bundle:
+    made: Any = load_bundle(BUNDLE)
+    made.inspector = Flawed()
+    return made  # type: ignore[no-any-return]
+
+
+class FlawedEvidence(PolicyEvidence):
+    """Control topics of a release whose inspector is flawed."""
+
+    def bundle(self, bundle_hash: str) -> Bundle | None:
+        del bundle_hash
+        return flawed()
+
+
+def broken() -> tuple[Scene, Reading]:
+    scene = Scene(policy_of_now=flawed())
+    return scene, scene.read(item(), item(item_id="i-2", body=None), traceId="t-1")
+
+
+def test_every_item_is_denied_and_the_request_is_kept_as_a_dead_letter() -> None:
+    _, found = broken()
+    assert found.outcomes == ["deny", "deny"]
+    assert {tuple(one["reason_codes"]) for one in found.events} == {(REFUSED,)}
+    assert [one["item_id"] for one in found.events] == ["i-1", "i-2"]
+    assert (found.event_ids, found.served["items"]) == (
+        [one["ledger_event_id"] for one in found.served["withheld"]],
+        [],
+    )
+    (letter,) = found.bodies("DeadLetter")
+    assert letter["code"] == "internal_error"
+    assert (found.events[0]["tenant_id"], found.events[0]["trace_id"]) == ("acme", "t-1")
+
+
+@pytest.mark.parametrize("agent", ["trial", "sandbox", "nobody"])
+def test_neither_shadow_nor_sandbox_lets_it_through(agent: str) -> None:
+    found = Scene(policy_of_now=flawed()).read(agent_id=agent)
+    assert found.outcomes == ["deny"]
+    assert not found.event["body_released"]
+
+
+def test_the_session_goes_on_as_if_nothing_had_been() -> None:
+    scene, _ = broken()
+    assert scene.state.gone
+    scene.policy_of_now = None
+    assert scene.read().outcomes == ["pass"]
+
+
+def test_a_rerun_finds_the_fault_again_and_shows_when_it_is_mended() -> None:
+    scene, _ = broken()
+    then = FlawedEvidence()
+    now = evidence_of(BUNDLE, (scene.quality or b"",), "[]")
+    then.__dict__.update(now.__dict__)
+    assert scene.rerun(scene.events[0], scene.rerunner(then)).status == "identical"
+    mended = {one.field: one.rerun for one in scene.rerun(scene.events[0]).differences}
+    assert mended["outcome"] != "deny"
+    assert mended["body_released"] is True
+
+
+def test_an_input_that_nobody_looked_into_is_one_denial_without_ids() -> None:
+    scene = Scene()
+    arrival = scene.arrival(RETRIEVALS, retrieval())
+    decision = scene.point.unread(arrival)
+    scene.keep(arrival, decision)
+    (event,) = scene.events
+    assert (event["outcome"], event["item_id"], event["autonomy_tier"]) == ("deny", None, "high_privilege")
+    assert event["reason_codes"] == [REFUSED]
+    assert scene.statuses() == {"identical"}

@@ -1,0 +1,278 @@
+"""Where an item's reference leads, by what is recorded of it and who signed for it."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.core.memory.provenance import fault_of
+from app.core.quality_entries import provenance_id
+from app.core.registry import load_registry
+from app.core.retrieval.facts import facts_of
+from app.core.retrieval.provenance_check import ProvenanceCheck, provenance_of
+from app.core.retrieval.reference_form import form_fault, unverified
+from app.core.retrieval.resolution import Resolution
+from app.core.retrieval.signed_assertion import signed_assertion
+from tests.unit.core.retrieval.quality_scene import quality_bundle
+from tests.unit.core.scene import entry
+from topics.records.retrievals import RetrievedItem
+
+if TYPE_CHECKING:
+    from app.core.registry import Registry
+    from app.core.retrieval.dimensions import ItemFacts
+
+NOW = 1_800_000_000_000
+AT = "2027-01-15T07:00:00.000Z"  # an hour before NOW
+URI = "https://docs.example.com/handbook/3"
+FEED = "gate-feed://prices/today"
+SOURCE = "gate-source://prices/today"
+HASH = "sha256:" + "a" * 64
+OTHER = "sha256:" + "b" * 64
+KEY = Ed25519PrivateKey.from_private_bytes(b"\x01" * 32)
+FORGER = Ed25519PrivateKey.from_private_bytes(b"\x02" * 32)
+BUNDLE = quality_bundle(provenance_max_age_s=1000, provenance_refresh_s=100)
+
+
+def source(*, key: Ed25519PrivateKey | None = KEY, tenant: str = "acme") -> dict[str, Any]:
+    public = None if key is None else base64.b64encode(key.public_key().public_bytes_raw()).decode()
+    return entry("source", f"{tenant}/prices", tenant_id=tenant, source_id="prices", public_key=public)
+
+
+def recorded_hash(uri: str, digest: str = HASH, tenant: str = "acme") -> dict[str, Any]:
+    return entry("provenance", provenance_id(tenant, uri), tenant_id=tenant, uri=uri, hash=digest)
+
+
+def registry(*entries: dict[str, Any]) -> Registry:
+    return load_registry(json.dumps({"entries": list(entries)}).encode())
+
+
+def assertion(
+    key: Ed25519PrivateKey = KEY, at: str = AT, uri: str = FEED, digest: str = HASH
+) -> dict[str, Any]:
+    signature = key.sign(signed_assertion(at, uri, digest))
+    return {"asserted_at": at, "signature": base64.b64encode(signature).decode()}
+
+
+def item(uri: Any = URI, digest: Any = HASH, **fields: Any) -> RetrievedItem:
+    return RetrievedItem(item_id="doc-4711", provenance_uri=uri, provenance_hash=digest, **fields)
+
+
+def checked(
+    read: RetrievedItem, *entries: dict[str, Any], resolution: Resolution | None = None, tenant: str = "acme"
+) -> ProvenanceCheck:
+    recorded = {} if resolution is None else {("acme", read.provenance_uri): resolution}
+    return provenance_of(read, tenant, registry(*entries), recorded, BUNDLE, NOW)
+
+
+def resolved(age_s: float = 10, digest: str | None = HASH) -> Resolution:
+    status = "unresolvable" if digest is None else "resolved"
+    detail = "host not allowed" if digest is None else ""
+    return Resolution(status, digest, "http", NOW - int(age_s * 1000), detail)  # type: ignore[arg-type]
+
+
+def facts(read: RetrievedItem, check: ProvenanceCheck) -> ItemFacts:
+    return facts_of(read, NOW, None, check)
+
+
+@pytest.mark.parametrize("uri", [None, ""])
+def test_no_reference_is_missing(uri: str | None) -> None:
+    check = checked(item(uri))
+    assert (check.state.status, check.verified, check.wanted) == ("missing", False, False)
+
+
+@pytest.mark.parametrize(
+    ("uri", "digest", "detail"),
+    [
+        (5, HASH, "provenance_uri is not a string"),
+        ("handbook/3", HASH, "not an absolute URI (RFC 3986)"),
+        ("https://docs.example.com/a b", HASH, "not an absolute URI (RFC 3986)"),
+        ("https://", HASH, "no host"),
+        ("https://localhost/handbook", HASH, "not external: the host is the writer's own machine"),
+        ("https://store.example.com/doc-4711", HASH, "refers to itself: doc-4711"),
+        ("https://store.example.com/DOC%2D4711", HASH, "refers to itself: doc-4711"),
+        ("memory://doc-4711", HASH, "refers to itself: doc-4711"),
+        ("urn:memory:doc-4711", HASH, "refers to itself: doc-4711"),
+        (URI + "x" * 8192, HASH, "provenance_uri has over 8192 characters"),
+        (URI, None, "provenance_hash is missing"),
+        (URI, "", "provenance_hash is missing"),
+        (URI, "a" * 64, "provenance_hash is not sha256: and 64 lower-case hex digits"),
+        (URI, HASH.upper(), "provenance_hash is not sha256: and 64 lower-case hex digits"),
+        (URI, 5, "provenance_hash is not sha256: and 64 lower-case hex digits"),
+    ],
+)
+def test_a_reference_that_can_lead_nowhere_is_unverified_and_not_asked_for(
+    uri: Any, digest: Any, detail: str
+) -> None:
+    check = checked(item(uri, digest), resolution=resolved())
+    assert (check.state, check.verified, check.wanted) == (unverified(detail), False, False)
+
+
+@pytest.mark.parametrize(
+    "uri", ["s3://bucket/key", "urn:isbn:0451450523", "FTP://example.com/x", "file:///etc/x"]
+)
+def test_a_scheme_that_nobody_registered_is_that_whatever_its_hash(uri: str) -> None:
+    for digest in (HASH, None):
+        check = checked(item(uri, digest))
+        assert (check.state.status, check.wanted) == ("unregistered_scheme", False)
+
+
+def test_the_bundle_says_which_schemes_are_registered() -> None:
+    only_sources = quality_bundle(provenance_schemes=["gate-source"])
+    check = provenance_of(item(), "acme", registry(), {("acme", URI): resolved()}, only_sources, NOW)
+    assert check.state.status == "unregistered_scheme"
+
+
+@pytest.mark.parametrize(
+    ("resolution", "status", "wanted"),
+    [
+        (None, "unverified", True),
+        (resolved(0), "verified", False),
+        (resolved(100), "verified", False),
+        (resolved(100.001), "verified", True),
+        (resolved(1000), "verified", True),
+        (resolved(1000.001), "unverified", True),
+        (resolved(10, OTHER), "unverified", False),
+        (resolved(101, OTHER), "unverified", True),
+        (resolved(10, None), "unverified", False),
+        (resolved(101, None), "unverified", True),
+        (resolved(-10), "verified", False),
+    ],
+)
+def test_a_web_reference_is_worth_what_was_recorded_and_asked_for_again_when_that_is_old(
+    resolution: Resolution | None, status: str, wanted: bool
+) -> None:
+    check = checked(item(), resolution=resolution)
+    assert (check.state.status, check.verified, check.wanted) == (status, status == "verified", wanted)
+    assert check.seen == resolution
+
+
+def test_what_is_recorded_for_one_tenant_says_nothing_to_another() -> None:
+    assert checked(item(), resolution=resolved(), tenant="globex").state.status == "unverified"
+    check = checked(item(), recorded_hash(URI, tenant="globex"))
+    assert (check.state.status, check.wanted) == ("unverified", True)
+
+
+@pytest.mark.parametrize(("digest", "verified"), [(HASH, True), (OTHER, False)])
+def test_the_registrys_hash_goes_before_whatever_was_resolved(digest: str, verified: bool) -> None:
+    for resolution in (resolved(), resolved(10, OTHER), None):
+        check = checked(item(), recorded_hash(URI, digest), resolution=resolution)
+        assert (check.verified, check.wanted, check.seen) == (verified, False, None)
+        assert [one.key for one in check.entries] == [f"provenance/{provenance_id('acme', URI)}@1"]
+
+
+@pytest.mark.parametrize("uri", [SOURCE, FEED])
+def test_a_source_is_believed_for_its_signature_or_the_registrys_hash(uri: str) -> None:
+    signed = item(uri, freshness_assertion=assertion(uri=uri))
+    assert checked(signed, source()).verified
+    assert checked(item(uri), source(), recorded_hash(uri)).verified
+    assert checked(signed, source(), recorded_hash(uri)).verified
+    assert not checked(item(uri), source()).verified
+    assert not checked(item(uri, freshness_assertion=AT), source()).verified
+
+
+@pytest.mark.parametrize("uri", [SOURCE, FEED])
+def test_a_wrong_hash_is_not_made_good_by_a_signature_nor_a_wrong_signature_by_a_hash(uri: str) -> None:
+    signed = item(uri, freshness_assertion=assertion(uri=uri))
+    forged = item(uri, freshness_assertion=assertion(FORGER, uri=uri))
+    wrong_hash = checked(signed, source(), recorded_hash(uri, OTHER))
+    assert (wrong_hash.verified, wrong_hash.state) == (
+        False,
+        unverified("wrong hash: the registry has another"),
+    )
+    wrong_signature = checked(forged, source(), recorded_hash(uri))
+    assert (wrong_signature.verified, wrong_signature.state) == (False, unverified("wrong signature"))
+
+
+@pytest.mark.parametrize("uri", [SOURCE, FEED])
+def test_a_source_that_is_not_registered_for_the_tenant_vouches_for_nothing(uri: str) -> None:
+    for entries in ((), (source(tenant="globex"),), (recorded_hash(uri),)):
+        check = checked(item(uri, freshness_assertion=assertion(uri=uri)), *entries)
+        assert (check.state, check.verified) == (unverified("no registered source prices"), False)
+        assert check.assertion_problem is not None
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        assertion(FORGER),
+        assertion(at="2027-01-15T07:00:01.000Z") | {"asserted_at": AT},
+        assertion(uri=SOURCE),
+        assertion(digest=OTHER),
+        assertion() | {"signature": "A" * 88},
+        assertion() | {"signature": "*" * 88},
+        assertion() | {"signature": ""},
+        assertion() | {"signature": None},
+        assertion(at="yesterday"),
+        assertion() | {"asserted_at": 5},
+        assertion() | {"by": "prices"},
+        {"asserted_at": AT},
+        {},
+    ],
+)
+def test_an_assertion_that_is_not_exactly_what_the_source_signed_fails_twice(given: dict[str, Any]) -> None:
+    read = item(FEED, timestamp=AT, freshness_assertion=given)
+    check = checked(read, source())
+    assert (check.state.status, check.verified, check.asserted_ms) == ("unverified", False, None)
+    assert facts(read, check).age_problem == check.assertion_problem
+    assert check.assertion_problem is not None
+
+
+def test_a_source_without_a_key_signs_nothing() -> None:
+    check = checked(item(FEED, freshness_assertion=assertion()), source(key=None))
+    assert check.state == unverified("source prices has no key to check the signature with")
+
+
+def test_a_signed_assertion_stands_in_the_timestamps_place() -> None:
+    read = item(FEED, timestamp="2001-01-01T00:00:00Z", freshness_assertion=assertion())
+    check = checked(read, source())
+    assert check.verified
+    assert facts(read, check).age_ms == 3_600_000
+
+
+@pytest.mark.parametrize("read", [item(), item(None), item("s3://bucket/key"), item(URI, None)])
+def test_a_signed_assertion_counts_for_nothing_where_no_source_stands_behind_it(read: RetrievedItem) -> None:
+    signed = read.model_copy(update={"freshness_assertion": assertion(), "timestamp": AT})
+    check = checked(signed, source(), recorded_hash(URI), resolution=resolved())
+    assert facts(signed, check).age_problem == "no signed source identity stands behind this assertion"
+
+
+def test_the_decision_rests_on_the_entry_of_the_source() -> None:
+    check = checked(item(FEED, freshness_assertion=assertion()), source(), recorded_hash(FEED))
+    assert [one.key for one in check.entries] == [
+        "source/acme/prices@1",
+        f"provenance/{provenance_id('acme', FEED)}@1",
+    ]
+
+
+HOSTS = st.sampled_from(
+    [
+        "docs.example.com",
+        "a.localhost",
+        "a.LocalHost",
+        "localhost.com",
+        "x-localhost.de",
+        "127.0.0.1",
+        "a-.b",
+        "-a.de",
+    ]
+)
+PATHS = st.text(st.sampled_from("/?#@:[]%+.aDoc-4711&= é"), max_size=20) | st.sampled_from(
+    ["/doc-4711", "/DOC-4711.pdf", "?id=doc-4711", "/xdoc-4711", "/%64oc-4711"]
+)
+
+
+@given(
+    st.sampled_from(["http", "https", "HTTPS"]), HOSTS, st.sampled_from(["", "/", "?", "#", ":80/"]), PATHS
+)
+def test_the_quick_look_at_a_reference_finds_what_the_whole_rules_find(
+    scheme: str, host: str, between: str, path: str
+) -> None:
+    uri = f"{scheme}://{host}{between}{path}"
+    fault = fault_of(uri, {"http", "https"}, ("doc-4711",))
+    assert form_fault(uri, frozenset({"http", "https"}), "doc-4711") == (fault and unverified(fault))

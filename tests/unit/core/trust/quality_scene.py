@@ -1,0 +1,70 @@
+"""Quality bundles, tenants and overrides as approvers publish them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from app.core.trust.dsse import sign
+from app.core.trust.signed_entries import QUALITY_BUNDLE_TYPE
+from tests.unit.core.trust.scene import ALICE, BOB, ROOT_KEY, Topics, approver
+from topics.catalog import BUNDLES
+
+if TYPE_CHECKING:
+    from app.core.arrival import Arrival
+    from app.core.trust.keys import SigningKey
+
+_SHIPPED = Path(__file__).resolve().parents[4] / "config" / "quality" / "default.json"
+SHIPPED: dict[str, Any] = json.loads(_SHIPPED.read_bytes())
+SIGNS = ["bundle", "quality_bundle", "org", "agent", "tool", "quality_override"]
+DAY_S = 86_400
+
+
+def quality_document(
+    revision: int = 1, *, ttl: float = DAY_S, name: str = "q", **changes: Any
+) -> dict[str, Any]:
+    """The shipped quality bundle without its cases; `ttl` is that of product_pricing, in seconds."""
+    ttls = {**SHIPPED["ttl_by_class"], "product_pricing": ttl}
+    return {**SHIPPED, "id": name, "revision": revision, "ttl_by_class": ttls, "cases": [], **changes}
+
+
+def quality_value(document: dict[str, Any], *signers: SigningKey) -> bytes:
+    """A quality bundle's envelope."""
+    return sign(QUALITY_BUNDLE_TYPE, json.dumps(document).encode(), signers).written()
+
+
+def quality(topics: Topics, document: dict[str, Any], *signers: SigningKey) -> Arrival:
+    """A signed quality bundle."""
+    key = f"{document['id']}@{document['revision']}".encode()
+    return topics.raw(BUNDLES, key, quality_value(document, *signers))
+
+
+def org(revision: int = 1, tenant: str = "acme", **spec: Any) -> dict[str, Any]:
+    """A tenant's entry."""
+    return {"kind": "org", "id": tenant, "revision": revision, "spec": spec}
+
+
+def override(name: str = "o1", revision: int = 1, **spec: Any) -> dict[str, Any]:
+    """Alice's override for a tenant's item, for a day of the scene's time."""
+    fields = {
+        "tenant_id": "acme",
+        "item_id": "doc-1",
+        "approver_id": "alice",
+        "expires_at": "2025-11-22T13:00:00.000Z",
+        "justification": "read and still right",
+    }
+    return {"kind": "quality_override", "id": name, "revision": revision, "spec": {**fields, **spec}}
+
+
+def trusting_both() -> Topics:
+    """Topics in which Alice and Bob may sign quality bundles, tenants' entries and overrides."""
+    topics = Topics()
+    for name, key in (("alice", ALICE), ("bob", BOB)):
+        topics.entry(approver(name, key, signs=SIGNS), ROOT_KEY)
+    return topics
+
+
+def in_force(topics: Topics, name: str = "q") -> int:
+    """The revision that counts."""
+    return topics.fold().quality[name].revision

@@ -1,0 +1,154 @@
+"""Who leads a tenant to another quality bundle, and whose word an override is (seed 004)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.core.trust.quality_scene import (
+    SIGNS,
+    in_force,
+    org,
+    override,
+    quality,
+    quality_document,
+    trusting_both,
+)
+from tests.unit.core.trust.scene import ALICE, BOB, ROOT_KEY, START, Topics, agent, approver, together
+
+LAX = quality_document(name="lax", ttl=1e9)
+
+
+def named(topics: Topics) -> str | None:
+    known = topics.fold().registry.orgs.get("acme")
+    return None if known is None else known.quality_bundle_id
+
+
+def test_one_approver_cannot_lead_a_tenant_to_a_lax_bundle_of_a_new_name() -> None:
+    topics = trusting_both()
+    quality(topics, quality_document(), ALICE)
+    quality(topics, LAX, ALICE)
+    switch = topics.entry(org(quality_bundle_id="lax"), ALICE)
+    assert topics.refusals() == [(switch, "second_approver_missing")]
+    assert "from the default quality bundle to lax" in topics.fold().refused[0].message
+    assert named(topics) is None
+
+
+def test_nor_to_a_name_that_is_filled_later() -> None:
+    topics = trusting_both()
+    topics.entry(org(quality_bundle_id="lax"), ALICE, BOB)
+    alone = quality(topics, LAX, ALICE)
+    assert topics.refusals() == [(alone, "second_approver_missing")]
+    assert "tenant acme names it already" in topics.fold().refused[0].message
+    quality(topics, LAX, ALICE, BOB)
+    assert in_force(topics, "lax") == 1
+
+
+def test_nor_back_to_the_default() -> None:
+    topics = trusting_both()
+    topics.entry(org(quality_bundle_id="strict"), ALICE, BOB)
+    for revision in (2, 3):
+        topics.entry(org(revision), ALICE)
+    assert [code for _, code in topics.refusals()] == ["second_approver_missing"] * 2
+    assert named(topics) == "strict"
+
+
+def test_two_approvers_can_and_one_may_change_the_rest_of_the_entry() -> None:
+    topics = trusting_both()
+    topics.entry(org(quality_bundle_id="lax"), ALICE, BOB)
+    topics.entry(org(2, quality_bundle_id="lax", enforcement="shadow"), ALICE)
+    assert topics.refusals() == []
+    assert named(topics) == "lax"
+
+
+def test_a_tenant_that_names_none_needs_one_approver() -> None:
+    topics = trusting_both()
+    topics.entry(org(), ALICE)
+    assert topics.refusals() == []
+
+
+def test_in_a_change_of_several_entries_the_second_approver_must_still_be_one_at_its_end() -> None:
+    topics = trusting_both()
+    first, last = together("c", org(quality_bundle_id="lax"), agent())
+    topics.entry(first, ALICE, BOB)
+    topics.entry(approver("bob", BOB, 2, signs=SIGNS, active=False), ROOT_KEY)
+    topics.entry(last, ALICE)
+    assert {code for _, code in topics.refusals()} == {"second_approver_missing", "change_refused"}
+    assert named(topics) is None
+
+
+def overrides(topics: Topics) -> list[str]:
+    return [one.approver_id for one in topics.fold().registry.overrides.get(("acme", "doc-1"), [])]
+
+
+def test_an_override_is_its_approvers_word() -> None:
+    topics = trusting_both()
+    topics.entry(override(), ALICE)
+    (one,) = topics.fold().registry.overrides["acme", "doc-1"]
+    assert (one.id, one.approver_id, one.expires_ms) == ("o1", "alice", START + 86_400_000)
+
+
+def refusal(spec: dict[str, Any], limits: dict[str, Any] | None = None) -> tuple[str, str]:
+    topics = trusting_both()
+    if limits is not None:
+        topics.entry(approver("alice", ALICE, 2, **{"signs": SIGNS, **limits}), ROOT_KEY)
+    topics.entry(override(**spec), ALICE)
+    assert overrides(topics) == []
+    (one,) = topics.fold().refused
+    return one.code, one.path
+
+
+@pytest.mark.parametrize(
+    ("spec", "limits", "told"),
+    [
+        ({"approver_id": "bob"}, None, ("key_not_allowed", "$.spec.approver_id")),
+        ({"approver_id": "nobody"}, None, ("key_not_allowed", "$.spec.approver_id")),
+        ({}, {"signs": ["org"]}, ("key_not_allowed", "$.signatures")),
+        ({}, {"active": False}, ("key_not_allowed", "$.signatures")),
+        ({}, {"tenants": ["globex"]}, ("key_not_allowed", "$.spec.tenant_id")),
+        ({"expires_at": "2025-12-21T13:00:04.000Z"}, None, ("invalid_entry", "$.spec.expires_at")),
+        ({"expires_at": "9999-12-31T23:59:59.999Z"}, None, ("invalid_entry", "$.spec.expires_at")),
+        ({"justification": "because"}, None, ("invalid_entry", "$.spec.justification")),
+        ({"justification": " " * 20}, None, ("invalid_entry", "$.spec.justification")),
+        ({"tenant_id": "unregistered"}, None, ("invalid_entry", "$.spec.tenant_id")),
+    ],
+)
+def test_an_override_that_breaks_a_rule_is_refused(
+    spec: dict[str, Any], limits: dict[str, Any] | None, told: tuple[str, str]
+) -> None:
+    assert refusal(spec, limits) == told
+
+
+def test_an_override_ends_within_thirty_days_of_its_record() -> None:
+    topics = trusting_both()
+    topics.entry(override(expires_at="2025-12-21T13:00:03.000Z"), ALICE)
+    assert overrides(topics) == ["alice"]
+
+
+def test_an_override_that_waits_for_its_change_gains_no_time_by_waiting() -> None:
+    topics = trusting_both()
+    first, last = together("c", override(expires_at="2025-12-21T13:00:04.000Z"), agent())
+    topics.entry(last, ALICE)
+    topics.now_ms += 86_400_000
+    topics.entry(first, ALICE)
+    assert overrides(topics) == ["alice"]
+    early = trusting_both()
+    early.entry(first, ALICE)
+    early.now_ms += 86_400_000
+    early.entry(last, ALICE)
+    assert overrides(early) == []
+
+
+def test_the_signature_of_another_beside_the_approvers_does_no_harm() -> None:
+    topics = trusting_both()
+    topics.entry(override(approver_id="bob"), ALICE, BOB)
+    assert overrides(topics) == ["bob"]
+
+
+def test_a_newer_revision_takes_an_override_back() -> None:
+    topics = trusting_both()
+    topics.entry(override(), ALICE)
+    topics.entry(override(revision=2, approver_id="bob", active=False), BOB)
+    assert overrides(topics) == []
+    assert topics.refusals() == []

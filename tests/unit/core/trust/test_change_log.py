@@ -1,0 +1,62 @@
+"""The change log of bundles: hash, approvers and rationale of every revision (seed 004, "Evidence")."""
+
+from __future__ import annotations
+
+from app.core.trust.change_log import change_log
+from tests.unit.core.trust.quality_scene import DAY_S, quality, quality_document, quality_value, trusting_both
+from tests.unit.core.trust.scene import ALICE, BOB, SECOND, START, STRANGER, Topics, bundle_document
+from topics.catalog import BUNDLES
+
+
+def told() -> Topics:
+    topics = trusting_both()
+    quality(topics, quality_document(rationale="the first limits"), ALICE)
+    topics.bundle(bundle_document(), BOB)
+    quality(topics, quality_document(2, ttl=2 * DAY_S, rationale="prices hold longer"), ALICE)
+    quality(topics, quality_document(2, ttl=2 * DAY_S, rationale="prices hold longer"), ALICE, BOB)
+    return topics
+
+
+def test_every_revision_that_counted_or_was_refused_is_there_in_order() -> None:
+    lines = change_log(told().fold())
+    assert [(one.name, one.state) for one in lines] == [
+        ("q@1", "replaced"),
+        ("small@1", "in force"),
+        ("q@2", "refused"),
+        ("q@2", "in force"),
+    ]
+    assert [one.at_ms for one in lines] == [START + SECOND * at for at in (3, 4, 5, 6)]
+
+
+def test_a_line_says_who_signed_it_and_why_and_what_it_loosened() -> None:
+    first, _, refused, last = change_log(told().fold())
+    assert (first.approvers, first.rationale, first.looser) == (("alice",), "the first limits", ())
+    assert (last.approvers, last.rationale) == (("alice", "bob"), "prices hold longer")
+    assert last.looser == ("the time to live of product_pricing grows from 86400 s to 172800 s",)
+    assert (refused.approvers, refused.code) == (("alice",), "second_approver_missing")
+    assert refused.hash == last.hash
+
+
+def test_it_can_be_had_of_one_bundle() -> None:
+    assert [one.name for one in change_log(told().fold(), "small")] == ["small@1"]
+
+
+def test_what_nobody_known_signed_names_no_approver() -> None:
+    topics = trusting_both()
+    quality(topics, quality_document(), STRANGER)
+    (line,) = change_log(topics.fold())
+    assert (line.state, line.approvers, line.code) == ("refused", (), "unknown_key")
+
+
+def test_what_cannot_be_read_is_there_under_its_record_key() -> None:
+    topics = trusting_both()
+    topics.raw(BUNDLES, b"q@1", quality_value(quality_document(), ALICE)[:-9])
+    topics.raw(BUNDLES, b"q@2", None)
+    topics.raw(BUNDLES, b"\xff", b"{}")
+    topics.raw(BUNDLES, None, b"[]")
+    assert [(one.name, one.kind, one.hash) for one in change_log(topics.fold())] == [
+        ("q@1", None, None),
+        ("q@2", None, None),
+        ("\ufffd", None, None),
+        ("", None, None),
+    ]

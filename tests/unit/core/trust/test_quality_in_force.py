@@ -1,0 +1,46 @@
+"""The quality bundle that a worker decides with, as its settings name it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from app.core.registry_entries import NO_ORG
+from app.core.trust.in_force import PolicyInForce
+from tests.unit.core.trust.quality_scene import org, quality, quality_document, trusting_both
+from tests.unit.core.trust.scene import ALICE, BOB, ROOTS, Topics, bundle_document
+
+if TYPE_CHECKING:
+    from app.core.policy import Policy
+
+
+def policy_of(topics: Topics, default_quality: str) -> Policy:
+    """The policy itself in place of a decision point over it."""
+    point: Any = PolicyInForce(ROOTS, "small", lambda policy: cast("Any", policy), default_quality)(
+        topics.records
+    ).point
+    return cast("Policy", point)
+
+
+def running() -> Topics:
+    topics = trusting_both()
+    topics.bundle(bundle_document(), ALICE)
+    quality(topics, quality_document(), ALICE)
+    return topics
+
+
+def test_the_default_of_the_settings_judges_tenants_that_name_none() -> None:
+    asked_for, bundle = policy_of(running(), "q").quality_for(NO_ORG)
+    assert asked_for == "q"
+    assert bundle is not None
+    assert bundle.revision == 1
+
+
+def test_without_it_in_force_policy_still_decides_and_there_is_no_quality_bundle() -> None:
+    assert policy_of(running(), "other").quality_for(NO_ORG) == ("other", None)
+
+
+def test_a_tenants_own_goes_before_the_default_even_where_nobody_knows_it() -> None:
+    topics = running()
+    topics.entry(org(quality_bundle_id="strict"), ALICE, BOB)
+    policy = policy_of(topics, "q")
+    assert policy.quality_for(policy.registry.orgs["acme"]) == ("strict", None)

@@ -1,0 +1,114 @@
+"""Where references lead as a worker knows it: the newest record of each, bounded by tenant."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+from aiokafka.errors import KafkaConnectionError
+
+from app.core.retrieval.resolution import Resolution
+from app.ports import Known
+from app.stream.provenance_feed import ProvenanceFeed
+
+if TYPE_CHECKING:
+    import pytest
+
+PAGE = "https://docs.example.com/page"
+DIGEST = "sha256:" + "a" * 64
+
+
+def record(uri: str = PAGE, tenant: str = "acme", seen_at: int = 1, **changed: Any) -> bytes:
+    body = {
+        "schema": "sluice/provenance_record/v1",
+        "tenant_id": tenant,
+        "uri": uri,
+        "status": "resolved",
+        "resolver": "http",
+        "hash": DIGEST,
+        "detail": "",
+        "size": 5,
+        "etag": '"v1"',
+        "seen_at": seen_at,
+    }
+    return json.dumps(body | changed).encode()
+
+
+class Topic:
+    """Gives one list of values at each reading; a KafkaError is raised."""
+
+    def __init__(self, *readings: list[bytes] | Exception) -> None:
+        self._readings = list(readings)
+        self.read_all = asyncio.Event()
+        self.closed = False
+
+    async def to_end(self) -> list[bytes]:
+        if not self._readings:
+            self.read_all.set()
+            return []
+        found = self._readings.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+async def feed_of(*readings: list[bytes], most: int = 10) -> ProvenanceFeed:
+    feed = ProvenanceFeed(Topic(*readings), 0.0, most)
+    for _ in readings:
+        await feed.catch_up()
+    return feed
+
+
+async def test_the_record_that_came_last_counts() -> None:
+    feed = await feed_of(
+        [record(seen_at=5)], [record(seen_at=9, status="unresolvable", hash=None, detail="why")]
+    )
+    assert feed.recorded == {("acme", PAGE): Resolution("unresolvable", None, "http", 9, "why")}
+    assert feed.known("acme", PAGE) is None
+
+
+async def test_what_the_last_resolution_left_is_there_for_the_next() -> None:
+    feed = await feed_of([record()])
+    assert feed.known("acme", PAGE) == Known(DIGEST, 5, '"v1"', None)
+    assert feed.known("globex", PAGE) is None
+
+
+async def test_two_tenants_references_of_one_uri_are_two() -> None:
+    feed = await feed_of([record(seen_at=1), record(tenant="globex", seen_at=2)])
+    assert {key: one.seen_ms for key, one in feed.recorded.items()} == {
+        ("acme", PAGE): 1,
+        ("globex", PAGE): 2,
+    }
+
+
+async def test_of_a_tenant_with_too_many_references_those_resolved_last_are_kept_and_others_keep_theirs() -> (
+    None
+):
+    many = [record(f"https://a.example/{n}") for n in range(5)]
+    feed = await feed_of([record(tenant="globex"), *many, record("https://a.example/2"), *many[:1]], most=3)
+    kept = [("globex", PAGE), ("acme", "https://a.example/4")]
+    assert feed.recorded.keys() == {*kept, ("acme", "https://a.example/2"), ("acme", "https://a.example/0")}
+    assert feed.known("acme", "https://a.example/1") is None
+
+
+async def test_what_cannot_be_read_is_told_and_its_neighbours_count(caplog: pytest.LogCaptureFixture) -> None:
+    feed = await feed_of([b"{", record(), record(hash="md5:1")])
+    assert list(feed.recorded) == [("acme", PAGE)]
+    assert caplog.text.count("a resolved reference cannot be read") == 2
+
+
+async def test_a_broker_that_is_away_is_asked_again() -> None:
+    topic = Topic(KafkaConnectionError(), [record()])
+    feed = ProvenanceFeed(topic, 0.0, 10)
+    following = asyncio.create_task(feed.follow())
+    async with asyncio.timeout(10):
+        await topic.read_all.wait()
+    following.cancel()
+    await asyncio.wait([following])
+    assert list(feed.recorded) == [("acme", PAGE)]
+    await feed.close()
+    assert topic.closed

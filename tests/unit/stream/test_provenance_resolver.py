@@ -1,0 +1,242 @@
+"""The resolver beside the decisions: each wanted reference gets a record, whatever the others do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from aiokafka.errors import KafkaConnectionError
+
+from app.ports import Found, Known
+from app.stream.provenance_feed import ProvenanceFeed
+from app.stream.provenance_resolver import ProvenanceResolver, ResolverSettings
+from app.stream.provenance_turns import Shares
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+
+    import pytest
+
+NOW = 1_763_730_000_000
+INTERVAL_S = 60.0
+DIGEST = "sha256:" + "a" * 64
+FOUND = Found(Known(DIGEST, 5, '"v1"', None), "")
+A, B, SLOW = "https://a.example/1", "https://b.example/1", "https://slow.example/1"
+
+
+def wanted(uri: str, tenant: str = "acme") -> bytes:
+    body = {"schema": "sluice/provenance_wanted/v1", "tenant_id": tenant, "uri": uri, "wanted_by": "write"}
+    return json.dumps(body | {"decided_at": "2025-11-21T13:00:00.000Z"}).encode()
+
+
+class Broker:
+    """The topics: one partition of wanted references, read on from what was committed at each connection."""
+
+    def __init__(self, *values: bytes) -> None:
+        self.values = list(values)
+        self.published: list[dict[str, Any]] = []
+        self.committed = 0
+        self.away = 0
+        self.connected = 0
+        self.taken_away: frozenset[int] = frozenset()
+        self._at = 0
+        self._turned = asyncio.Event()
+
+    async def connect(self) -> None:
+        self.connected += 1
+        self._at = self.committed
+
+    async def some(self) -> Sequence[tuple[int, int, bytes | None]]:
+        await asyncio.sleep(0)
+        came = [(0, offset, self.values[offset]) for offset in range(self._at, len(self.values))]
+        self._at = len(self.values)
+        return came
+
+    def lost(self) -> frozenset[int]:
+        lost, self.taken_away = self.taken_away, frozenset()
+        return lost
+
+    async def publish(self, records: Sequence[tuple[bytes, bytes]]) -> None:
+        if self.away:
+            self.away -= 1
+            raise KafkaConnectionError
+        for key, value in records:
+            record = json.loads(value)
+            assert json.loads(key) == [record["tenant_id"], record["uri"]]
+            self.published.append(record)
+
+    async def commit(self, positions: Mapping[int, int]) -> None:
+        self.committed = positions.get(0, self.committed)
+        self._turned.set()
+
+    async def close(self) -> None:
+        pass
+
+    async def until(self, there: Callable[[], bool]) -> None:
+        """Let the resolver go on until this holds."""
+        async with asyncio.timeout(10):
+            while not there():
+                self._turned.clear()
+                await self._turned.wait()
+
+    def uris(self) -> list[str]:
+        return [one["uri"] for one in self.published]
+
+
+class Source:
+    """Answers at once, but by what it is told of a URI: wait for ever, or raise."""
+
+    name = "http"
+
+    def __init__(self, told: Mapping[str, Exception | None] | None = None) -> None:
+        self._told = told or {}
+        self.asked: list[tuple[str, Known | None]] = []
+
+    async def resolve(self, uri: str, known: Known | None) -> Found:
+        self.asked.append((uri, known))
+        if uri not in self._told:
+            return FOUND
+        if (fault := self._told[uri]) is not None:
+            raise fault
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+class Records:
+    """The topic of records."""
+
+    def __init__(self, *values: bytes) -> None:
+        self._values = list(values)
+
+    async def to_end(self) -> list[bytes]:
+        return self._values
+
+    async def close(self) -> None:
+        pass
+
+
+@asynccontextmanager
+async def resolving(broker: Broker, source: Source, *recorded: bytes) -> AsyncIterator[ProvenanceResolver]:
+    """A resolver at work, whose feed knows these records."""
+    feed = ProvenanceFeed(Records(*recorded), 0.0, 100)
+    await feed.catch_up()
+    settings = ResolverSettings(Shares(4, 2, 100, 50), INTERVAL_S, again_s=0.0, pause_s=0.0)
+    resolver = ProvenanceResolver(source, broker, feed, settings, lambda: NOW)
+    running = asyncio.create_task(resolver.run())
+    try:
+        yield resolver
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+        assert running.cancelled()
+
+
+def record(uri: str, seen_at: int, status: str = "resolved") -> bytes:
+    body = {"schema": "sluice/provenance_record/v1", "tenant_id": "acme", "uri": uri, "status": status}
+    more = {"resolver": "http", "hash": DIGEST, "detail": "", "size": 5, "etag": '"v0"', "seen_at": seen_at}
+    return json.dumps(body | more).encode()
+
+
+async def test_a_wanted_reference_gets_a_record_and_then_its_place_is_committed() -> None:
+    broker = Broker(wanted(A))
+    async with resolving(broker, Source()):
+        await broker.until(lambda: broker.committed == 1)
+    assert broker.published == [
+        {
+            "schema": "sluice/provenance_record/v1",
+            "tenant_id": "acme",
+            "uri": A,
+            "status": "resolved",
+            "resolver": "http",
+            "hash": DIGEST,
+            "detail": "",
+            "size": 5,
+            "etag": '"v1"',
+            "last_modified": None,
+            "seen_at": NOW,
+        }
+    ]
+
+
+async def test_a_source_that_never_answers_delays_its_own_reference_and_no_commit_passes_it() -> None:
+    broker = Broker(wanted(A), wanted(SLOW), wanted(B))
+    async with resolving(broker, Source({SLOW: None})):
+        await broker.until(lambda: len(broker.published) == 2)
+        broker.values.append(wanted("https://c.example/"))
+        await broker.until(lambda: len(broker.published) == 3)
+    assert (broker.uris(), broker.committed) == ([A, B, "https://c.example/"], 1)
+
+
+async def test_a_fault_over_one_reference_is_that_ones_record(caplog: pytest.LogCaptureFixture) -> None:
+    broker = Broker(wanted(SLOW), wanted(A))
+    async with resolving(broker, Source({SLOW: ZeroDivisionError()})):
+        await broker.until(lambda: broker.committed == 2)
+    told = {one["uri"]: (one["status"], one["hash"], one["detail"]) for one in broker.published}
+    assert told == {SLOW: ("unresolvable", None, "the resolver failed"), A: ("resolved", DIGEST, "")}
+    assert "https://slow.example/1 of acme cannot be resolved" in caplog.text
+
+
+async def test_many_decisions_that_want_one_reference_have_it_resolved_once() -> None:
+    broker = Broker(*[wanted(A)] * 50)
+    async with resolving(broker, source := Source()):
+        await broker.until(lambda: broker.committed == 50)
+        broker.values += [wanted(A)] * 50
+        await broker.until(lambda: broker.committed == 100)
+    assert source.asked == [(A, None)]
+
+
+async def test_a_young_record_is_not_resolved_again_and_an_old_one_is_with_what_is_known() -> None:
+    broker = Broker(wanted(A), wanted(B), wanted(A, "globex"))
+    interval = int(INTERVAL_S * 1000)
+    recorded = record(A, NOW - interval + 1), record(B, NOW - interval)
+    async with resolving(broker, source := Source(), *recorded):
+        await broker.until(lambda: broker.committed == 3)
+    assert source.asked == [(B, Known(DIGEST, 5, '"v0"', None)), (A, None)]
+
+
+async def test_a_record_from_the_future_does_not_keep_a_reference_from_being_resolved() -> None:
+    broker = Broker(wanted(A))
+    async with resolving(broker, source := Source(), record(A, NOW + 10**9)):
+        await broker.until(lambda: broker.committed == 1)
+    assert len(source.asked) == 1
+
+
+async def test_a_broker_that_goes_away_gives_again_what_was_not_committed() -> None:
+    broker = Broker(wanted(A), wanted(B))
+    broker.away = 3
+    async with resolving(broker, Source()):
+        await broker.until(lambda: broker.committed == 2)
+    assert sorted(broker.uris()) == [A, B]
+    assert broker.connected == 4
+
+
+async def test_what_cannot_be_read_is_told_and_passed(caplog: pytest.LogCaptureFixture) -> None:
+    broker = Broker(b"{", wanted(A), b"")
+    async with resolving(broker, Source()):
+        await broker.until(lambda: broker.committed == 3)
+    assert broker.uris() == [A]
+    assert caplog.text.count("a wanted reference cannot be read") == 2
+
+
+async def test_what_too_many_of_one_host_is_left_and_others_are_resolved(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    flood = [wanted(f"https://slow.example/{n}") for n in range(80)]
+    told = {f"https://slow.example/{n}": None for n in range(80)}
+    broker = Broker(*flood, wanted(A))
+    async with resolving(broker, Source(told)):
+        await broker.until(lambda: broker.uris() == [A])
+    assert caplog.text.count("too many of its host wait") == 30
+
+
+async def test_places_of_a_partition_that_was_taken_away_are_committed_by_its_owner() -> None:
+    broker = Broker(wanted(SLOW))
+    async with resolving(broker, source := Source({SLOW: None})):
+        await broker.until(lambda: len(source.asked) == 1)
+        broker.taken_away = frozenset({0})
+        await broker.until(lambda: not broker.taken_away)
+        broker.values.append(wanted(A))
+        await broker.until(lambda: broker.committed == 2)
+    assert broker.uris() == [A]

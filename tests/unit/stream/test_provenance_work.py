@@ -1,0 +1,121 @@
+"""Who is resolved when, and how far the wanted references are worked off."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.stream.provenance_places import Places
+from app.stream.provenance_turns import Shares
+from app.stream.provenance_work import Reference, Work, host_of
+
+SHARES = Shares(concurrency=4, per_host=2, max_waiting=20, max_waiting_per_host=5)
+
+
+def ref(host: str, number: int = 0, tenant: str = "acme") -> Reference:
+    return Reference(tenant, f"https://{host}.example/{number}")
+
+
+def taken(work: Work) -> list[Reference]:
+    found = []
+    while (one := work.take()) is not None:
+        found.append(one)
+    return found
+
+
+def filled(*references: Reference) -> Work:
+    work = Work(SHARES)
+    for offset, reference in enumerate(references):
+        work.enter((0, offset), reference)
+    return work
+
+
+def test_a_host_gets_its_share_and_no_more_however_much_of_it_waits() -> None:
+    work = filled(*(ref("slow", n) for n in range(5)), ref("quick"))
+    assert taken(work) == [ref("slow", 0), ref("quick"), ref("slow", 1)]
+    work.ended(ref("slow", 0))
+    assert taken(work) == [ref("slow", 2)]
+
+
+def test_no_more_are_in_work_than_altogether_allowed() -> None:
+    work = filled(*(ref(host, n) for n in range(2) for host in "abc"))
+    assert taken(work) == [ref("a"), ref("b"), ref("c"), ref("a", 1)]
+
+
+def test_tenants_of_one_host_take_turns() -> None:
+    many = [ref("docs", n) for n in range(5)]
+    work = filled(*many, ref("docs", tenant="globex"))
+    assert taken(work) == [many[0], ref("docs", tenant="globex")]
+
+
+def test_one_more_of_a_host_than_may_wait_is_left_and_its_place_is_done() -> None:
+    work = filled(*(ref("slow", n) for n in range(5)))
+    assert not work.enter((1, 7), ref("slow", 5))
+    assert work.enter((1, 8), ref("slow", 5, "globex"))
+    assert work.positions() == {0: 0, 1: 8}
+
+
+def test_there_is_room_until_too_many_wait() -> None:
+    work = Work(SHARES)
+    for number in range(20):
+        assert work.room
+        work.enter((0, number), ref(f"h{number}"))
+    assert not work.room
+    taken(work)
+    assert work.room
+
+
+def test_what_is_wanted_again_while_in_work_is_resolved_once_and_done_everywhere() -> None:
+    work = filled(ref("a"), ref("a"))
+    assert taken(work) == [ref("a")]
+    work.enter((3, 5), ref("a"))
+    assert taken(work) == []
+    work.ended(ref("a"))
+    assert work.positions() == {0: 0, 3: 5}
+    work.recorded(ref("a"))
+    assert work.positions() == {0: 2, 3: 6}
+
+
+def test_partitions_that_others_work_off_are_forgotten() -> None:
+    work = filled(ref("a"), ref("b"))
+    work.forget([0])
+    work.ended(taken(work)[0])
+    work.recorded(ref("a"))
+    assert work.positions() == {}
+    work.enter((0, 1), ref("b"))
+    assert work.positions() == {0: 1}
+
+
+def test_an_equal_path_on_another_port_or_in_capitals_is_the_same_hosts() -> None:
+    uris = ["https://A.example:8443/x", "http://a.example./y", "http://u@a.example"]
+    assert {host_of(uri) for uri in uris} == {"a.example"}
+    assert [host_of(uri) for uri in ("urn:x", "http://[::1/", "")] == ["", "", ""]
+
+
+@given(st.lists(st.integers(0, 30), unique=True), st.randoms())
+def test_no_place_is_passed_before_everything_below_it_is_done(offsets: list[int], order: object) -> None:
+    places, given_ = Places(), sorted(offsets)
+    for offset in given_:
+        places.enter((0, offset))
+    left = list(given_)
+    order.shuffle(offsets)  # type: ignore[attr-defined]
+    for offset in offsets:
+        places.done([(0, offset)])
+        left.remove(offset)
+        assert places.positions() == {0: left[0] if left else given_[-1] + 1}
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 3), st.sampled_from(["x", "y"]))))
+def test_the_shares_hold_whatever_is_wanted(wanted: list[tuple[str, int, str]]) -> None:
+    work = filled(*(ref(*one) for one in wanted))
+    running = taken(work)
+    assert len(running) <= SHARES.concurrency
+    assert all(count <= SHARES.per_host for count in Counter(host_of(one.uri) for one in running).values())
+    seen = list(running)
+    while running:
+        work.ended(running[0])
+        running = [*running[1:], *(more := taken(work))]
+        seen += more
+    assert len(seen) == len(set(seen))
