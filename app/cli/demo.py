@@ -1,4 +1,4 @@
-"""`sluice demo`: broker, topics, worker, 400 real actions, 50 memories, 150 readings, and what became of them."""
+"""`sluice demo`: broker, topics, worker, 400 real actions, 50 memories, 150 readings, and their fate."""
 
 from __future__ import annotations
 

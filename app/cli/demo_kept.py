@@ -22,7 +22,7 @@ _ACTION = (
 
 
 _RETRIEVAL = (
-    '{"request_id":"mine-2","agent_id":"sql_agent","session_id":"mine","items":[{"item_id":"i1",'
+    '{"request_id":"mine-2","agent_id":"legal_consultant_agent","session_id":"mine","items":[{"item_id":"i1",'
     '"content_class":"legal_text","timestamp":"2020-01-01T00:00:00Z","confidence_score":0.9,'
     '"body":"The lease ends in May."}]}'
 )

@@ -19,10 +19,13 @@ def told(result: Result) -> list[str]:
     answers, quality = result.answers, result.examined.quality
     outcomes = quality.overall.outcomes
     readings = sum(1 for _ in answers.retrievals())
-    return [
-        f"[bold]Retrievals:[/] {count(quality.overall.decisions)} items in {readings} readings: "
+    counts = (
+        f"[bold]Retrievals:[/] {count(quality.overall.decisions)} items in {readings} readings. "
         f"[green]{outcomes['pass']} passed[/], [yellow]{outcomes['flag']} came with flags[/], "
-        f"[magenta]{outcomes['downgrade']} without their body[/], [red]{outcomes['deny']} not at all[/].",
+        f"[magenta]{outcomes['downgrade']} without their body[/], [red]{outcomes['deny']} not at all[/]."
+    )
+    return [
+        counts,
         _hidden(answers, result.material.library.rollout.flag_only, len(quality.alarms)),
         _escalated(answers),
         _acknowledged(answers),
@@ -38,9 +41,12 @@ def _hidden(answers: Answers, flag_only: str, alarms: int) -> str:
         for one in read.decisions
         if one["would_have_been"] not in (None, one["outcome"])
     )
-    waits = " and ".join(f"{times} times {outcome}" for outcome, times in sorted(hidden.items()))
-    told = f"for too long: {_many(alarms, 'alarm')}" if alarms else "not for too long"
-    return f"{flag_only} is still in flag-only, {told}; to enforce it would have meant {waits or 'nothing else'}."
+    would = [f"{times} {_PAST[outcome]}" for outcome, times in sorted(hidden.items())]
+    told = f" for too long ({_many(alarms, 'alarm')} raised)" if alarms else ""
+    return (
+        f"{flag_only} has been in flag-only{told}; enforced, of its items {' and '.join(would) or 'none'} "
+        "would have been."
+    )
 
 
 def _escalated(answers: Answers) -> str:

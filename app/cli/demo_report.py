@@ -107,15 +107,17 @@ def _sentence(result: Result, seconds: float) -> str:
     if result.well:
         return (
             f"[bold green]✓ All {answers.published} inputs were answered, each once, "
-            f"the ledger is intact ({result.examined.report.records} records),\n  and every decision came out "
-            f"the same when it was executed again:\n  {_reruns(result)}.[/]\n{took}"
+            f"the ledger is intact ({result.examined.report.records} records),\n"
+            f"  and every decision came out the same when it was executed again:\n  {_reruns(result)}.[/]\n{took}"
         )
     missing = [str(one.fields) for one in answers.unanswered[:_TELLING_UNANSWERED]]
     ledger = "intact" if result.examined.report.intact else "not intact"
+    statistics = "equal" if result.examined.statistics.equal else "not equal"
     counts = (
         f"{len(answers.unanswered)} of {answers.published} inputs unanswered, "
-        f"{answers.answered_twice} answered twice, {answers.held} memories still held, the ledger {ledger}, "
-        f"reruns: {_reruns(result)}, statistics {'equal' if result.examined.statistics.equal else 'not equal'}."
+        f"{answers.answered_twice} answered twice, {answers.held} memories still held, "
+        f"{answers.unfounded} items shown that nobody decided on, the ledger {ledger}, "
+        f"reruns: {_reruns(result)}, statistics {statistics}."
     )
     kept = f"Kept for you to look at: {result.place.folder}. {took}"
     return "\n".join([f"[bold red]Not well:[/] {counts}", *missing, kept])

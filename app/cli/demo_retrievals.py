@@ -61,9 +61,9 @@ def story_table(answers: Answers) -> Table:
         "outcome",
         "agent sees",
         "by",
-        cut("why", 36),
+        cut("why", 31),
     )
-    made.caption = "by: controls, access, poisoning, quality (C18) and content (C08) judge in this order; a denial ends it"
+    made.caption = "stages, in this order: controls, access, poisoning, quality (C18), content (C08)"
     for decision in decisions:
         made.add_row(*_told(decision))
     return made

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from app.cli.output import WELL, WRONG, errors, print_json, shown, stop
+from app.cli.quality_override import override
 from app.cli.quality_page.page import page
 from app.cli.quality_promote import promote
 from app.cli.quality_read import From, day_or_stop, read_or_stop
@@ -22,10 +23,12 @@ from topics.catalog import ALARMS, QUALITY_DECISIONS, SESSION_EVENTS
 cli = typer.Typer(
     name="quality",
     no_args_is_help=True,
-    help="Retrievals: the report of how items were decided, alarms, and the promotion of a content class "
-    "from flag-only to enforcing. A pass is a floor, not a proof that an item is correct.",
+    help="Retrievals: the report of how items were decided, alarms, the promotion of a content class from "
+    "flag-only to enforcing, signed overrides of single items. A pass is a floor, not a proof that an item "
+    "is correct.",
 )
 cli.command()(promote)
+cli.command()(override)
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON value on standard output.")]
 
 

@@ -40,6 +40,9 @@ def promote(
     bundle: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A quality bundle instead of the one in force.")
     ] = None,
+    id_: Annotated[
+        str | None, typer.Option("--id", help="Of the quality bundle in force; the default one if not given.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="File for the next revision.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON value on standard output.")] = False,
 ) -> None:
@@ -52,7 +55,7 @@ def promote(
 
     Exit codes: 0 every criterion is met, 1 one is not, 2 could not.
     """
-    quality = _in_force() if bundle is None else _of_file(bundle)
+    quality = _in_force(id_) if bundle is None else _of_file(bundle)
     if content_class not in quality.file.rollout:
         known = ", ".join(sorted(quality.file.rollout))
         stop(f"{quality.key} has no class {content_class}; it has {known}", WRONG)
@@ -102,6 +105,6 @@ def _of_file(file: Path) -> QualityBundle:
         stop(f"{file}: {error}", WRONG)
 
 
-def _in_force() -> QualityBundle:
-    name = settings_or_stop().policy.default_quality_bundle
+def _in_force(asked_for: str | None) -> QualityBundle:
+    name = asked_for or settings_or_stop().policy.default_quality_bundle
     return folded_or_stop().quality.get(name) or stop(f"the quality bundle {name} is not in force", WRONG)

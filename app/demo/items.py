@@ -1,4 +1,4 @@
-"""Retrieved items as a store would hand them over: a text with its age, its score, and what stands behind it."""
+"""Retrieved items as a store would hand them over: a text with its age, score, and what stands behind it."""
 
 from __future__ import annotations
 

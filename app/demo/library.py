@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.demo.recipe import Positive
+from app.demo.recipe import Positive  # noqa: TC001 - pydantic reads the annotations
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,9 +11,10 @@ from app.demo.retrievals import STORY_AGAIN
 from app.demo.trust import REVIEWER
 
 if TYPE_CHECKING:
-    from app.demo.answers import Answers, Read
+    from app.demo.answers import Answers
     from app.demo.library import Override
     from app.demo.plan import Planned
+    from app.demo.read_answers import Read
 
 _HOUR_MS = 3600 * 1000
 

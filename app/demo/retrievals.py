@@ -21,7 +21,7 @@ STORY_READ, STORY_CONTRACT, STORY_AGAIN = "story-read", "story-contract", "story
 ACKNOWLEDGING, SILENT = 1, 2
 """Which of the story's actions names the flags of what was read before it, and which does not."""
 HIGH_PRIVILEGE = "high_privilege"
-_DIGITS = 3
+_STEPS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Reading:
         least = self.quality.file.min_confidence_by_class[text.content_class]
         low, high = (0.0, least) if self._happens(self.library.rule.unsure) else (least, 1.0)
         # Rounded down to a step, so that a score drawn below the minimum stays below it.
-        return max(low, int(self.rng.uniform(low, high) * 10**_DIGITS) / 10**_DIGITS)
+        return max(low, int(self.rng.uniform(low, high) * _STEPS) / _STEPS)
 
     def _reference(self) -> str:
         rule = self.library.rule

@@ -100,7 +100,7 @@ def _policy(place: Place, trust: ThrowawayTrust, material: Material, narrator: N
         asyncio.run(publish_policy(place.bootstrap_servers, place.prefix, material.policy))
         entries = sum(topic == REGISTRY for topic, _, _ in material.policy)
         step.say(
-            f"a policy bundle, a quality bundle and {entries} generated entries, signed with this run's own keys"
+            f"two bundles, of policy and of quality, and {entries} generated entries, signed with this run's keys"
         )
 
 

@@ -30,8 +30,10 @@ ControlRecord = tuple[str, bytes, bytes]
 
 
 class ThrowawayTrust:
-    """A root key, an owner's who may publish everything, a reviewer's, and that of a feed of items. In memory,
-    but for `write`."""
+    """A root key, an owner's who may publish everything, a reviewer's, and that of a feed of items.
+
+    In memory, but for `write`.
+    """
 
     def __init__(self) -> None:
         self._private = {name: Ed25519PrivateKey.generate() for name in ("root", OWNER, REVIEWER, FEED)}

@@ -1,8 +1,8 @@
 """Lines of a file as the records that a worker would find in its input topics.
 
 A line is a record: a store's report where it has `report_id`, a retrieval where it has `items`, an outcome
-where it has `reported_by`, a memory write where it has `write_id`, a review where it has `subject_id`, else an
-action. A line that is only `{"at": TIME}` is the broker's time of all records below it. Offsets are line
+where it has `reported_by`, a memory write where it has `write_id`, a review where it has `subject_id`, else
+an action. A line that is only `{"at": TIME}` is the broker's time of all records below it. Offsets are line
 numbers from 1, the partition is 0.
 """
 

@@ -1,4 +1,5 @@
-"""What every benchmark decides under: the shipped bundle with eight rules more, and all shipped stages.
+"""What every benchmark decides under: the shipped bundle with eight rules more, the shipped quality bundle, all
+shipped stages.
 
 A working installation's registry: one agent, every tool of the panel registered with tier T2. So most actions
 are allowed and counted, and Gate 1 blocks some.
@@ -20,9 +21,12 @@ from app.core.bundles import load_bundle
 from app.core.point import PointParts
 from app.core.policy import Policy
 from app.core.registry import load_registry
+from app.core.retrieval.quality_bundle import load_quality_bundle
 from app.core.strict import json_object
 from app.offline.bundle_source import whole_bundle
 from app.settings import ROOT, STAGES, Settings
+from load import quality_policy
+from load.bench import items
 from load.bench.events import AGENT, MAX_ID, panel
 
 if TYPE_CHECKING:
@@ -57,6 +61,7 @@ def registry() -> bytes:
         _entry("org", TENANT, {"enforcement": "enforce", "forbidden_targets": []}),
         _entry("agent", AGENT, {"tenant_id": TENANT, "tier": "T3", "tools": None}),
         *(_entry("tool", name, {"tier": "T2", "action_type": None, "reversible": True}) for name in names),
+        *items.entries(TENANT),
     ]
     return json.dumps({"entries": entries}).encode()
 
@@ -64,7 +69,8 @@ def registry() -> bytes:
 def policy(rules: list[dict[str, Any]] | None = None, *, similarity: bool = False) -> Policy:
     """The policy itself, compiled anew."""
     bundle = load_bundle(document(rules, similarity=similarity))
-    return Policy({BUNDLE: bundle}, load_registry(registry()), BUNDLE)
+    quality = load_quality_bundle(items.QUALITY.read_bytes())
+    return Policy({BUNDLE: bundle}, load_registry(registry()), BUNDLE, {quality.id: quality}, quality.id)
 
 
 def point() -> DecisionPoint:
@@ -85,7 +91,8 @@ def parts(rules: list[dict[str, Any]] | None = None) -> PointParts:
 
 def records(trust: ThrowawayTrust, *, similarity: bool = False) -> list[ControlRecord]:
     """The policy as it is published."""
-    return trust.policy(document(similarity=similarity), registry())
+    judging = json_object(items.QUALITY.read_bytes())
+    return [*trust.policy(document(similarity=similarity), registry()), quality_policy.signed(trust, judging)]
 
 
 def environment(trust: ThrowawayTrust) -> dict[str, str]:

@@ -155,7 +155,9 @@ class QualityDecision(LedgerRecord):
     findings: list[MemoryFinding]
     override: QualityOverride | None = None
     escalation_id: Id | None = None
-    body_digest: Annotated[Digest | None, Field(description="over the body's text; null: no body")] = None
+    body_digest: Annotated[
+        Digest | None, Field(description="of the text, or of JSON in its RFC 8785 form")
+    ] = None
     body_released: bool
     policy_bundle_id: Id | None = None
     bundle_hash: Annotated[Digest, Field(description="of the policy bundle, whose detectors read the body")]

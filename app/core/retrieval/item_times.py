@@ -10,6 +10,7 @@ from app.core.memory.moments import instant_ms
 MAX_TIME_CHARACTERS = 64
 """RFC 3339 bounds no fraction: nanoseconds take 35 characters, and nobody means more than these."""
 _USUAL = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{3})?Z")
+"""Hours to 23: whether `datetime` takes 24:00 depends on the version of Python."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MS = timedelta(milliseconds=1)
 

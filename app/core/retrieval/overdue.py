@@ -25,7 +25,7 @@ def overdue(bundle: QualityBundle, now_ms: int) -> tuple[Overdue, ...]:
     window_ms = bundle.file.rollout_window_days * DAY_MS
     found = []
     for name, since_ms in sorted(bundle.rollout_since_ms.items()):
-        passed = (now_ms - since_ms) // max(1, window_ms)
+        passed = (now_ms - since_ms) // window_ms
         if bundle.rollout_of(name) == "flag_only" and passed > 0:
             found.append(Overdue(name, since_ms, since_ms + window_ms, passed))
     return tuple(found)

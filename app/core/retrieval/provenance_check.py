@@ -141,7 +141,7 @@ def _of_record(
     if seen is None:
         return ProvenanceCheck(unverified("not resolved yet"), wanted=True)
     age_ms = now_ms - seen.seen_ms
-    old = age_ms > bundle.provenance_refresh_ms
+    old = bundle.wants_again(seen, now_ms)
     if seen.status != "resolved":
         return ProvenanceCheck(unverified(f"unresolvable: {seen.detail}"), False, seen, wanted=old)
     limit = bundle.provenance_max_age_ms

@@ -15,6 +15,7 @@ from app.core.retrieval.quality_tables import tables_of
 from app.core.strict import first_error, json_object
 
 if TYPE_CHECKING:
+    from app.core.retrieval.resolution import Resolution
     from topics.records.retrievals import AutonomyTier, QualityOutcome
 
 _MS = 1000
@@ -33,6 +34,7 @@ class QualityBundle:
         self.high_impact = frozenset(file.high_impact_categories)
         self.escalation_ttl_ms = file.escalation_ttl_ms
         self.provenance_refresh_ms = file.provenance_refresh_s * _MS
+        self.provenance_retry_ms = min(file.provenance_retry_s, file.provenance_refresh_s) * _MS
         max_age_s = file.provenance_max_age_s
         self.provenance_max_age_ms = None if max_age_s is None else max_age_s * _MS
         self.rollout_since_ms = {name: milliseconds_of(one.since) for name, one in file.rollout.items()}
@@ -63,6 +65,11 @@ class QualityBundle:
         """Whether this tenant may read the class at all."""
         tenants = self.readers(content_class)
         return tenants is None or tenant in tenants
+
+    def wants_again(self, seen: Resolution, now_ms: int) -> bool:
+        """Whether a reference should be resolved anew: one that led nowhere sooner than one that did."""
+        resolved = seen.status == "resolved"
+        return now_ms - seen.seen_ms > (self.provenance_refresh_ms if resolved else self.provenance_retry_ms)
 
     def content_outcome(self, tier: AutonomyTier, weight: ContentWeight) -> QualityOutcome:
         """What a finding of this weight in a body makes of the item."""

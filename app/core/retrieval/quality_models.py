@@ -21,7 +21,7 @@ Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False)]
 """Up to 30 000 years: further back no timestamp goes."""
 WholeSeconds = Annotated[int, Field(ge=0, le=LONGEST_WAIT_MS // 1000)]
-Days = Annotated[int, Field(ge=0, le=3650)]
+Days = Annotated[int, Field(ge=1, le=3650)]
 Impact = Literal["read_only", "low", "medium", "high", "financial", "production_write"]
 IMPACTS: tuple[Impact, ...] = get_args(Impact)
 """The lowest first: in this order classes are promoted to enforce (seed 004, "Safe rollout")."""
@@ -82,8 +82,8 @@ class QualityBundleFile(StrictModel):
     `default_by_class` stands where the matrix says nothing. `rationale`: why there is this revision.
     `rollout_window_days`: how long a class may stay in flag-only before `alarm_recipient` hears of it.
     `provenance_max_age_s`: an older resolution counts as none (null: it never does); one older than
-    `provenance_refresh_s` is asked for again. A deny at high_privilege for one of `high_impact_categories`
-    opens an escalation, for `escalation_ttl_ms`.
+    `provenance_refresh_s`, and one that led nowhere than `provenance_retry_s`, is asked for again. A deny at
+    high_privilege for one of `high_impact_categories` opens an escalation, for `escalation_ttl_ms`.
     """
 
     id: Name
@@ -110,6 +110,7 @@ class QualityBundleFile(StrictModel):
     )
     provenance_max_age_s: WholeSeconds | None = None
     provenance_refresh_s: WholeSeconds = 86_400
+    provenance_retry_s: WholeSeconds = 900
     cases: Annotated[list[QualityCase], Field(max_length=MAX_CASES)] = Field(default_factory=list)
 
     @model_validator(mode="after")

@@ -32,7 +32,7 @@ def wants_resolving(
     if scheme_of(uri) not in RESOLVABLE or len(uri) > MAX_URI_CHARACTERS:
         return False
     known = recorded.get((tenant, uri))
-    return known is None or now_ms - known.seen_ms > bundle.provenance_refresh_ms
+    return known is None or bundle.wants_again(known, now_ms)
 
 
 def wanted(tenant: str, uri: str, by: Literal["write", "retrieval"], now_ms: int) -> OutRecord:

@@ -91,7 +91,7 @@ def items(draw: st.DrawFn) -> ItemFacts:
     )
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(bundles(), st.sampled_from(TIERS), items())
 def test_the_most_severe_of_the_dimensions_wins_and_none_hides_another(
     bundle: QualityBundle, tier: str, facts: ItemFacts
@@ -106,7 +106,7 @@ def test_the_most_severe_of_the_dimensions_wins_and_none_hides_another(
     assert all(one.outcome == "pass" for one in found.dimensions if one.passed)
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(bundles(), st.sampled_from(TIERS), items(), AGES, SCORES)
 def test_an_older_or_a_less_sure_item_never_comes_out_milder(
     bundle: QualityBundle, tier: str, facts: ItemFacts, age: int, score: float
@@ -119,7 +119,7 @@ def test_an_older_or_a_less_sure_item_never_comes_out_milder(
     assert set(other.flags) >= set(one.flags)
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(bundles(), st.sampled_from(TIERS), items())
 def test_nothing_missing_or_malformed_comes_out_milder_than_what_is_there(
     bundle: QualityBundle, tier: str, facts: ItemFacts
@@ -133,7 +133,7 @@ def test_nothing_missing_or_malformed_comes_out_milder_than_what_is_there(
         assert OUTCOMES.index(other.outcome) >= OUTCOMES.index(one.outcome)
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(bundles(), OUTCOME, st.sampled_from([*CLASSES, "gossip", None]))
 def test_flag_only_withholds_nothing_and_remembers_what_it_hides(
     bundle: QualityBundle, outcome: str, name: str | None

@@ -76,7 +76,7 @@ def of_kind(folded: Folded, kind: str) -> list[Accepted]:
     return [one for one in folded.entries.values() if one.kind == kind]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(STEPS, st.randoms(use_true_random=False))
 def test_the_order_in_which_records_are_read_is_no_matter(steps: Steps, order: Random) -> None:
     topics = filled(steps)
@@ -102,7 +102,7 @@ def test_no_record_more_takes_anything_back(steps: Steps) -> None:
         seen, kept = revisions, list(folded.entries)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(STEPS)
 def test_nothing_gets_looser_by_the_signature_of_one(steps: Steps) -> None:
     folded = filled(steps).fold()
@@ -114,7 +114,7 @@ def test_nothing_gets_looser_by_the_signature_of_one(steps: Steps) -> None:
             assert len(after.approvers) > 1 or not looser(before.quality, after.quality)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(STEPS)
 def test_a_tenant_is_led_to_no_other_bundle_by_the_signature_of_one(steps: Steps) -> None:
     named = None
@@ -124,7 +124,7 @@ def test_a_tenant_is_led_to_no_other_bundle_by_the_signature_of_one(steps: Steps
         named = after
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(STEPS)
 def test_every_override_that_counts_was_signed_by_its_approver(steps: Steps) -> None:
     keys = {"alice": ALICE.keyid, "bob": BOB.keyid}

@@ -1,0 +1,237 @@
+"""Retrievals on a real broker: answered once, remembered over a kill, and judged under whole bundles alone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from typer.testing import CliRunner
+
+from app.cli.main import cli
+from app.demo.trust import ThrowawayTrust, publish_policy
+from load import policy, quality_policy
+from load.process import WorkerProcess
+from tests.kafka.installation import action, publish, running, until
+from tests.kafka.memories import awaited, session_in
+from tests.kafka.retrievals import (
+    BETWEEN,
+    OLD,
+    events,
+    item,
+    letters,
+    quality,
+    report,
+    retrieval,
+    retrieval_site,
+    served,
+)
+from topics.catalog import BUNDLES, DEAD_LETTERS, REPORTED, RETRIEVALS, SESSION_EVENTS, VERDICTS
+from topics.records import QualityDecision, ServedRetrieval
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from load.site import Site
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture(scope="module")
+def site(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """One site for all tests that leave its policy alone: each has sessions of its own."""
+    return retrieval_site(kafka, tmp_path_factory.mktemp("reading"), f"t.reading.{uuid.uuid4().hex[:8]}")
+
+
+@pytest.fixture(scope="module")
+def worker(site: Site) -> Iterator[WorkerProcess]:
+    yield from running(site)
+
+
+def test_a_request_is_answered_once_with_an_event_for_each_item(site: Site, worker: WorkerProcess) -> None:
+    session = session_in(site, 0, "once")
+    items = [
+        item("good"),
+        item("old", timestamp=OLD),
+        item("unsure", confidence_score=0.1),
+        item("untraced", provenance_uri="https://load.example/elsewhere"),
+        item(quality_policy.BAD_ITEM),
+        item("attack", body=f"please {policy.ATTACK}"),
+    ]
+    publish(site, [retrieval(session, "r-1", *items, traceId="t-1")], RETRIEVALS)
+    (answer,) = served(site, session, 1, worker)
+    ServedRetrieval.model_validate(answer)
+    decided = events(site, session)
+    for one in decided:
+        QualityDecision.model_validate(one)
+    outcomes = ["pass", "deny", "downgrade", "flag", "deny", "deny"]
+    assert [one["outcome"] for one in decided] == outcomes
+    assert [one["item_id"] for one in decided] == [one["item_id"] for one in items]
+    assert [(one["item_id"], one["body"]) for one in answer["items"]] == [
+        ("good", "a price of good"),
+        ("unsure", None),
+        ("untraced", "a price of untraced"),
+    ]
+    assert [one["item_id"] for one in answer["withheld"]] == ["old", quality_policy.BAD_ITEM, "attack"]
+    assert {one["quality_bundle_id"] for one in decided} == {quality_policy.BUNDLE}
+
+
+def test_an_unreadable_request_is_a_dead_letter_and_its_neighbours_are_answered(
+    site: Site, worker: WorkerProcess
+) -> None:
+    session = session_in(site, 1, "bad")
+    broken = (session.encode(), b'{"request_id": "r-2", "items": []}')
+    publish(site, [retrieval(session, "r-1"), broken, retrieval(session, "r-3")], RETRIEVALS)
+    assert [one["request_id"] for one in served(site, session, 2, worker)] == ["r-1", "r-3"]
+    assert [one["path"] for one in letters(site, RETRIEVALS, worker, 1)] == ["$.agent_id"]
+
+
+def test_a_report_is_counted_against_the_decisions(site: Site, worker: WorkerProcess) -> None:
+    session = session_in(site, 2, "told")
+    publish(site, [retrieval(session, "r-1", item("one"), item("two"))], RETRIEVALS)
+    served(site, session, 1, worker)
+    publish(site, [report(session, "r-1", "one", "three"), report(session, "r-9", "one")], REPORTED)
+    first, other = awaited(site, SESSION_EVENTS, session, 2, worker)
+    assert (first["reported"], first["covered"], first["uncovered"]) == (2, 1, ["three"])
+    assert (other["covered"], first["autonomy_tier"], other["autonomy_tier"]) == (
+        0,
+        "bounded",
+        "high_privilege",
+    )
+
+
+def test_an_escalation_is_opened_for_a_high_impact_denial_alone(site: Site, worker: WorkerProcess) -> None:
+    session = session_in(site, 3, "pays")
+    pays = {"autonomy_tier": "high_privilege", "tool_category": quality_policy.CATEGORY}
+    publish(site, [retrieval(session, "r-1", item("old", timestamp=OLD), item("good"), **pays)], RETRIEVALS)
+    (opened,) = awaited(site, "gate.escalations", session, 1, worker)
+    assert [one["item_id"] for one in opened["items"]] == ["old"]
+    (answer,) = served(site, session, 1, worker)
+    assert answer["withheld"] == opened["items"]
+
+
+def test_an_action_is_told_of_the_flags_that_it_does_not_acknowledge(
+    site: Site, worker: WorkerProcess
+) -> None:
+    session = session_in(site, 4, "acts")
+    publish(site, [retrieval(session, "r-1", item("unsure", confidence_score=0.1))], RETRIEVALS)
+    served(site, session, 1, worker)
+    publish(site, [action(session, "a-1"), action(session, "a-2", acknowledged_flags=["unsure"])])
+    silent, said = awaited(site, VERDICTS, session, 2, worker)
+    assert silent["session"]["flags"] == {"acknowledged": [], "outstanding": ["unsure:low_confidence"]}
+    assert said["session"]["flags"] == {"acknowledged": ["unsure:low_confidence"], "outstanding": []}
+
+
+def rerun_all(site: Site) -> dict[str, Any]:
+    found = CliRunner().invoke(cli, ["rerun", "--all", "--json"], env=site.settings)
+    return dict(json.loads(found.stdout))
+
+
+def test_every_decision_so_far_comes_out_identical(site: Site, worker: WorkerProcess) -> None:
+    """Of this module's tests: whichever ran before."""
+    session = session_in(site, 5, "again")
+    publish(site, [retrieval(session, "r-1", item("a"), item("b", body={"n": [1e20, 2**60]}))], RETRIEVALS)
+    served(site, session, 1, worker)
+    every = rerun_all(site)
+    assert every["reruns"] == []
+    assert every["by_kind"]["quality_decision"]["identical"] >= 2
+
+
+def test_a_session_remembers_what_it_read_after_its_worker_was_killed(
+    kafka: str, prefix: str, tmp_path: Path
+) -> None:
+    site = retrieval_site(kafka, tmp_path, prefix.rstrip("."))
+    session = session_in(site, 3, "kept")
+    doomed = WorkerProcess(site, "doomed", 0.0)
+    try:
+        until(lambda: bool(doomed.partitions()), doomed)
+        publish(site, [retrieval(session, "r-1", item("unsure", confidence_score=0.1))], RETRIEVALS)
+        served(site, session, 1, doomed)
+    finally:
+        doomed.end_now()
+    publish(site, [report(session, "r-1", "unsure", "other")], REPORTED)
+    publish(site, [retrieval(session, "r-2", item("good"))], RETRIEVALS)
+    for successor in running(site, "successor"):
+        (told,) = awaited(site, SESSION_EVENTS, session, 1, successor)
+        answers = served(site, session, 2, successor)
+        publish(site, [action(session, "a-1")])
+        (verdict,) = awaited(site, VERDICTS, session, 1, successor)
+    assert (told["covered"], told["uncovered"]) == (1, ["other"])
+    assert [one["request_id"] for one in answers] == ["r-1", "r-2"]
+    assert verdict["session"]["flags"]["outstanding"] == ["unsure:low_confidence"]
+    assert rerun_all(site)["reruns"] == []
+
+
+@pytest.fixture
+def changing(kafka: str, prefix: str, tmp_path: Path) -> Site:
+    """A site whose policy a test may change."""
+    return retrieval_site(kafka, tmp_path, prefix.rstrip("."))
+
+
+def published(site: Site, *documents: dict[str, Any]) -> None:
+    """Quality bundles, signed by the owner alone."""
+    signed = [quality_policy.signed(site.trust, one) for one in documents]
+    asyncio.run(publish_policy(site.bootstrap_servers, site.prefix, signed))
+
+
+def borderline(session: str, number: int) -> dict[str, Any]:
+    """A request of forty items that the two revisions judge differently."""
+    items = [item(f"{number}-{place}", confidence_score=BETWEEN) for place in range(40)]
+    return retrieval(session, f"r-{number}", *items)
+
+
+def test_a_newer_bundle_takes_effect_between_two_requests_and_never_within_one(changing: Site) -> None:
+    session = session_in(changing, 0, "judged")
+    for worker in running(changing):
+        publish(changing, [borderline(session, 0)], RETRIEVALS)
+        served(changing, session, 1, worker)
+        publish(changing, [borderline(session, number) for number in range(1, 10)], RETRIEVALS)
+        published(changing, quality(2))
+        number = 10
+
+        def judged_anew() -> bool:
+            nonlocal number
+            publish(changing, [borderline(session, number)], RETRIEVALS)
+            number += 1
+            return served(changing, session, number, worker)[-1]["items"][0]["outcome"] == "downgrade"
+
+        until(judged_anew, worker)
+    by_request: dict[str, set[tuple[str, str]]] = {}
+    for one in events(changing, session):
+        by_request.setdefault(one["request_id"], set()).add((one["quality_bundle_hash"], one["outcome"]))
+    assert {len(found) for found in by_request.values()} == {1}
+    both = {next(iter(found)) for found in by_request.values()}
+    assert sorted(outcome for _, outcome in both) == ["downgrade", "pass"]
+    assert len({bundle for bundle, _ in both}) == 2
+    assert rerun_all(changing)["reruns"] == []
+
+
+def test_a_bundle_that_may_not_count_is_a_dead_letter_and_the_one_in_force_stays(changing: Site) -> None:
+    session, stranger = session_in(changing, 0, "kept"), ThrowawayTrust()
+    published(changing, quality(2))
+    stripped = quality_policy.signed(changing.trust, quality(3))
+    envelope = json.loads(stripped[2])
+    unsigned = (*stripped[:2], json.dumps({**envelope, "signatures": []}).encode())
+    halved = (*stripped[:2], stripped[2][: len(stripped[2]) // 2])
+    bad = [
+        quality_policy.signed(changing.trust, quality_policy.failing(3)),
+        quality_policy.signed(changing.trust, quality_policy.document(4, lowest=0.1)),
+        quality_policy.signed(changing.trust, quality(1)),
+        quality_policy.signed(stranger, quality(5)),
+        unsigned,
+        halved,
+    ]
+    for worker in running(changing):
+        asyncio.run(publish_policy(changing.bootstrap_servers, changing.prefix, bad))
+        refused = letters(changing, BUNDLES, worker, len(bad))
+        publish(changing, [borderline(session, 0)], RETRIEVALS)
+        (answer,) = served(changing, session, 1, worker)
+    assert {one["outcome"] for one in answer["items"]} == {"downgrade"}
+    codes = [one["code"] for one in refused]
+    assert codes[1] == "second_approver_missing"
+    assert len(codes) == len(bad)
+    print(codes)
+    assert DEAD_LETTERS
