@@ -30,7 +30,7 @@ def register(cli: typer.Typer) -> None:
 def rerun_command(
     ids: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ID]...", help="Ids of verdicts, of their escalations, of memories, of decisions on items."),
+        typer.Argument(metavar="[ID]...", help="Ids of verdicts, escalations, memories, decisions on items."),
     ] = None,
     *,
     every: Annotated[bool, typer.Option("--all", help="Every decision of the ledger.")] = False,
@@ -41,11 +41,11 @@ def rerun_command(
     """Execute decisions again, and compare field by field.
 
     Decisions are verdicts on actions, decisions on memory writes and on
-    retrieved items. The
-    input is read by its coordinates, bundle and registry entries by the
-    hashes in the record, session, source and parents are what it says of
-    them, and models are not asked: their recorded answers count. The same
-    code then decides again. Nothing is written.
+    retrieved items. The input is read by its coordinates, bundles and
+    registry entries by the hashes in the record. Session, source, parents
+    and provenance are what it says of them, and models are not asked:
+    their recorded answers count. The same code then decides again.
+    Nothing is written.
 
     Identical means every field but the durations and the place in the
     ledger. A difference names the field with both values. Evidence gone

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from app.core.clock import rfc3339
 from app.settings import STAGES
 from load import policy, quality_policy
 from tests.kafka.installation import site_on, stored, until
 from tests.kafka.memories import awaited, records
-from topics.catalog import QUALITY_DECISIONS, SERVED
+from topics.catalog import DEAD_LETTERS, QUALITY_DECISIONS, SERVED
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,7 +79,7 @@ def letters(site: Site, topic: str, worker: WorkerProcess, count: int) -> list[d
     found: list[dict[str, Any]] = []
 
     def enough() -> bool:
-        every = [json.loads(one.value or b"null") for one in stored(site, "gate.dead_letters")]
+        every = [json.loads(one.value or b"null") for one in stored(site, DEAD_LETTERS)]
         found[:] = [one for one in every if one["topic"] == topic]
         return len(found) >= count
 
@@ -91,8 +90,3 @@ def letters(site: Site, topic: str, worker: WorkerProcess, count: int) -> list[d
 def quality(revision: int, **changes: Any) -> dict[str, Any]:
     """A revision of the neutral quality bundle."""
     return {**quality_policy.document(revision), **changes}
-
-
-def days_ago(now_ms: int, days: int) -> str:
-    """A moment, as items give it."""
-    return rfc3339(now_ms - days * 86_400_000)

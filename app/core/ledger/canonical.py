@@ -33,8 +33,8 @@ _OPTIONS = (
 MAX_SAFE_INTEGER = 2**53 - 1
 _UTF8_BEYOND_BMP = tuple(bytes([lead]) for lead in range(0xF0, 0xF5))
 # Every float that orjson writes otherwise than RFC 8785 shows one of these; a string may too, and then costs
-# the walk below and no more. Two bytes are looked for first: in most records they are nowhere, and finding that
-# out costs a quarter of the expression.
+# the walk below and no more. Two bytes are looked for first: in most records they are nowhere, and that takes a
+# quarter of the expression's time.
 _ODD_FLOATS = (
     (b".0", re.compile(rb"\.0(?:[,}\]]|\Z)")),
     (b"e-", re.compile(rb"-(?<=[0-9]e-)[0-9]")),

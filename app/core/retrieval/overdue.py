@@ -1,4 +1,4 @@
-"""Which classes have been in flag-only longer than their window (seed 004, "Flag-only mode left permanent")."""
+"""Which classes have outlived their window in flag-only (seed 004, "Flag-only mode left permanent")."""
 
 from __future__ import annotations
 
