@@ -64,19 +64,15 @@ def decide_command(
     """Decide on input records offline: what a worker would answer.
 
     One line for each action: its verdict, with its session's totals. An
-    outcome gives what it settled, an unreadable line its dead letter. A
-    memory write gives its decision and what became of memories in
-    quarantine; an admitted one is told without its content. A retrieval
-    gives a decision for each item, the escalation that it opens, and what
-    the agent may see, without the bodies; a store's report how far it is
-    covered by decisions.
+    outcome gives what it settled, an unreadable line its dead letter, a
+    memory write its decision and what became of memories in quarantine.
+    A retrieval gives a decision for each item, the escalation it opens
+    and what the agent may see; a store's report, how far decisions cover
+    it. What is admitted or served is told without its content.
 
-    Lines are records of gate.actions.proposed, or of
-    gate.memory.retrievals.reported if they have report_id,
-    gate.memory.retrievals.proposed if items, gate.outcomes if
-    reported_by, gate.memory.writes.proposed if write_id, gate.reviews if
-    subject_id. A line {"at": "2026-01-01T12:00:00Z"} is the time of all
-    records below it.
+    A line is an action, or what its fields say: report_id, items (a
+    retrieval), reported_by (an outcome), write_id, subject_id (a review).
+    A line {"at": "2026-01-01T12:00:00Z"} is the time of all below it.
 
     Encoder and model are asked where bundle and settings say so, without
     a deadline. Signatures count from the root keys in the settings, as if

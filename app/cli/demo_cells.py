@@ -39,6 +39,11 @@ def cut(header: str, width: int | None = None) -> Column:
     return Column(header, no_wrap=True, overflow="ellipsis", max_width=width)
 
 
+def told(header: str) -> Column:
+    """A column of sentences, over as many lines as they need: it gives way to the others."""
+    return Column(header, overflow="fold")
+
+
 def word(verdict: str) -> str:
     """A verdict in its colour."""
     return f"[{COLOURS[verdict]}]{shown(verdict)}[/]"

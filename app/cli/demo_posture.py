@@ -33,7 +33,7 @@ _FIGURES = {
 
 def posture_table(quality: QualityReport) -> Table:
     """Outcomes and rates by content class."""
-    rates = [number(name) for name in _FIGURES]
+    rates = [Column(name, justify="right", overflow="fold") for name in _FIGURES]
     made = table(
         "Quality report, from the ledger alone",
         Column("class", no_wrap=True),

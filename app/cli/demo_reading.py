@@ -6,12 +6,15 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from app.cli.demo_cells import count
+from app.cli.demo_retrievals import hidden
 from app.demo.retrievals import STORY_AGAIN
 from topics.catalog import VERDICTS
 
 if TYPE_CHECKING:
     from app.demo.answers import Answers
     from app.demo.result import Result
+
+_PAST = {"deny": "denied", "downgrade": "downgraded"}
 
 
 def told(result: Result) -> list[str]:
@@ -35,18 +38,12 @@ def told(result: Result) -> list[str]:
 
 def _hidden(answers: Answers, flag_only: str, alarms: int) -> str:
     """What flag-only let through."""
-    hidden = Counter(
-        one["would_have_been"]
-        for read in answers.retrievals()
-        for one in read.decisions
-        if one["would_have_been"] not in (None, one["outcome"])
-    )
-    would = [f"{times} {_PAST[outcome]}" for outcome, times in sorted(hidden.items())]
-    told = f" for too long ({_many(alarms, 'alarm')} raised)" if alarms else ""
-    return (
-        f"{flag_only} has been in flag-only{told}; enforced, of its items {' and '.join(would) or 'none'} "
-        "would have been."
-    )
+    decisions = [decision for read in answers.retrievals() for decision in read.decisions]
+    counts = Counter(found for found in map(hidden, decisions) if found)
+    would = " and ".join(f"{_PAST[outcome]} {times}" for outcome, times in sorted(counts.items()))
+    too_long = f" for too long ({_many(alarms, 'alarm')} raised)" if alarms else ""
+    enforcing = f"enforcing would have {would or 'denied none'} of its items"
+    return f"{flag_only} has been in flag-only{too_long}: {enforcing}."
 
 
 def _escalated(answers: Answers) -> str:
@@ -59,7 +56,7 @@ def _escalated(answers: Answers) -> str:
     )
     opened = _many(len(answers.item_escalations), "denial")
     return (
-        f"{opened} at high_privilege, for a contract, went to a person; "
+        f"{opened} at high_privilege went to a person; "
         f"a signed override let {_many(let_through, 'item')} through, flagged."
     )
 

@@ -30,7 +30,9 @@ from app.cli.rerun_report import PLURALS
 from app.demo.sessions import MESSAGES, WRITES
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from collections.abc import Iterator
+
+    from rich.console import Console, RenderableType
 
     from app.demo.material import Material
     from app.demo.result import Result
@@ -56,39 +58,10 @@ def print_opening(console: Console, material: Material) -> None:
 
 
 def print_result(console: Console, result: Result, seconds: float) -> None:
-    """Every table, and at the end the one sentence."""
-    answers = result.answers
-    for table in (
-        causes_table(answers),
-        examples_table(answers),
-        growth_table(
-            answers,
-            MESSAGES,
-            "high_stakes: what is not allowed is not carried out, and its rows do not count",
-        ),
-        growth_table(
-            answers, WRITES, "standard: verdicts are advice, the caller goes on, and all rows count"
-        ),
-        repeats_table(answers),
-        settled_table(answers),
-        decisions_table(answers),
-        held_examples_table(answers),
-        quarantine_table(answers),
-        statistics_table(result.examined.statistics),
-        items_table(answers),
-        story_table(answers),
-        override_table(answers),
-        flags_table(answers),
-        posture_table(result.examined.quality),
-        coverage_table(result.examined.quality),
-        alarms_table(result.examined.quality),
-        dead_letters_table(answers),
-        escalations_table(answers),
-    ):
+    """Every table, and at the end what happened to retrievals and the one sentence."""
+    for table in _tables(result):
         console.print()
         console.print(table)
-    console.print()
-    console.print(Columns(sessions_tables(answers), padding=(0, 4)))
     console.print()
     if result.examined.report.intact:
         console.print(chains_table(result.examined.report))
@@ -101,6 +74,33 @@ def print_result(console: Console, result: Result, seconds: float) -> None:
     console.print(_sentence(result, seconds), highlight=False)
 
 
+def _tables(result: Result) -> Iterator[RenderableType]:
+    """Actions, memories, retrievals, what could not be read, who is waited for, the sessions."""
+    answers, quality = result.answers, result.examined.quality
+    counting = "high_stakes: what is not allowed is not carried out, and its rows do not count"
+    advising = "standard: verdicts are advice, the caller goes on, and all rows count"
+    yield causes_table(answers)
+    yield examples_table(answers)
+    yield growth_table(answers, MESSAGES, counting)
+    yield growth_table(answers, WRITES, advising)
+    yield repeats_table(answers)
+    yield settled_table(answers)
+    yield decisions_table(answers)
+    yield held_examples_table(answers)
+    yield quarantine_table(answers)
+    yield statistics_table(result.examined.statistics)
+    yield items_table(answers)
+    yield story_table(answers)
+    yield override_table(answers)
+    yield flags_table(answers)
+    yield posture_table(quality)
+    yield coverage_table(quality)
+    yield alarms_table(quality)
+    yield dead_letters_table(answers)
+    yield escalations_table(answers)
+    yield Columns(sessions_tables(answers), padding=(0, 4))
+
+
 def _sentence(result: Result, seconds: float) -> str:
     answers = result.answers
     took = f"[dim]The demo took {seconds:.1f} s.[/]"
@@ -108,7 +108,8 @@ def _sentence(result: Result, seconds: float) -> str:
         return (
             f"[bold green]✓ All {answers.published} inputs were answered, each once, "
             f"the ledger is intact ({result.examined.report.records} records),\n"
-            f"  and every decision came out the same when it was executed again:\n  {_reruns(result)}.[/]\n{took}"
+            "  and every decision came out the same when it was executed again:\n"
+            f"  {_reruns(result)}.[/]\n{took}"
         )
     missing = [str(one.fields) for one in answers.unanswered[:_TELLING_UNANSWERED]]
     ledger = "intact" if result.examined.report.intact else "not intact"

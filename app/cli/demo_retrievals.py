@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from app.cli.demo_cells import cut, number, table, word
+from app.cli.demo_cells import number, table, told, word
 from app.cli.output import shown
 from app.cli.retrieval_line import COLOURS
 from app.core.retrieval.report_figures import OUTCOMES
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from app.demo.read_answers import Read
 
 _BAR = "█"
-_BAR_WIDTH = 24
-_SEES = {"pass": "all", "flag": "all, flagged", "downgrade": "no body", "deny": "nothing"}
+_BAR_WIDTH = 20
 _STORY = "story-"
 _DAY_S = 24 * 3600
 _ACTIONS = 2
@@ -33,20 +32,20 @@ _ACTIONS = 2
 def items_table(answers: Answers) -> Table:
     """Items by outcome and what was found wrong with them."""
     decisions = [decision for read in answers.retrievals() for decision in read.decisions]
-    counts = Counter((one["outcome"], _found(one), _hidden(one)) for one in decisions)
+    counts = Counter((one["outcome"], _found(one), hidden(one)) for one in decisions)
     most = max(counts.values(), default=1)
     made = table(
         "Retrieved items, in the same sessions",
         "outcome",
-        cut("found", 45),
+        told("found"),
         "would be",
         number("count"),
         "",
     )
     made.caption = "would be: the outcome that flag-only hides, for the class that is not enforced yet"
-    for (outcome, found, hidden), times in sorted(counts.items(), key=_by_severity):
+    for (outcome, found, would_be), times in sorted(counts.items(), key=_by_severity):
         bar = f"[{COLOURS[outcome]}]{_BAR * max(1, times * _BAR_WIDTH // most)}[/]"
-        made.add_row(_word(outcome), shown(found), _word(hidden) if hidden else "", str(times), bar)
+        made.add_row(_word(outcome), shown(found), _word(would_be) if would_be else "", str(times), bar)
     return made
 
 
@@ -56,14 +55,16 @@ def story_table(answers: Answers) -> Table:
     tier = "".join(one["autonomy_tier"] for one in decisions[:1])
     made = table(
         f"One reading of session {REPEATING}, item by item, at {tier}",
-        cut("item", 14),
-        cut("class", 16),
+        "item",
+        "class",
         "outcome",
-        "agent sees",
         "by",
-        cut("why", 31),
+        told("why"),
     )
-    made.caption = "stages, in this order: controls, access, poisoning, quality (C18), content (C08)"
+    made.caption = (
+        "flag: served with its flags as fields; downgrade: without its body; deny: not at all\n"
+        "by, in this order: controls, access, poisoning, quality (C18), content (C08)"
+    )
     for decision in decisions:
         made.add_row(*_told(decision))
     return made
@@ -72,7 +73,7 @@ def story_table(answers: Answers) -> Table:
 def override_table(answers: Answers) -> Table:
     """What a denial at high privilege led to."""
     made = table(
-        "The same session at high_privilege, for a contract", "request", "item", "outcome", cut("why", 48)
+        "The same session at high_privilege, for a contract", "request", "item", "outcome", told("why")
     )
     for decision in _decisions(answers, STORY_CONTRACT):
         made.add_row("first", _item(decision), _word(decision["outcome"]), shown(_why(decision)))
@@ -94,11 +95,11 @@ def flags_table(answers: Answers) -> Table:
     """What the next actions of the story's session say of the flags."""
     made = table(
         "Its next actions, and the flags of what it had read",
-        cut("action", 34),
+        "action",
         "verdict",
         number("acknowledged"),
         number("not"),
-        cut("advisory", 34),
+        told("advisory"),
     )
     acting = [one for one in answers.of(VERDICTS) if one.planned.session_id == REPEATING]
     after = [one for one in acting if one.planned.kind == "action"][1 : 1 + _ACTIONS]
@@ -137,23 +138,22 @@ def _is(read: Read, request_id: str) -> bool:
 def _told(decision: dict[str, Any]) -> tuple[str, ...]:
     outcome = decision["outcome"]
     by = next((one["stage"] for one in decision["stages"] if one["outcome"] == outcome), "quality")
-    hidden, why = _hidden(decision), _why(decision)
-    if hidden:
-        by, why = "flag-only", f"would be {hidden}: {why}"
+    would_be, why = hidden(decision), _why(decision)
+    if would_be:
+        by, why = "flag-only", f"would be {would_be}: {why}"
     return (
         _item(decision),
         shown(decision["content_class"]),
         _word(outcome),
-        _SEES[outcome],
         "-" if outcome == "pass" else by,
         shown(why),
     )
 
 
-def _hidden(decision: dict[str, Any]) -> str:
+def hidden(decision: dict[str, Any]) -> str:
     """The outcome that flag-only hides, if it is another one."""
-    hidden: str | None = decision["would_have_been"]
-    return "" if hidden in (None, decision["outcome"]) else str(hidden)
+    would_be: str | None = decision["would_have_been"]
+    return "" if would_be in (None, decision["outcome"]) else str(would_be)
 
 
 def _why(decision: dict[str, Any]) -> str:

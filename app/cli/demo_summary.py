@@ -55,15 +55,20 @@ def summary_fields(result: Result, seconds: float) -> dict[str, Any]:
             "statistics": result.examined.statistics.live.fields(),
             "recount_equal": result.examined.statistics.equal,
         },
-        "retrievals": {
-            "readings": sum(1 for _ in answers.retrievals()),
-            "unfounded": answers.unfounded,
-            "escalations": len(answers.item_escalations),
-            "quality": result.examined.quality.fields(),
-        },
+        "retrievals": _retrievals(result),
         "ledger": report_fields(result.examined.report),
         "reruns": _by_kind(result),
         "seconds": round(seconds, 1),
+    }
+
+
+def _retrievals(result: Result) -> dict[str, Any]:
+    """`unfounded`: items that were shown without a decision; `quality`: the quality report."""
+    return {
+        "readings": sum(1 for _ in result.answers.retrievals()),
+        "unfounded": result.answers.unfounded,
+        "escalations": len(result.answers.item_escalations),
+        "quality": result.examined.quality.fields(),
     }
 
 

@@ -81,7 +81,7 @@ def _report(fields: dict[str, Any]) -> tuple[str, str]:
     items = _texts(fields.get("items"))
     return (
         "",
-        f"{fields.get('reported_by')}: {len(items)} items of {fields.get('request_id')}: {_listed(items)}",
+        f"{fields.get('reported_by')}: {len(items)} of request {fields.get('request_id')}: {_listed(items)}",
     )
 
 

@@ -99,9 +99,7 @@ def _policy(place: Place, trust: ThrowawayTrust, material: Material, narrator: N
         trust.write(place.keys)
         asyncio.run(publish_policy(place.bootstrap_servers, place.prefix, material.policy))
         entries = sum(topic == REGISTRY for topic, _, _ in material.policy)
-        step.say(
-            f"two bundles, of policy and of quality, and {entries} generated entries, signed with this run's keys"
-        )
+        step.say(f"two bundles and {entries} generated entries, signed with this run's own keys")
 
 
 def _worker(wish: Wish, place: Place, narrator: Narrator, started: ExitStack) -> Worker:

@@ -16,7 +16,18 @@ from rich.console import Console
 
 from app.broker.locate import find_broker
 from app.settings import ROOT
-from load.bench import encoder, gate1, memories, peer, pipeline, quality_report, rules, stream
+from load.bench import (
+    encoder,
+    gate1,
+    memories,
+    peer,
+    pipeline,
+    quality_report,
+    retrieval_gate,
+    retrievals,
+    rules,
+    stream,
+)
 from load.bench.extent import Extent
 from load.bench.figures import Figure, table
 from load.bench.target import TARGET, WORK
@@ -31,6 +42,7 @@ CORE: dict[str, Callable[[Extent], list[Figure]]] = {
     "peer": peer.figures,
     "memories": memories.figures,
     "encoder": encoder.figures,
+    "retrievals": retrieval_gate.figures,
     "report": quality_report.figures,
 }
 STREAM: dict[str, Callable[[stream.Bench], Coroutine[Any, Any, list[Figure]]]] = {
@@ -38,6 +50,8 @@ STREAM: dict[str, Callable[[stream.Bench], Coroutine[Any, Any, list[Figure]]]] =
     "durable": stream.durables,
     "latency": stream.latencies,
     "undisturbed": stream.undisturbed,
+    "items": retrievals.latencies,
+    "stalled": retrievals.unhindered,
     "memory": stream.memories,
     "cost": stream.costs,
     "restart": stream.restarts,

@@ -72,6 +72,15 @@ class Bodies:
         return self.chance.choice(self._known)
 
 
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """An origin ("http://host:port"), and the share of items whose reference leads there, each to another
+    place."""
+
+    origin: str
+    share: float
+
+
 def item(number: int, chance: random.Random, at_ms: int = AT_MS) -> dict[str, Any]:
     """An item without a body."""
     fields: dict[str, Any] = {
@@ -103,20 +112,30 @@ def request(number: int, session: str, items: Sequence[dict[str, Any]]) -> bytes
     return orjson.dumps(fields)
 
 
-def requests(
-    count: int, items: int, sessions: int, seed: int, bodies: Bodies | None = None, at_ms: int = AT_MS
-) -> Iterator[tuple[bytes, bytes]]:
-    """`count` messages (key, value) of so many items each, spread evenly over `sessions`."""
-    chance = random.Random(seed)
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What every request is like: its number of items, their bodies and times, where some references lead."""
+
+    items: int
+    bodies: Bodies | None = None
+    at_ms: int = AT_MS
+    elsewhere: Elsewhere | None = None
+
+
+def requests(count: int, sessions: int, seed: int, shape: Shape) -> Iterator[tuple[bytes, bytes]]:
+    """`count` messages (key, value), spread evenly over `sessions`."""
+    chance, items, bodies, elsewhere = random.Random(seed), shape.items, shape.bodies, shape.elsewhere
     for number in range(count):
         session = f"session-{seed}-{number % sessions:06d}"
-        found = [item(number * items + place, chance, at_ms) for place in range(items)]
+        found = [item(number * items + place, chance, shape.at_ms) for place in range(items)]
         if bodies is not None:
             found = [one | {"body": bodies.next()} for one in found]
+        if elsewhere is not None and chance.random() < elsewhere.share:
+            found[0] = found[0] | {"provenance_uri": f"{elsewhere.origin}/{seed}/{number}"}
         yield session.encode(), request(number, session, found)
 
 
-def arrivals(count: int, items: int, sessions: int, seed: int, bodies: Bodies | None = None) -> list[Arrival]:
+def arrivals(count: int, sessions: int, seed: int, shape: Shape) -> list[Arrival]:
     """The same as inputs of one partition."""
-    messages = requests(count, items, sessions, seed, bodies)
+    messages = requests(count, sessions, seed, shape)
     return [Arrival(RETRIEVALS, 0, offset, AT_MS, key, value) for offset, (key, value) in enumerate(messages)]

@@ -35,11 +35,12 @@ class Latency:
 
 
 class Message(NamedTuple):
-    """What is sent: only what goes to the probe's input topic is timed."""
+    """What is sent: only what goes to the probe's input topic is timed, once for each of its `outputs`."""
 
     topic: str
     key: bytes
     value: bytes
+    outputs: int = 1
 
 
 class Probe:
@@ -90,7 +91,7 @@ class Probe:
                 if (wait := start + number / rate - time.perf_counter()) > 0:
                     await asyncio.sleep(wait)
                 if one.topic == self._inputs:
-                    self._sent.setdefault(one.key, []).append(time.perf_counter())
+                    self._sent.setdefault(one.key, []).extend([time.perf_counter()] * one.outputs)
                 pending.append(await producer.send(one.topic, one.value, key=one.key))
             await asyncio.gather(*pending)
         finally:

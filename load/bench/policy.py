@@ -1,5 +1,5 @@
-"""What every benchmark decides under: the shipped bundle with eight rules more, the shipped quality bundle, all
-shipped stages.
+"""What every benchmark decides under: the shipped bundle with eight rules more, the shipped quality bundle,
+all shipped stages.
 
 A working installation's registry: one agent, every tool of the panel registered with tier T2. So most actions
 are allowed and counted, and Gate 1 blocks some.

@@ -23,7 +23,7 @@ from app.core.replay import drive, nobody
 from app.core.session import SessionState, session_key
 from load.bench import bare_parts, fresh, policy
 from load.bench.figures import Figure, at_least, reported
-from load.bench.items import Bodies, arrivals
+from load.bench.items import Bodies, Shape, arrivals
 from load.bench.pure import Pipeline
 from topics.catalog import QUALITY_DECISIONS
 from topics.records import ProposedRetrieval
@@ -98,24 +98,24 @@ def measure(count: int, seed: int) -> Kinds:
     under = policy.policy()
     told: dict[str, dict[str, Any]] = {}
     for items in SIZES:
-        told[f"{items} a request"] = asdict(_measured(policy.point_of(under), count, items, seed, None))
+        told[f"{items} a request"] = asdict(_measured(policy.point_of(under), count, seed, Shape(items)))
     for share in FRESH:
-        bodies = Bodies(share, random.Random(seed))
+        shape = Shape(SIZES[0], Bodies(share, random.Random(seed)))
         read = max(4 * CHUNK, count * READ_ITEMS // ITEMS)
-        told[f"{share:.0%} fresh"] = asdict(_measured(policy.point_of(under), read, SIZES[0], seed, bodies))
+        told[f"{share:.0%} fresh"] = asdict(_measured(policy.point_of(under), read, seed, shape))
     return Kinds(told)
 
 
-def _measured(point: DecisionPoint, count: int, items: int, seed: int, bodies: Bodies | None) -> Seconds:
-    inputs = arrivals(max(1, count // items), items, SESSIONS, seed, bodies)
+def _measured(point: DecisionPoint, count: int, seed: int, shape: Shape) -> Seconds:
+    inputs = arrivals(max(1, count // shape.items), SESSIONS, seed, shape)
     gate, pipeline, into = Gate(point), Pipeline(point), Seconds()
-    size = max(1, CHUNK // items)
+    size = max(1, CHUNK // shape.items)
     fresh.settle()
     for start in range(0, len(inputs), 2 * size):
         first, second = inputs[start : start + size], inputs[start + size : start + 2 * size]
         if len(second) == size:
             _chunk(gate, pipeline, first, second, into)
-            into.items += size * items
+            into.items += size * shape.items
     return into
 
 

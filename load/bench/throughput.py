@@ -54,11 +54,13 @@ async def bare_rate(round_: Round, sizes: Sizes, count: int = EVENTS) -> float:
     return (await reading.written(round_.bootstrap, f"{name}-out")).rate()
 
 
-def bare_arguments(round_: Round, sizes: Sizes, name: str, linger_ms: float = 0) -> list[str]:
+def bare_arguments(
+    round_: Round, sizes: Sizes, name: str, linger_ms: float = 0, topic: str = ACTIONS
+) -> list[str]:
     """The bare loop's command line."""
     return [
         *("-m", "load.bench.bare", "--bootstrap", round_.bootstrap, "--group", name),
-        *("--input", round_.topic(ACTIONS), "--output", f"{name}-out", "--state", f"{name}-state"),
+        *("--input", round_.topic(topic), "--output", f"{name}-out", "--state", f"{name}-state"),
         *("--output-bytes", str(sizes.output), "--state-bytes", str(sizes.state)),
         *("--header-bytes", str(sizes.header), "--linger-ms", str(linger_ms)),
     ]

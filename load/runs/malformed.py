@@ -21,7 +21,7 @@ from load.answers import account
 from load.events import MALFORMED
 from load.findings import bites, integrity
 from load.ledger_read import gather
-from load.malformed_memory import kinds_by_topic
+from load.malformed_inputs import kinds_by_topic
 from load.publisher import Pace
 from load.reruns import executed_again
 from load.scene import open_scene

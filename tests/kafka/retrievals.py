@@ -25,7 +25,9 @@ OLD = "1990-01-01T00:00:00Z"
 def retrieval_site(kafka: str, folder: Path, name: str, **settings: str) -> Site:
     """A site whose decisions the installation's own commands can execute again."""
     stages = json.dumps(STAGES)
-    return site_on(kafka, folder, name, SLUICE_POLICY__STAGES=stages, SLUICE_POLICY__REFRESH_S="0.05", **settings)
+    return site_on(
+        kafka, folder, name, SLUICE_POLICY__STAGES=stages, SLUICE_POLICY__REFRESH_S="0.05", **settings
+    )
 
 
 def item(name: str, **more: Any) -> dict[str, Any]:

@@ -10,13 +10,16 @@ import sys
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
 
 from app.broker.process import ProcessIdentity
 from app.demo import kept
-from app.demo.run import Wish, perform, prepare
+from app.demo.material import Wish, prepare
+from app.demo.retrievals import STORY_AGAIN
+from app.demo.run import perform
 from app.demo.sessions import MESSAGES, WRITES
 from app.demo.tally import by_session, cause_of, settled
 from app.demo.worker import WorkerError
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from app.demo.run import Result
+    from app.demo.result import Result
 
 pytestmark = pytest.mark.kafka
 
@@ -49,8 +52,10 @@ class Silence:
 @pytest.fixture
 def wish(kafka: str, prefix: str, tmp_path: Path) -> Wish:
     environment = {**os.environ, "KAFKA_BOOTSTRAP_SERVERS": kafka}
-    config, bundle = ROOT / "config" / "demo", ROOT / "config" / "bundles" / "default.json"
-    return Wish(prefix.strip("."), tmp_path, tmp_path, config, bundle, environment, keep=False, now=_noon)
+    config = ROOT / "config"
+    bundles = config / "bundles" / "default.json", config / "quality" / "default.json"
+    run = prefix.strip(".")
+    return Wish(run, tmp_path, tmp_path, config / "demo", *bundles, environment, keep=False, now=_now)
 
 
 def test_a_run_answers_everything_and_leaves_nothing(wish: Wish, tmp_path: Path) -> None:
@@ -61,6 +66,8 @@ def test_a_run_answers_everything_and_leaves_nothing(wish: Wish, tmp_path: Path)
     _limits_bite(result)
     _totals_are_the_inputs_own(result)
     _unreadable_records_alone_are_dead_letters(result)
+    _a_person_s_override_lets_an_item_through(result)
+    _the_report_has_what_was_decided_and_what_nobody_decided_on(result)
 
 
 def _limits_bite(result: Result) -> None:
@@ -103,6 +110,22 @@ def _unreadable_records_alone_are_dead_letters(result: Result) -> None:
     assert len(spoilt) >= 10
 
 
+def _a_person_s_override_lets_an_item_through(result: Result) -> None:
+    again = [one for one in result.answers.retrievals() if one.planned.fields["request_id"] == STORY_AGAIN]
+    overridden = [one for read in again for one in read.decisions if one["override"] is not None]
+    assert [(one["outcome"], one["override"]["approver_id"]) for one in overridden] == [("flag", "reviewer")]
+    assert len(result.answers.item_escalations) == 1
+
+
+def _the_report_has_what_was_decided_and_what_nobody_decided_on(result: Result) -> None:
+    quality = result.examined.quality
+    decided = Counter(one["outcome"] for read in result.answers.retrievals() for one in read.decisions)
+    assert quality.overall.outcomes == dict(decided)
+    assert [one.tier for one in quality.coverage if one.short] == ["bounded"]
+    assert [alarm["subject"] for alarm in quality.alarms] == [result.material.library.rollout.flag_only]
+    assert len(result.answers.alarms) == 1
+
+
 def test_a_worker_that_cannot_start_is_reported_with_its_log(wish: Wish, tmp_path: Path) -> None:
     broken = {**wish.environment, "PYTHONHOME": str(tmp_path / "nowhere")}
     with pytest.raises(WorkerError, match=r"status 1(.|\n)*The end of .*worker\.log(.|\n)*No module"):
@@ -142,5 +165,6 @@ def test_an_interrupted_demo_stops_its_worker(wish: Wish, number: signal.Signals
     assert "Interrupted" in rest
 
 
-def _noon() -> str:
-    return "2026-01-01T12:00:00.000Z"
+def _now() -> str:
+    """The broker's clock is the real one, and an item's age is counted by it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,8 +1,9 @@
-"""Retrievals on a real broker: answered once, remembered over a kill, and judged under whole bundles alone."""
+"""Retrievals on a real broker: answered once, remembered over a kill, and judged by whole bundles alone."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import uuid
 from typing import TYPE_CHECKING, Any
@@ -41,6 +42,7 @@ pytestmark = pytest.mark.kafka
 REFUSED = [
     "cases_failed",
     "older_revision",
+    "revision_conflict",
     "second_approver_missing",
     "stripped",
     "unknown_key",
@@ -191,6 +193,18 @@ def borderline(session: str, number: int) -> dict[str, Any]:
     return retrieval(session, f"r-{number}", *items)
 
 
+def until_downgraded(site: Site, session: str, number: int, worker: WorkerProcess) -> None:
+    """Ask again, from this request on, until the newer minimum counts."""
+    asked = itertools.count(number)
+
+    def judged_anew() -> bool:
+        now = next(asked)
+        publish(site, [borderline(session, now)], RETRIEVALS)
+        return bool(served(site, session, now + 1, worker)[-1]["items"][0]["outcome"] == "downgrade")
+
+    until(judged_anew, worker)
+
+
 def test_a_newer_bundle_takes_effect_between_two_requests_and_never_within_one(changing: Site) -> None:
     session = session_in(changing, 0, "judged")
     for worker in running(changing):
@@ -198,15 +212,7 @@ def test_a_newer_bundle_takes_effect_between_two_requests_and_never_within_one(c
         served(changing, session, 1, worker)
         publish(changing, [borderline(session, number) for number in range(1, 10)], RETRIEVALS)
         published(changing, quality(2))
-        number = 10
-
-        def judged_anew() -> bool:
-            nonlocal number
-            publish(changing, [borderline(session, number)], RETRIEVALS)
-            number += 1
-            return served(changing, session, number, worker)[-1]["items"][0]["outcome"] == "downgrade"
-
-        until(judged_anew, worker)
+        until_downgraded(changing, session, 10, worker)
     by_request: dict[str, set[tuple[str, str]]] = {}
     for one in events(changing, session):
         by_request.setdefault(one["request_id"], set()).add((one["quality_bundle_hash"], one["outcome"]))
@@ -219,18 +225,17 @@ def test_a_newer_bundle_takes_effect_between_two_requests_and_never_within_one(c
 
 def test_a_bundle_that_may_not_count_is_a_dead_letter_and_the_one_in_force_stays(changing: Site) -> None:
     session, stranger = session_in(changing, 0, "kept"), ThrowawayTrust()
-    published(changing, quality(2))
-    stripped = quality_policy.signed(changing.trust, quality(3))
-    envelope = json.loads(stripped[2])
-    unsigned = (*stripped[:2], json.dumps({**envelope, "signatures": []}).encode())
-    halved = (*stripped[:2], stripped[2][: len(stripped[2]) // 2])
+    published(changing, quality(3))
+    topic, key, value = quality_policy.signed(changing.trust, quality(4))
+    unsigned = {**json.loads(value), "signatures": []}
     bad = [
-        quality_policy.signed(changing.trust, quality_policy.failing(3)),
+        quality_policy.signed(changing.trust, quality_policy.failing(4)),
         quality_policy.signed(changing.trust, quality_policy.document(4, lowest=0.1)),
+        quality_policy.signed(changing.trust, quality(2)),
         quality_policy.signed(changing.trust, quality(1, description="slipped in for the first")),
-        quality_policy.signed(stranger, quality(5)),
-        unsigned,
-        halved,
+        quality_policy.signed(stranger, quality(4)),
+        (topic, key, json.dumps(unsigned).encode()),
+        (topic, key, value[: len(value) // 2]),
     ]
     for worker in running(changing):
         asyncio.run(publish_policy(changing.bootstrap_servers, changing.prefix, bad))

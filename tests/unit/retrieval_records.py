@@ -1,4 +1,4 @@
-"""Good records of the quality gate to vary: a retrieval, its decision, what is served, reported and wanted."""
+"""Good records of the quality gate to vary: a retrieval, its decision, what is served, reported, wanted."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from rich.text import Text
 
 from app.adapters.kafka_read import StoredRecord
@@ -109,3 +110,102 @@ def test_a_memory_s_content_is_cut_and_cannot_act() -> None:
     assert line.endswith("x…")
     assert "\u202e" not in line
     assert len(line) < 160
+
+
+ITEM = {
+    "schema": "sluice/quality_decision/v1",
+    "session_id": "s1",
+    "request_id": "r1",
+    "item_id": "i1",
+    "outcome": "flag",
+    "flags_set": ["stale", "low_confidence"],
+    "reason": "freshness: 9 s old",
+    "would_have_been": "deny",
+    "override": None,
+}
+
+
+def test_a_decision_on_an_item_shows_outcome_flags_reason_and_what_flag_only_hides() -> None:
+    said = "s1 i1 flag stale, low_confidence; freshness: 9 s old; would have been deny"
+    assert _shown(ITEM).endswith(said)
+    assert "[yellow]flag[/]" in as_line(_record(ITEM), "gate.memory.quality_decision")
+
+
+def test_an_override_is_named_by_who_signed_it() -> None:
+    overridden = ITEM | {"would_have_been": None, "override": {"approver_id": "carol"}}
+    assert _shown(overridden).endswith("freshness: 9 s old; override of carol")
+
+
+def test_a_passed_item_is_green_and_has_nothing_more_to_say() -> None:
+    passed = ITEM | {"outcome": "pass", "flags_set": [], "reason": None, "would_have_been": "pass"}
+    assert _shown(passed).endswith("s1 i1 pass")
+    assert "[green]pass[/]" in as_line(_record(passed), "t")
+
+
+def test_what_was_served_is_counted_and_its_bodies_are_not_shown() -> None:
+    served = {
+        "schema": "sluice/served_retrieval/v1",
+        "session_id": "s1",
+        "request_id": "r1",
+        "items": [{"item_id": "i1", "outcome": "pass", "body": "canary"}],
+        "withheld": [{"item_id": "i2"}, {"item_id": "i3"}],
+    }
+    assert _shown(served).endswith("s1 r1 served 1 of 3 items: 1 pass; withheld: i2, i3")
+
+
+def test_a_store_s_report_shows_what_nobody_decided_on() -> None:
+    reported = {
+        "schema": "sluice/retrieval_reported/v1",
+        "session_id": "s1",
+        "report_id": "p1",
+        "reported_by": "store",
+        "reported": 3,
+        "covered": 2,
+        "uncovered": ["i9"],
+    }
+    said = "s1 p1 uncovered store: 2 of 3 items have a decision; without one: i9"
+    assert _shown(reported).endswith(said)
+    assert " covered store" in _shown(reported | {"covered": 3, "uncovered": []})
+
+
+def test_an_escalation_of_items_shows_category_reason_and_what_waits() -> None:
+    opened = {
+        "schema": "sluice/retrieval_escalation_opened/v1",
+        "session_id": "s1",
+        "request_id": "r1",
+        "tool_category": "payment",
+        "reason": "freshness: 9 s old",
+        "items": [{"item_id": "i1"}],
+    }
+    assert _shown(opened).endswith("payment: freshness: 9 s old; waiting: i1")
+
+
+def test_an_alarm_shows_how_severe_it_is_and_whom_it_is_for() -> None:
+    alarm = {
+        "schema": "sluice/alarm/v1",
+        "severity": "critical",
+        "subject": "product_pricing",
+        "recipient": "dq@operator.example",
+        "message": "too long",
+    }
+    assert _shown(alarm).endswith("- product_pricing critical to dq@operator.example: too long")
+    assert "[bold red]critical[/]" in as_line(_record(alarm), "gate.alarms")
+
+
+def test_a_proposed_retrieval_names_its_first_items_and_no_body() -> None:
+    items = [{"item_id": f"i{number}", "body": "canary"} for number in range(7)]
+    line = _shown({"session_id": "s1", "request_id": "r1", "items": items})
+    assert line.endswith("7 items: i0, i1, i2, i3, i4 and 2 more")
+
+
+def test_a_proposed_report_names_the_store_and_the_request() -> None:
+    said = {"session_id": "s1", "report_id": "p1", "request_id": "r1", "reported_by": "store"}
+    assert _shown(said | {"items": ["i1"]}).endswith("store: 1 of request r1: i1")
+
+
+@pytest.mark.parametrize("odd", [5, None, "x", [3], {"a": 1}])
+def test_a_record_that_is_not_as_it_should_be_still_makes_a_line(odd: Any) -> None:
+    for name in ("flags_set", "override", "outcome", "reason"):
+        assert "s1 i1" in _shown(ITEM | {name: odd})
+    for name in ("items", "withheld"):
+        assert "served" in _shown({"schema": "sluice/served_retrieval/v1", name: odd})

@@ -1,4 +1,4 @@
-"""The demo's material as it ships."""
+"""The demo's material as it ships, and the story that its retrievals tell."""
 
 from __future__ import annotations
 
@@ -7,29 +7,36 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app.broker.locate import HOME as BROKER_HOME
-from app.demo.run import Wish, prepare
+from app.demo.material import Wish, prepare
 from app.settings import ROOT
+from tests.unit.demo.deciding import Deciding
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from app.demo.run import Material
+    from app.demo.material import Material
 
 BUNDLE = ROOT / "config" / "bundles" / "default.json"
+QUALITY = ROOT / "config" / "quality" / "default.json"
 
 
-@pytest.fixture
-def wish(tmp_path: Path) -> Wish:
+@pytest.fixture(scope="session")
+def wish(tmp_path_factory: pytest.TempPathFactory) -> Wish:
     """A run that would keep its files apart."""
-    return Wish(
-        "demo-test", tmp_path, BROKER_HOME, ROOT / "config" / "demo", BUNDLE, {}, keep=False, now=_noon
-    )
+    home, config = tmp_path_factory.mktemp("demo"), ROOT / "config" / "demo"
+    return Wish("demo-test", home, BROKER_HOME, config, BUNDLE, QUALITY, {}, keep=False, now=_noon)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def material(wish: Wish) -> Material:
     """What a run publishes."""
     return prepare(wish)
+
+
+@pytest.fixture(scope="session")
+def decided(wish: Wish, material: Material) -> Deciding:
+    """Every retrieval decided on. Shared: what a test adds to it, later tests see."""
+    deciding = Deciding(wish, material)
+    deciding.take(material.retrievals)
+    return deciding
 
 
 def _noon() -> str:

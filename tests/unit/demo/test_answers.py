@@ -12,8 +12,8 @@ from app.demo.tally import NO_GATE, by_session, cause_of
 from topics.catalog import ACTIONS, ESCALATIONS, VERDICTS
 
 if TYPE_CHECKING:
+    from app.demo.material import Material
     from app.demo.plan import Planned
-    from app.demo.run import Material
 
 PREFIX = "demo-test."
 GATE = {"gate": "consequence", "passed": False, "failureReason": "consequence_score: 790 per mille"}
@@ -64,7 +64,7 @@ def test_a_duplicate_and_a_conflict_have_no_gate() -> None:
 def _published(material: Material) -> tuple[Answers, list[Planned]]:
     """Answers that expect two inputs of one session, at offsets 0 and 1."""
     session = material.sessions[0].id
-    planned = [one for one in material.plan if one.session_id == session][:2]
+    planned = [one for one in material.plan if (one.session_id, one.kind) == (session, "action")][:2]
     answers = Answers(PREFIX)
     answers.expect(planned, [Placed(ACTIONS, 0, offset, 0) for offset in range(2)])
     return answers, planned

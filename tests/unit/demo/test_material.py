@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from app.core.bundles import load_bundle
 from app.core.registry import load_registry
+from app.demo.material import prepare
 from app.demo.registry import generated_registry
-from app.demo.run import prepare
 from app.demo.sessions import MESSAGES, WRITES
 from topics.reading import Unreadable, read
 from topics.records import ProposedAction
 
 if TYPE_CHECKING:
+    from app.demo.material import Material, Wish
     from app.demo.plan import Planned
-    from app.demo.run import Material, Wish
     from app.demo.sessions import Session
 
 
@@ -77,8 +77,8 @@ def test_two_preparations_are_byte_for_byte_the_same(material: Material, wish: W
     assert prepare(wish).plan == material.plan
 
 
-def test_the_generated_registry_loads_and_favours_nobody(material: Material) -> None:
-    registry = load_registry(generated_registry(material.rows))
+def test_the_generated_registry_loads_and_favours_nobody(material: Material, wish: Wish) -> None:
+    registry = load_registry(generated_registry(material.rows, material.library, wish.trust.feed.public.text))
     assert {row.agent for row in material.rows} == registry.agents.keys()
     assert {row.tool for row in material.rows} == registry.tools.keys()
     assert {(tool.tier, tool.action_type, tool.reversible) for tool in registry.tools.values()} == {

@@ -8,7 +8,7 @@ import pytest
 
 from app.core.clock import milliseconds_of
 from app.offline.inputs import ClockError, arrivals_of
-from topics.catalog import ACTIONS, MEMORY_WRITES, OUTCOMES, REVIEWS
+from topics.catalog import ACTIONS, MEMORY_WRITES, OUTCOMES, REPORTED, RETRIEVALS, REVIEWS
 
 NOON = milliseconds_of("2026-01-01T12:00:00Z")
 ACTION = b'{"session_id": "s1", "toolName": "find"}'
@@ -25,6 +25,16 @@ def test_writes_and_reviews_are_known_by_the_id_that_only_they_have() -> None:
     write, review = arrivals_of([b'{"session_id": "s1", "write_id": "w"}', b'{"subject_id": "m"}'], NOON)
     assert (write.topic, write.key) == (MEMORY_WRITES, b"s1")
     assert (review.topic, review.key) == (REVIEWS, None)
+
+
+def test_a_retrieval_is_known_by_its_items_and_a_store_s_report_goes_before_it_and_before_an_outcome() -> (
+    None
+):
+    read = b'{"session_id": "s1", "request_id": "r", "items": [{"item_id": "i"}]}'
+    said = (
+        b'{"session_id": "s1", "report_id": "p", "request_id": "r", "items": ["i"], "reported_by": "store"}'
+    )
+    assert [one.topic for one in arrivals_of([read, said, OUTCOME], NOON)] == [RETRIEVALS, REPORTED, OUTCOMES]
 
 
 @pytest.mark.parametrize("line", [b"nonsense", b"[]", b'{"session_id": 5}', b"\xff", b'{"a": 1, "a": 2}'])

@@ -10,7 +10,24 @@ from tests.unit.core.retrieval.scene import HASH, OLD, OTHER_HASH, POISONED, SUS
 
 CLASSES = ("legal_text", "product_pricing", "internal_policy", "public_reference")
 ODD: st.SearchStrategy[Any] = st.sampled_from(
-    [None, "", 0, -0.0, 1e308, 1e-320, -1e300, 2**53, 10**400, True, [], {}, [1], {"a": None}, "\x00", "é" * 300]
+    [
+        None,
+        "",
+        0,
+        -0.0,
+        1e308,
+        1e-320,
+        -1e300,
+        2**53,
+        10**400,
+        True,
+        [],
+        {},
+        [1],
+        {"a": None},
+        "\x00",
+        "é" * 300,
+    ]
 )
 TIMES = st.sampled_from(
     [OLD, "2025-11-20T10:00:00Z", "2025-11-21T12:59:59.999Z", "2999-01-01T00:00:00Z", "yesterday"]
@@ -31,12 +48,19 @@ ASSERTIONS = st.sampled_from(
     [OLD, "2025-11-21T12:00:00Z", {"asserted_at": "2025-11-21T12:00:00Z", "signature": "A" * 88}, {}]
 )
 BODIES: st.SearchStrategy[Any] = st.sampled_from([TEXT, SUSPECT, POISONED]) | st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=9),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=9),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
     max_leaves=6,
 )
 ITEMS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
-    {"item_id": st.sampled_from(["i-1", "i-2", "#", "\x01" * 256, "urn:x:1"]) | st.text(min_size=1, max_size=5)},
+    {
+        "item_id": st.sampled_from(["i-1", "i-2", "#", "\x01" * 256, "urn:x:1"])
+        | st.text(min_size=1, max_size=5)
+    },
     optional={
         "content_class": st.sampled_from(CLASSES) | ODD,
         "timestamp": TIMES | ODD,

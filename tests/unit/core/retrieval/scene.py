@@ -10,14 +10,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
 from app.core.actions.stages import default_stages
 from app.core.arrival import Arrival
 from app.core.bundles import Bundle, load_bundle
 from app.core.clock import rfc3339
 from app.core.decide import DecisionPoint
-from app.core.ledger.canonical import canonical
 from app.core.ledger.chain import Chain
 from app.core.ledger.evidence import PolicyEvidence
 from app.core.ledger.recorded_decision import MODELS, recorded_decision
@@ -33,6 +30,7 @@ from app.core.trust.dsse import sign
 from app.core.trust.signed_entries import PAYLOAD_TYPES, QUALITY_BUNDLE_TYPE
 from tests.unit.core.reruns import document
 from tests.unit.core.retrieval.held import hold
+from tests.unit.core.retrieval.reading import Reading
 from tests.unit.core.scene import ALL_STAGES, LIMITS, ROOT, START, action, entry
 from tests.unit.core.trust.scene import STRANGER
 from topics.catalog import ACTIONS, BUNDLES, REGISTRY, REPORTED, RETRIEVALS
@@ -150,50 +148,6 @@ def retrieval(*items: dict[str, Any], **fields: Any) -> dict[str, Any]:
     """A request of the bounded agent (None: left out)."""
     base = {"request_id": "r-1", "agent_id": "bounded", "session_id": "s-1", "items": items or [item()]}
     return {name: value for name, value in {**base, **fields}.items() if value is not None}
-
-
-@dataclass(slots=True)
-class Reading:
-    """What came of one request."""
-
-    decision: Decision
-
-    def bodies(self, kind: str) -> list[dict[str, Any]]:
-        """The records of a kind, as they are written."""
-        found = [one.body for one in self.decision.records if one.kind == kind]
-        return [orjson.loads(canonical(body)) for body in found]
-
-    @property
-    def events(self) -> list[dict[str, Any]]:
-        """The decision on each item, in the request's order."""
-        return self.bodies("QualityDecision")
-
-    @property
-    def event(self) -> dict[str, Any]:
-        """The one decision."""
-        (event,) = self.events
-        return event
-
-    @property
-    def served(self) -> dict[str, Any]:
-        """What the agent may see."""
-        (served,) = self.bodies("ServedRetrieval")
-        return served
-
-    @property
-    def outcomes(self) -> list[str]:
-        """Of each item."""
-        return [event["outcome"] for event in self.events]
-
-    @property
-    def event_ids(self) -> list[str]:
-        """Of each item's decision."""
-        return [event["ledger_event_id"] for event in self.events]
-
-    @property
-    def stages(self) -> list[str]:
-        """Of the one item: the stages that ran."""
-        return [one["stage"] for one in self.event["stages"]]
 
 
 @dataclass

@@ -62,7 +62,8 @@ def test_an_alarm_names_its_recipient_and_since_when() -> None:
 
 
 def test_what_was_raised_is_known_to_the_next_owner_of_the_partition() -> None:
-    scene, table = Scene(quality=rollout(legal_text="flag_only")), {}
+    scene = Scene(quality=rollout(legal_text="flag_only"))
+    table: dict[bytes, bytes] = {}
     book = Book(table)
     assert raised(scene, book, 14)
     table.update({key: value for key, value in book.flush().items() if value is not None})

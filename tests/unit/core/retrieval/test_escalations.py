@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from app.core.clock import rfc3339
-from tests.unit.core.retrieval.scene import OLD, POISONED, TIERS, Reading, Scene, item
+from tests.unit.core.retrieval.scene import OLD, POISONED, TIERS, Scene, item
 from tests.unit.core.scene import START, entry
+
+if TYPE_CHECKING:
+    from tests.unit.core.retrieval.reading import Reading
 
 STALE = item(timestamp=OLD)
 PAYS: dict[str, Any] = {"agent_id": "high_privilege", "tool_category": "payment"}
@@ -51,7 +54,9 @@ def test_only_high_privilege_and_high_impact_together_ask_a_person(tier: str, ca
         ({"timestamp": OLD}, ("freeze",)),
     ],
 )
-def test_what_no_override_could_let_through_asks_nobody(fields: dict[str, Any], entries: tuple[str, ...]) -> None:
+def test_what_no_override_could_let_through_asks_nobody(
+    fields: dict[str, Any], entries: tuple[str, ...]
+) -> None:
     known = {
         "known_bad": entry(
             "known_bad", "k", tenant_id=None, subject="item", value="i-1", reason="by an attacker"

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from app.core.bundles import Bundle, load_bundle
 from app.core.ledger.evidence import PolicyEvidence
-from tests.unit.core.retrieval.scene import BUNDLE, Reading, Scene, evidence_of, item, retrieval
+from tests.unit.core.retrieval.scene import BUNDLE, Scene, evidence_of, item, retrieval
 from topics.catalog import RETRIEVALS
+
+if TYPE_CHECKING:
+    from tests.unit.core.retrieval.reading import Reading
 
 REFUSED = "INTERNAL_ERROR"
 

@@ -11,9 +11,7 @@ from tests.unit.core.scene import entry
 
 FROZEN = entry("freeze", "f1", subject="agent", subject_id="bounded", reason="an incident")
 CLOSED = quality(access={"legal_text": {"tenants": ["globex"]}})
-BAD = entry(
-    "known_bad", "k1", tenant_id=None, subject="item", value="i-1", reason="written by an attacker"
-)
+BAD = entry("known_bad", "k1", tenant_id=None, subject="item", value="i-1", reason="written by an attacker")
 ORDER = ["controls", "access", "poisoning", "quality", "content"]
 CODES = ["FROZEN", "ACCESS_DENIED", "KNOWN_BAD", "FRESHNESS_TTL_EXCEEDED", "CONTENT_UNSAFE"]
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.core.ledger.rerun_result import Difference, Rerun
+from app.core.ledger.evidence import PolicyEvidence
 from app.core.retrieval.resolution import Resolution
 from tests.unit.core.retrieval.scene import (
     HASH,
@@ -17,12 +17,14 @@ from tests.unit.core.retrieval.scene import (
     SUSPECT,
     TIERS,
     Scene,
-    evidence_of,
     flag_only,
     item,
     quality,
 )
 from tests.unit.core.scene import START, entry
+
+if TYPE_CHECKING:
+    from app.core.ledger.rerun_result import Difference, Rerun
 
 NEWS = "https://news.example/1"
 RECORDED = {
@@ -107,9 +109,7 @@ def test_a_changed_byte_of_the_input_shows(place: int) -> None:
 def test_everything_that_is_gone_is_named() -> None:
     scene = Scene()
     scene.read()
-    nothing = evidence_of(b"{}", (b"{}",), "[]")
-    nothing._entries.clear()
-    missing = scene.rerun(scene.events[0], scene.rerunner(nothing)).missing
+    missing = scene.rerun(scene.events[0], scene.rerunner(PolicyEvidence())).missing
     assert {name.split(" ")[0] for name in missing} == {"bundle", "quality", "registry"}
     assert scene.rerunner().rerun(scene.events[0], None).missing == (
         "input gate.memory.retrievals.proposed:3:1",

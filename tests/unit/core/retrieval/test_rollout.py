@@ -21,7 +21,9 @@ from tests.unit.core.retrieval.scene import (
 SOFT = quality(rollout=flag_only("legal_text"))
 
 
-@pytest.mark.parametrize(("tier", "real"), [("sandbox", "flag"), ("bounded", "deny"), ("high_privilege", "deny")])
+@pytest.mark.parametrize(
+    ("tier", "real"), [("sandbox", "flag"), ("bounded", "deny"), ("high_privilege", "deny")]
+)
 def test_an_old_item_goes_out_flagged_with_what_it_would_have_been(tier: str, real: str) -> None:
     scene = Scene(quality=SOFT)
     found = scene.read(item(timestamp=OLD), agent_id=tier)

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.core.retrieval.items import REQUESTS
+from tests.unit.core.retrieval.reading import Reading
 from tests.unit.core.retrieval.scene import (
     OLD,
     SUSPECT,
     TEXT,
-    Reading,
     Scene,
     flag_only,
     item,

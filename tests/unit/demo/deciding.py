@@ -1,0 +1,78 @@
+"""What a worker would answer to the demo's inputs, by the pure core under the demo's own signed policy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import orjson
+
+from app.adapters.kafka_publish import Placed
+from app.adapters.kafka_read import StoredRecord
+from app.core.arrival import Arrival
+from app.core.clock import milliseconds_of
+from app.core.decide import DecisionPoint
+from app.core.replay import Replay
+from app.core.trust.in_force import PolicyInForce
+from app.core.trust.keys import Roots
+from app.demo.answers import Answers
+from app.settings import load_settings
+from topics.catalog import BUNDLES, REGISTRY
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from app.core.decision import OutRecord
+    from app.core.policy import Policy
+    from app.demo.material import Material, Wish
+    from app.demo.plan import Planned
+    from app.demo.trust import ControlRecord
+
+PREFIX = "demo-test."
+
+
+class Deciding:
+    """Decides in process, under more policy whenever more is said. Inputs all lie in partition 0."""
+
+    def __init__(self, wish: Wish, material: Material) -> None:
+        self.answers = Answers(PREFIX)
+        self._now_ms = milliseconds_of(wish.now())
+        self._said = list(material.policy)
+        self._in_force = PolicyInForce(Roots([wish.trust.root_key]), "sluice.default", _point)
+        self._replay = self._newly_in_force()
+        self._offset = 0
+
+    def say(self, records: Sequence[ControlRecord]) -> None:
+        """These control records count from now on."""
+        self._said += records
+        self._replay = self._newly_in_force()
+
+    def take(self, planned: Sequence[Planned]) -> None:
+        """Decide on them, in this order."""
+        for one in planned:
+            place = Placed(one.topic, 0, self._offset, 0)
+            self._offset += 1
+            outgoing = one.outgoing
+            arrival = Arrival(one.topic, 0, place.offset, self._now_ms, outgoing.key, outgoing.value or b"")
+            self.answers.expect([one], [place])
+            self.answers.take(map(_stored, self._replay.take(arrival).records))
+
+    def _newly_in_force(self) -> Replay:
+        ruling = self._in_force([_control(one, place, self._now_ms) for place, one in enumerate(self._said)])
+        assert ruling.point is not None
+        assert not ruling.refused
+        return Replay(ruling.point)
+
+
+def _point(policy: Policy) -> DecisionPoint:
+    return DecisionPoint(policy, (), load_settings().limits(), stopwatch=lambda: 0, environment="demo")
+
+
+def _control(record: ControlRecord, place: int, at_ms: int) -> Arrival:
+    topic, key, value = record
+    assert topic in (BUNDLES, REGISTRY)
+    return Arrival(topic, 0, place, at_ms, key, value)
+
+
+def _stored(record: OutRecord) -> StoredRecord:
+    sequenced = {**record.body, "sequence": 1}
+    return StoredRecord(f"{PREFIX}{record.topic}", 0, 0, 0, None, orjson.dumps(sequenced), ())

@@ -1,0 +1,32 @@
+"""The malformed inputs of the fault runs are malformed, each of them, and only by what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from app.core.arrival import Arrival
+from app.core.inbound import Message, message_of
+from load.malformed_inputs import kinds_by_topic
+from load.malformed_retrievals import proposed, reported
+from topics.catalog import MEMORY_WRITES, REPORTED, RETRIEVALS, REVIEWS
+from topics.reading import Unreadable
+
+SESSION, SALT = "s-1", "run-7"
+EVERY = kinds_by_topic()
+KINDS = [(topic, name) for topic in (MEMORY_WRITES, REVIEWS, RETRIEVALS, REPORTED) for name in EVERY[topic]]
+
+
+@pytest.mark.parametrize(("topic", "name"), KINDS, ids=[name for _, name in KINDS])
+def test_no_malformed_input_is_readable(topic: str, name: str) -> None:
+    assert isinstance(_read(topic, EVERY[topic][name](SESSION, SALT)), Unreadable)
+
+
+def test_the_retrieval_and_the_report_that_they_are_made_of_are_readable() -> None:
+    assert not isinstance(_read(RETRIEVALS, json.dumps(proposed(SESSION, SALT)).encode()), Unreadable)
+    assert not isinstance(_read(REPORTED, json.dumps(reported(SESSION, SALT)).encode()), Unreadable)
+
+
+def _read(topic: str, value: bytes) -> Message | Unreadable:
+    return message_of(Arrival(topic, 0, 0, 0, SESSION.encode(), value))

@@ -1,0 +1,178 @@
+"""The checks on retrievals in fault runs: silent on an honest run, and each finds what it is there for."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from load.answers import account
+from load.retrieval_findings import retrieval_figures
+from load.retrieval_recount import ESCALATION
+from tests.unit.load.decided import changed, decided
+from topics.catalog import ALARMS, ESCALATIONS, QUALITY_DECISIONS, SESSION_EVENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from app.adapters.kafka_read import StoredRecord
+    from load.ledger_read import Evidence
+
+EVENTS = 900
+ANOTHER = "sha256:" + 64 * "9"
+Body = dict[str, Any]
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 2**32))
+def test_an_honest_run_has_nothing_to_find(seed: int) -> None:
+    assert _found(decided(seed, 200)) == set()
+
+
+def test_a_run_has_everything_in_it_that_the_checks_are_about() -> None:
+    assert [one for one in retrieval_figures(_honest(), account(_honest())) if not one.holds] == []
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("outcome", "flag"),
+        ("flags_set", []),
+        ("reason_codes", []),
+        ("stages", []),
+        ("rollout", "flag_only"),
+        ("would_have_been", "deny"),
+        ("body_released", True),
+        ("quality_bundle_hash", ANOTHER),
+        ("provenance_hash_verified", None),
+        ("override", {}),
+    ],
+)
+def test_a_decision_that_says_otherwise_than_is_due_is_found(field: str, value: object) -> None:
+    denied = _first(QUALITY_DECISIONS, _denied_for_quality)
+    assert "wrong_item_decisions" in _found(_with(denied, **{field: value}))
+
+
+def test_a_missing_decision_of_one_item_is_found() -> None:
+    second = _first(QUALITY_DECISIONS, lambda body: body["place"] == 1)
+    assert "wrong_item_decisions" in _found(_without(second))
+
+
+def test_a_second_decision_on_one_item_is_a_duplicate_and_a_different_one_a_conflict() -> None:
+    one = _first(QUALITY_DECISIONS, lambda body: body["place"] == 1)
+    again, other = changed(one, sequence=10**6), changed(one, sequence=10**6, outcome="pass")
+    twice = account(replace(_honest(), ledger=[*_honest().ledger, again]))
+    assert (twice.count("doubled"), twice.count("contradicted")) == (1, 0)
+    assert account(replace(_honest(), ledger=[*_honest().ledger, other])).count("contradicted") == 1
+
+
+def test_the_decisions_of_one_request_are_no_duplicates() -> None:
+    assert any(_body(one).get("place") == 1 for one in _honest().ledger)
+    assert account(_honest()).count("doubled") == 0
+
+
+def test_one_request_under_two_policies_is_found() -> None:
+    second = _first(QUALITY_DECISIONS, lambda body: body["place"] == 1)
+    assert "wrong_item_decisions" in _found(_with(second, bundle_hash=ANOTHER))
+
+
+def test_an_escalation_that_is_missing_undue_or_names_other_items_is_found() -> None:
+    opened = _first(ESCALATIONS, lambda body: body["schema"] == ESCALATION)
+    assert "wrong_retrieval_escalations" in _found(_without(opened))
+    assert "wrong_retrieval_escalations" in _found(_with(opened, items=[]))
+    decision = _first(QUALITY_DECISIONS, lambda body: body["escalation_id"] is None)
+    wrong = _found(_with(decision, escalation_id=_body(opened)["escalation_id"]))
+    assert "wrong_retrieval_escalations" in wrong
+
+
+@pytest.mark.parametrize("make", [lambda all_: all_[1:], lambda all_: [*all_, all_[0]]])
+def test_a_retrieval_that_is_served_twice_or_not_at_all_is_found(
+    make: Callable[[list[StoredRecord]], list[StoredRecord]],
+) -> None:
+    assert _found(replace(_honest(), served=make(_honest().served))) == {"wrong_served"}
+
+
+def test_items_in_another_order_a_body_too_many_or_a_flag_too_few_are_found() -> None:
+    for change in (_reversed, _with_every_body, _without_flags):
+        served = [changed(one, items=change(_body(one)["items"])) for one in _honest().served]
+        assert _found(replace(_honest(), served=served)) == {"wrong_served"}
+
+
+def test_a_retrieval_served_to_another_session_is_found() -> None:
+    first, *rest = _honest().served
+    assert _found(replace(_honest(), served=[replace(first, key=b"another"), *rest])) == {"wrong_served"}
+
+
+@pytest.mark.parametrize("change", [{"covered": 1000}, {"uncovered": ["x"]}, {"autonomy_tier": "admin"}])
+def test_a_report_that_is_counted_otherwise_is_found(change: Body) -> None:
+    reported = _first(SESSION_EVENTS, lambda body: "report_event_id" in body)
+    assert _found(_with(reported, **change)) == {"wrong_coverage"}
+
+
+def test_a_session_that_forgets_a_retrieval_is_found() -> None:
+    changelog = _honest().changelog
+    states = [one for one in changelog if (one.key or b"").startswith(b"s:")]
+    forgetful = [changed(one, a={}) if one in states else one for one in changelog]
+    assert _found(replace(_honest(), changelog=forgetful)) == {"wrong_remembered"}
+
+
+@pytest.mark.parametrize("make", [lambda all_: all_[1:], lambda all_: [*all_, all_[0]]])
+def test_a_reference_that_is_wanted_twice_or_not_at_all_is_found(
+    make: Callable[[list[StoredRecord]], list[StoredRecord]],
+) -> None:
+    wanted = [one for one in _honest().wanted if _body(one)["wanted_by"] == "retrieval"]
+    assert _found(replace(_honest(), wanted=make(wanted))) == {"wrong_wanted"}
+
+
+def test_an_alarm_about_another_class_is_found() -> None:
+    assert _found(_with(_first(ALARMS), subject="law")) == {"wrong_alarms"}
+
+
+def _denied_for_quality(body: Body) -> bool:
+    last: str = body["stages"][-1]["stage"]
+    return (body["outcome"], last, body["rollout"]) == ("deny", "quality", "enforce")
+
+
+def _reversed(items: list[Body]) -> list[Body]:
+    return items[::-1]
+
+
+def _with_every_body(items: list[Body]) -> list[Body]:
+    return [one | {"body": one["body"] or "a body"} for one in items]
+
+
+def _without_flags(items: list[Body]) -> list[Body]:
+    return [one | {"flags": dict.fromkeys(one["flags"], False)} for one in items]
+
+
+@cache
+def _honest() -> Evidence:
+    return decided(3, EVENTS)
+
+
+def _found(evidence: Evidence) -> set[str]:
+    found = retrieval_figures(evidence, account(evidence))
+    return {one.name for one in found if one.goal == "0" and not one.holds}
+
+
+def _first(topic: str, of: Callable[[Body], bool] = lambda _: True) -> StoredRecord:
+    return next(one for one in _honest().ledger if one.topic.endswith(topic) and of(_body(one)))
+
+
+def _without(record: StoredRecord) -> Evidence:
+    return replace(_honest(), ledger=[one for one in _honest().ledger if one is not record])
+
+
+def _with(record: StoredRecord, **fields: Any) -> Evidence:
+    ledger = [changed(one, **fields) if one is record else one for one in _honest().ledger]
+    return replace(_honest(), ledger=ledger)
+
+
+def _body(record: StoredRecord) -> Body:
+    body: Body = json.loads(record.value or b"{}")
+    return body
