@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
+from load.quarantine_recount import milliseconds
 from load.retrieval_recount import DECISION
 
 if TYPE_CHECKING:
-    from collections import Counter
     from collections.abc import Iterable, Iterator
 
     from app.adapters.kafka_read import StoredRecord
     from load.answers import Account, Answered, Place
     from load.retrieval_recount import Retrievals
 
+ASKED_AGAIN_MS = 30_000
+"""A partition that asked for a reference does so again after this time, and not before."""
 FLAGS = ("stale", "low_confidence", "provenance_missing", "provenance_unverified", "content_suspect")
 
 
@@ -37,22 +40,25 @@ def wrong_served(account: Account, found: Retrievals, served: Iterable[StoredRec
 
 
 def wrong_wanted(found: Retrievals, wanted: Iterable[StoredRecord]) -> list[str]:
-    """References that were asked for and are not due, or the other way round, or under another key."""
-    there: list[tuple[str, str]] = []
+    """References that were asked for and are not due, or under another key; or are due, and nobody asked for
+    them then or just before."""
+    asked: dict[str, list[int]] = defaultdict(list)
+    there: Counter[tuple[str, str]] = Counter()
     problems = []
     for record in wanted:
         body = json.loads(record.value or b"null")
-        if body["wanted_by"] == "retrieval":
-            there.append((body["uri"], body["decided_at"]))
+        asked[body["uri"]].append(milliseconds(body["decided_at"]))
+        there[body["uri"], body["decided_at"]] += body["wanted_by"] == "retrieval"
         if json.loads(record.key or b"null") != [body["tenant_id"], body["uri"]]:
             problems.append(f"{body} under the key {record.key!r}")
-    return problems + _uneven(found.wanted, there)
-
-
-def _uneven(due: Counter[tuple[str, str]], there: Iterable[tuple[str, str]]) -> list[str]:
-    left = due.copy()
-    left.subtract(there)
-    return [f"{one}: {count} more due than asked for" for one, count in left.items() if count]
+    problems += [
+        f"{one} was asked for {count} times too often" for one, count in (there - found.wanted).items()
+    ]
+    return problems + [
+        f"{uri} was not asked for at {at}, nor just before"
+        for uri, at in found.wanted
+        if not any(0 <= milliseconds(at) - one < ASKED_AGAIN_MS for one in asked[uri])
+    ]
 
 
 def _wrong(one: Answered, found: Retrievals, body: dict[str, Any]) -> str | None:

@@ -51,10 +51,7 @@ def decide_command(
         list[Path],
         typer.Option(help="Signed bundle, of policy or of quality; the first of each is the default."),
     ],
-    registry: Annotated[
-        list[Path],
-        typer.Option(help="Signed registry entries, an envelope a line; several: one after another."),
-    ],
+    registry: Annotated[list[Path], typer.Option(help="Signed registry entries, an envelope a line.")],
     at: Annotated[str, typer.Option(metavar="TIME", help="The first record's broker time, RFC 3339, UTC.")],
     unsigned: Annotated[
         bool, typer.Option("--unsigned", help="Bundle sources and registry files as they are, no signature.")

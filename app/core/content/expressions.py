@@ -38,7 +38,10 @@ class Expressions:
     def search(self, place: int, raw: bytes, start: int, end: int) -> tuple[int, int] | None:
         """Where in these bytes of a text, which have a line's begin and end, an expression is found first."""
         found = self._searched[place].search(raw[start:end])
-        return (start + found.start(), start + found.end()) if found else None
+        if not found:
+            return None
+        first, last = found.span()
+        return start + first, start + last
 
     def _add(self, expression: str, path: str) -> int:
         expanded = self._expanded(expression, path)

@@ -42,7 +42,7 @@ _SPARE_CHARS = 32 * 1024
 _TELLS = PatternSet(
     [
         *decodings.TELLS,
-        ("spaceless", spaceless.TELLS),
+        *spaceless.TELLS,
         ("leet", r"[a-z][0-9@$!|+][a-z0-9]|[0-9@$!|][a-z]|[a-z]{2}[013457@$]"),
         ("identifier", r"[a-z]_[a-z]|(?-i:[a-z][A-Z][a-z])"),
     ]
@@ -93,7 +93,7 @@ class Forms:
                 forms, first.removed, f"a text of {len(text)} characters is too long to be unfolded"
             )
         layer = [*forms]
-        if HIDDEN.search(text):
+        if not text.isascii() and HIDDEN.search(text):
             layer += [Form(how, plain(hidden).text) for how, hidden in hidden_texts(text)]
             forms += layer[1:]
         seen = {form.text for form in forms}
@@ -121,8 +121,9 @@ class Forms:
             yield "look-alike", alike(text)
         tells = _TELLS.matches(text)
         yield from decodings.decodings(text, tells)
-        if "spaceless" in tells:
+        if "spaceless" in tells and "letters apart" in tells:
             yield "letter-spaced", spaceless.closed_up(text, self._words)
+        if "run" in tells:
             yield "run-together", spaceless.parted(text, self._words)
         yield "portions", spaceless.of_portions(text)
         if "leet" in tells:
@@ -132,12 +133,13 @@ class Forms:
         yield from self._by_words(text)
 
     def _by_words(self, text: str) -> Iterator[tuple[str, str]]:
-        unknown = set(letters_of(text).split()) - self._words.known
+        tokens = letters_of(text).split()
+        unknown = set(tokens) - self._words.known
         hints = {word: self._hints(word) for word in unknown if len(word) <= _LONGEST_WORD}
         if any(hint.garbled for hint in hints.values()):
             yield "misspelt", ungarbled(text, self._words)
         if fragments := frozenset(word for word, hint in hints.items() if hint.fragment):
-            yield "split", rejoined(text, self._words, fragments)
+            yield "split", rejoined(text, tokens, self._words, fragments)
         if sum(hint.reversed for hint in hints.values()) >= _LEAST_HINTS:
             yield from (("reversed", one) for one in reversals(text))
         shifts = Counter(hint.shift for hint in hints.values() if hint.shift)

@@ -55,11 +55,15 @@ class FrameReader:
         """The frames of one text."""
         met = (*self._prefilter.candidates(text.written()), *self._prefilter.always)
         candidates = {self._places[number] for number in met}
-        markers = [one._replace(any=self._in(one.any, candidates)) for one in self._markers]
+        markers = [
+            one._replace(any=self._in(one.any, candidates))
+            for one in self._markers
+            if not candidates.isdisjoint(one.any) and candidates.issuperset(one.all)
+        ]
         return FramedText(
             text,
             self._expressions,
-            [one for one in markers if one.any and candidates.issuperset(one.all)],
+            markers,
             self._in(self._withdrawn, candidates),
             self._in(self._unless, candidates),
         )
@@ -85,8 +89,8 @@ class FramedText:
         self._text = text
         self._expressions = expressions
         self._markers = markers
-        self._quoted = quotations(text.text)
-        self._attributes = attributes(text.text)
+        self._quoted = quotations(text.text) if markers else []
+        self._attributes = attributes(text.text) if markers else []
         self._holds = bool(markers) and not self._is_withdrawn(withdrawn, unless)
 
     def framed(self, start: int, end: int) -> bool:

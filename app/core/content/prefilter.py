@@ -6,12 +6,15 @@ for 1 KB. FilteredRE2's set knows only strings, those that `demanded` writes.
 
 from __future__ import annotations
 
+import re
+
 import re2
 
 from app.core.content.demand import TELL, TOLD_SIGNS
 
 SHARD_CHARS = 220_000
 """Characters of demands in one automaton, which RE2 bounds; each costs a pass over the text."""
+_GROUPS = re.compile(r"\(\?:|\\.|\[\^?\]?(?:\\.|[^\]])*\]|[|)]|[^\x00-\x7f]")
 _SIGNS = bytes(code for code in range(128) if not (chr(code).isalnum() or code == ord("_")))
 _BLANKS = bytes.maketrans(_SIGNS, b" " * len(_SIGNS))
 _UNTOLD = bytes(code for code in range(256) if chr(code) not in TOLD_SIGNS)
@@ -25,6 +28,25 @@ def words_and_signs(folded: bytes) -> bytes:
     return b" %b \n%b" % (words, b"".join(map(_TOLD.__getitem__, signs)))
 
 
+def needs_script(demand: str) -> bool:
+    """Whether only a text with some character above ASCII meets a demand."""
+    needed = [False]
+    branches: list[list[bool]] = [[]]
+    for token in _GROUPS.findall("" if demand.isascii() else demand):
+        if token == "(?:":
+            needed.append(False)
+            branches.append([])
+        elif token == "|":
+            branches[-1].append(needed[-1])
+            needed[-1] = False
+        elif token == ")":
+            of_group = all((*branches.pop(), needed.pop()))
+            needed[-1] |= of_group
+        elif not token.isascii():
+            needed[-1] |= token[0] != "["
+    return all((*branches[0], needed[0]))
+
+
 class Prefilter:
     """Demands, told by their numbers."""
 
@@ -32,15 +54,17 @@ class Prefilter:
 
     def __init__(self, demands: list[str]) -> None:
         numbered = list(enumerate(demands))
-        self._ascii = _Shards([one for one in numbered if one[1].isascii()])
-        self._above = _Shards([one for one in numbered if not one[1].isascii()])
+        self._ascii = _Shards([one for one in numbered if not needs_script(one[1])])
+        self._above = _Shards([one for one in numbered if needs_script(one[1])])
         self.always = sorted((*self._ascii.met(b""), *self._above.met(b"")))
         """Those that any text meets."""
 
     def candidates(self, written: bytes) -> list[int]:
         """Those others that a text meets, which is written as words and signs."""
-        met = {*self._ascii.met(written), *self._above.met(written)}
-        return sorted(met.difference(self.always))
+        met = self._ascii.met(written)
+        if not written.isascii():
+            met += self._above.met(written)
+        return sorted(set(met).difference(self.always))
 
 
 class _Shards:

@@ -64,14 +64,15 @@ def _changed(text: str, respelt: str) -> str:
     return text if respelt == text.casefold() else respelt
 
 
-def rejoined(text: str, words: Vocabulary, fragments: frozenset[str]) -> str:
-    """Words that were parted by a sign, a space or a line end; `fragments`: what may be parts of some."""
-    folded = text.casefold()
-    tokens = _TOKEN.findall(folded)
+def rejoined(text: str, tokens: list[str], words: Vocabulary, fragments: frozenset[str]) -> str:
+    """Words that were parted by a sign, a space or a line end.
+
+    `tokens`: the text's runs of ASCII letters, casefolded; `fragments`: what may be parts of some words.
+    """
     broken = (place for place, token in enumerate(tokens) if token in fragments)
     if not any(_is_part(tokens, place, words) for place in broken):
         return text
-    return _changed(text, _SPLIT.sub(lambda run: _rejoined(run[0], words), folded))
+    return _changed(text, _SPLIT.sub(lambda run: _rejoined(run[0], words), text.casefold()))
 
 
 def _is_part(tokens: list[str], place: int, words: Vocabulary) -> bool:

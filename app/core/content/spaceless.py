@@ -16,13 +16,19 @@ _DOT = re.compile(r"[-._*~|/+,:;^=]")
 _RUN = re.compile(r"[0-9A-Za-z@$!|]{16,}")
 _LEAST_PORTIONS = 6
 _LONGEST_PORTION = 8
+_TWO = 2
 _LONG = 12
 """Characters that nobody writes apart for another reason."""
 _WINDOW = 256
 """Characters on each side of a word looked for that are parted into words, in a run longer than both: parting
 takes 1.5 us a character, looking for words .1."""
-TELLS = r"\b\w(?:[^\w\n]{1,3}\b\w\b){3}|\S[ \t]\S[ \t]\S[ \t]\S[ \t]\S|[0-9a-z@$!|]{16}"
-"""Without one of these no text is written letter by letter or in a run."""
+TELLS = [
+    ("spaceless", r"\b\w(?:[^\w\n]{1,3}\b\w\b){3}|\S[ \t]\S[ \t]\S[ \t]\S[ \t]\S|[0-9a-z@$!|]{16}"),
+    ("letters apart", r"[0-9a-z@$!](?:[-._*~|/+,:;^=][0-9a-z@$!]){2}|\S(?:[ \t]{1,3}\S){4}"),
+    ("run", r"[0-9a-z@$!|]{16}"),
+]
+"""RE2 expressions by what they tell. Without the first no text is written letter by letter or in a run; without
+the second there is nothing to close up, without the third nothing to part."""
 
 
 def closed_up(text: str, words: Vocabulary) -> str:
@@ -54,11 +60,13 @@ def _closed(run: str) -> str:
 
 def of_portions(text: str) -> str:
     """A text cut into portions of one length, without the cuts; any other text as it is."""
+    first = text[: _LEAST_PORTIONS * (_LONGEST_PORTION + 1)].split(None, _TWO)
+    size = len(first[0]) if first else 0
+    if not 1 < size <= _LONGEST_PORTION or (len(first) > _TWO and len(first[1]) != size):
+        return text
     portions = text.split()
-    size = len(portions[0]) if portions else 0
     cut = (
         len(portions) >= _LEAST_PORTIONS
-        and 1 < size <= _LONGEST_PORTION
         and all(len(one) == size for one in portions[:-1])
         and len(portions[-1]) <= size
     )

@@ -1,4 +1,4 @@
-"""The benchmarks of retrievals measure what they say: items are judged, each fault is there, texts are new."""
+"""The benchmarks of retrievals measure what they say: items are judged, faults are there, texts are new."""
 
 from __future__ import annotations
 

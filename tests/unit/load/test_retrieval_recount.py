@@ -121,12 +121,19 @@ def test_a_session_that_forgets_a_retrieval_is_found() -> None:
     assert _found(replace(_honest(), changelog=forgetful)) == {"wrong_remembered"}
 
 
-@pytest.mark.parametrize("make", [lambda all_: all_[1:], lambda all_: [*all_, all_[0]]])
-def test_a_reference_that_is_wanted_twice_or_not_at_all_is_found(
-    make: Callable[[list[StoredRecord]], list[StoredRecord]],
-) -> None:
+def test_a_reference_that_is_wanted_twice_or_not_at_all_is_found() -> None:
     wanted = [one for one in _honest().wanted if _body(one)["wanted_by"] == "retrieval"]
-    assert _found(replace(_honest(), wanted=make(wanted))) == {"wrong_wanted"}
+    assert _found(replace(_honest(), wanted=[*wanted, wanted[0]])) == {"wrong_wanted"}
+    others = [one for one in wanted if _body(one)["uri"] != _body(wanted[0])["uri"]]
+    assert _found(replace(_honest(), wanted=others)) == {"wrong_wanted"}
+
+
+def test_a_reference_that_was_wanted_just_before_need_not_be_wanted_again() -> None:
+    """Within the 20 s of a short run: only the first wish for each is there."""
+    evidence = decided(4, 200)
+    first = {one.key: one for one in reversed(evidence.wanted)}
+    assert len(first) < len(evidence.wanted)
+    assert _found(replace(evidence, wanted=[*first.values()])) == set()
 
 
 def test_an_alarm_about_another_class_is_found() -> None:

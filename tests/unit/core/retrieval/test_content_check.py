@@ -49,6 +49,13 @@ def test_what_was_found_is_in_the_event_and_nowhere_in_what_the_agent_sees() -> 
     assert served["body"] == f"{WEAK}, {SUSPECT}"
 
 
+@pytest.mark.parametrize("both", [f"{SUSPECT}, {POISONED}", f"{POISONED}, {SUSPECT}"])
+def test_of_several_finds_the_gravest_decides(both: str) -> None:
+    event = Scene().read(item(body=both)).event
+    assert (event["outcome"], event["reason"]) == ("deny", "test.definite: a test")
+    assert [one["weight"] for one in event["findings"]] == ["definite", "strong"]
+
+
 def test_a_bundle_may_say_otherwise() -> None:
     actions = {**SHIPPED["content_actions"], "bounded": {"strong": "pass", "definite": "flag"}}
     scene = Scene(quality=quality(content_actions=actions))

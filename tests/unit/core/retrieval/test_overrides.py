@@ -98,6 +98,12 @@ def test_nobody_overrides_access_poisoning_or_the_content_check() -> None:
     assert (overridden["outcome"], overridden["reason"]) == ("deny", "test.definite: a test")
 
 
+def test_in_shadow_an_overridden_item_would_have_gone_out_flagged() -> None:
+    event = Scene(entries=(override(tenant_id="shadowed"),)).read(STALE, agent_id="trial").event
+    assert (event["outcome"], event["would_have_been"]) == ("flag", "flag")
+    assert event["override"]["override_id"] == "o-1"
+
+
 def test_in_flag_only_an_override_is_not_needed_and_not_used() -> None:
     scene = Scene(entries=(override(),), quality=quality(rollout=flag_only("legal_text")))
     event = scene.read(STALE).event

@@ -80,3 +80,10 @@ def test_ids_of_any_characters_are_covered() -> None:
 @given(st.lists(st.text(min_size=1, max_size=4), max_size=30), st.text(min_size=1, max_size=4))
 def test_an_item_is_among_the_kept_ones_exactly_if_it_was_kept(kept: list[str], asked: str) -> None:
     assert has_mark("".join(map(item_mark, kept)), asked) == (asked in kept)
+
+
+def test_a_mark_that_only_stands_across_two_others_is_none() -> None:
+    mark = item_mark("i-1")
+    across = f"000{mark}0000000"
+    assert not has_mark(across, "i-1")
+    assert has_mark(across + mark, "i-1")
