@@ -9,14 +9,13 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from app.core.recent_retrieval import MARK_DIGITS, RecentRetrieval, add_flags
 from app.core.session import (
-    MARK_DIGITS,
     NEVER_DUE_MS,
     UNREGISTERED,
     Account,
     EarlyOutcome,
     RecentAction,
-    RecentRetrieval,
     RecentWrite,
     SessionState,
     Transition,
@@ -131,20 +130,26 @@ class SessionDraft:
         return found if found is not None and self._in_window(found.at_ms) else None
 
     def remember_retrieval(self, tenant: str, request_id: str, retrieval: RecentRetrieval) -> None:
-        """Keep what a retrieval's items came to, in place of the tenant's oldest where the session is full.
+        """Keep what a retrieval's items came to, beside what is kept under its id, and in place of the
+        tenant's oldest where the session is full.
 
-        Where other tenants fill it, it is not kept, and a store's report of it counts as uncovered.
+        Those of unregistered agents have room of their own. Where other tenants fill it, it is not kept, and
+        a store's report of it counts as uncovered.
         """
         if not self._has_room_for(tenant):
             return
+        known = self.retrieval(tenant, request_id)
         kept = self.change(tenant).retrievals
-        others = self._sum(lambda one: len(one.retrievals)) - len(kept)
         kept.pop(kept_id(request_id), None)
-        room = self._limits.max_recent_retrievals - others
-        weight = self._limits.max_recent_items - len(retrieval.items) // MARK_DIGITS
-        while kept and (len(kept) >= room or _items_in(kept) > weight):
+        if known is not None:
+            retrieval = known.joined(retrieval)
+        others = [self.account(name) for name in self.tenants() if name != tenant and _alike(name, tenant)]
+        beside = [account.retrievals for account in others if account is not None]
+        room = self._limits.max_recent_retrievals - sum(map(len, beside))
+        left = self._limits.max_recent_items - sum(map(_items_in, beside)) - retrieval.size
+        while kept and (len(kept) >= room or _items_in(kept) > left):
             del kept[next(iter(kept))]
-        if room > 0:
+        if room > 0 and left >= 0:
             kept[kept_id(request_id)] = tuple(retrieval)
 
     def served_flags(self, tenant: str) -> dict[str, list[str]]:
@@ -157,14 +162,15 @@ class SessionDraft:
         for stored in account.retrievals.values():
             one = RecentRetrieval(*stored)
             if self._in_window(one.at_ms):
-                flags.update(one.flags)
+                for item, raised in one.flags.items():
+                    add_flags(flags, item, raised)
         return dict(list(flags.items())[-MAX_FLAGGED:])
 
     def _fewer_writes(self, tenant: str) -> bool:
-        most, nameless = self._limits.max_recent_writes, tenant == UNREGISTERED
+        most = self._limits.max_recent_writes
 
         def count() -> int:
-            alike = [name for name in self.tenants() if (name == UNREGISTERED) == nameless]
+            alike = [name for name in self.tenants() if _alike(name, tenant)]
             return sum(len(account.writes) for name in alike if (account := self.account(name)))
 
         if count() < most:
@@ -223,3 +229,8 @@ class SessionDraft:
 
 def _items_in(retrievals: dict[str, Any]) -> int:
     return sum(len(stored[1]) for stored in retrievals.values()) // MARK_DIGITS
+
+
+def _alike(tenant: str, other: str) -> bool:
+    """Whether two tenants share the session's room: unregistered agents share it with nobody."""
+    return (tenant == UNREGISTERED) == (other == UNREGISTERED)

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from app.core.ledger.canonical import wire_int, wire_safe
+from app.core.recent_retrieval import RecentRetrieval
 
 KEY_PREFIX = b"s:"
 NEVER_DUE_MS = 9_999_999_999_999
@@ -25,7 +26,6 @@ UNREGISTERED = "unregistered"
 name a tenant so."""
 _DUE_DIGITS = 13
 _TOTALS = 3
-MARK_DIGITS = 10
 _DUE_PREFIX = b'{"due":'
 _DUE_END = len(_DUE_PREFIX) + _DUE_DIGITS
 
@@ -63,19 +63,6 @@ class RecentWrite(NamedTuple):
     action: str
     shadow: str | None
     trust: float | None
-
-
-class RecentRetrieval(NamedTuple):
-    """A retrieval inside its window, by its request's id.
-
-    `items` are the short digests of the ids of its decided items, one behind the other (`item_mark`); `flags`
-    maps an item's kept id to the flags that it was let through with.
-    """
-
-    tier: str
-    items: str
-    at_ms: int
-    flags: dict[str, list[str]]
 
 
 class EarlyOutcome(NamedTuple):
@@ -221,21 +208,6 @@ def kept_id(an_id: str) -> str:
     if plain and an_id[0] != "#" and '"' not in an_id and "\\" not in an_id:
         return an_id
     return "#" + sha256(an_id.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def item_mark(item_id: str) -> str:
-    """An item's id as sessions keep it: 40 bits of its digest. Two of a thousand items that a store reports
-    are taken for each other once in a million requests."""
-    return sha256(item_id.encode("utf-8", "surrogatepass")).hexdigest()[:MARK_DIGITS]
-
-
-def has_mark(items: str, item_id: str) -> bool:
-    """Whether an item is among those of a RecentRetrieval."""
-    mark = item_mark(item_id)
-    at = items.find(mark)
-    while at > 0 and at % MARK_DIGITS:
-        at = items.find(mark, at + 1)
-    return at >= 0
 
 
 def session_key(session_id: str) -> bytes:

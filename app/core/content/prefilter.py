@@ -32,18 +32,18 @@ def needs_script(demand: str) -> bool:
     """Whether only a text with some character above ASCII meets a demand."""
     needed = [False]
     branches: list[list[bool]] = [[]]
-    for token in _GROUPS.findall("" if demand.isascii() else demand):
-        if token == "(?:":
+    for part in _GROUPS.findall("" if demand.isascii() else demand):
+        if part == "(?:":
             needed.append(False)
             branches.append([])
-        elif token == "|":
+        elif part == "|":
             branches[-1].append(needed[-1])
             needed[-1] = False
-        elif token == ")":
+        elif part == ")":
             of_group = all((*branches.pop(), needed.pop()))
             needed[-1] |= of_group
-        elif not token.isascii():
-            needed[-1] |= token[0] != "["
+        elif not part.isascii():
+            needed[-1] |= part[0] != "["
     return all((*branches[0], needed[0]))
 
 

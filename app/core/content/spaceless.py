@@ -27,8 +27,8 @@ TELLS = [
     ("letters apart", r"[0-9a-z@$!](?:[-._*~|/+,:;^=][0-9a-z@$!]){2}|\S(?:[ \t]{1,3}\S){4}"),
     ("run", r"[0-9a-z@$!|]{16}"),
 ]
-"""RE2 expressions by what they tell. Without the first no text is written letter by letter or in a run; without
-the second there is nothing to close up, without the third nothing to part."""
+"""RE2 expressions by what they tell. Without the first no text is written letter by letter or in a run;
+without the second there is nothing to close up, without the third nothing to part."""
 
 
 def closed_up(text: str, words: Vocabulary) -> str:

@@ -33,8 +33,8 @@ _OPTIONS = (
 MAX_SAFE_INTEGER = 2**53 - 1
 _UTF8_BEYOND_BMP = tuple(bytes([lead]) for lead in range(0xF0, 0xF5))
 # Every float that orjson writes otherwise than RFC 8785 shows one of these; a string may too, and then costs
-# the walk below and no more. Two bytes are looked for first: in most records they are nowhere, and that takes a
-# quarter of the expression's time.
+# the walk below and no more. Two bytes are looked for first: in most records they are nowhere, which takes a
+# quarter of the expression's time to find out.
 _ODD_FLOATS = (
     (b".0", re.compile(rb"\.0(?:[,}\]]|\Z)")),
     (b"e-", re.compile(rb"-(?<=[0-9]e-)[0-9]")),
@@ -91,10 +91,15 @@ def _same_by_walk(fast: bytes, value: Any) -> bool:
     return not _has_odd_float(value)
 
 
+def is_odd_float(number: float) -> bool:
+    """Whether RFC 8785 writes it otherwise than orjson does: with an exponent, or whole."""
+    written = repr(number)
+    return written.endswith(".0") or not written.lstrip("-").replace(".", "", 1).isdigit()
+
+
 def _has_odd_float(value: Any) -> bool:
     if isinstance(value, float):
-        written = repr(value)
-        return written.endswith(".0") or not written.lstrip("-").replace(".", "", 1).isdigit()
+        return is_odd_float(value)
     if isinstance(value, dict):
         return any(map(_has_odd_float, value.values()))
     return isinstance(value, list | tuple) and any(map(_has_odd_float, value))

@@ -8,12 +8,12 @@ from app.core.actions.acknowledgement import flags_of
 from app.core.actions.verdict import RERUN_FIELDS
 from app.core.ledger.rerun_way import Way
 from app.core.limits import SessionLimits
+from app.core.recent_retrieval import RecentRetrieval
 from app.core.replay import decide
 from app.core.session import (
     UNREGISTERED,
     Account,
     RecentAction,
-    RecentRetrieval,
     SessionState,
     kept_id,
     session_key,

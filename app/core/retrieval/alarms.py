@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.core.clock import rfc3339
 from app.core.decision import Decision, OutRecord
+from app.core.ledger.canonical import digest
 from app.core.memory.book import Alarmed
 from app.core.retrieval.overdue import overdue
 from topics.catalog import ALARMS
@@ -25,6 +26,7 @@ SCHEMA = "sluice/alarm/v1"
 KIND = "flag_only_overdue"
 SUBJECT = "alarms"
 """The Kafka key: alarms are of no session."""
+_NAME_DIGITS = 32
 
 
 def alarms(bundles: Iterable[QualityBundle], book: Book, now_ms: int) -> Decision | None:
@@ -55,7 +57,7 @@ def _alarm(bundle: QualityBundle, one: Overdue, now_ms: int) -> OutRecord:
     window = bundle.file.rollout_window_days
     body: dict[str, Any] = {
         "schema": SCHEMA,
-        "alarm_id": f"alarm:{KIND}:{bundle.id}:{one.content_class}:{one.since_ms}:{one.ordinal}",
+        "alarm_id": f"alarm:{KIND}:{_short(bundle.id, one.content_class)}:{one.since_ms}:{one.ordinal}",
         "kind": KIND,
         "severity": "warn" if one.ordinal == 1 else "critical",
         "recipient": bundle.file.alarm_recipient,
@@ -71,3 +73,8 @@ def _alarm(bundle: QualityBundle, one: Overdue, now_ms: int) -> OutRecord:
         "input": None,
     }
     return OutRecord(ALARMS, "Alarm", body, SUBJECT)
+
+
+def _short(bundle_id: str, content_class: str) -> str:
+    """Both names in a bounded id."""
+    return digest([bundle_id, content_class]).removeprefix("sha256:")[:_NAME_DIGITS]

@@ -5,10 +5,18 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from app.core.ledger.canonical import canonical, wire_safe
+from app.core.ledger.canonical import canonical, is_odd_float, wire_safe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+
+    from topics.records.retrievals import RetrievedItem
+
+MAX_WRITTEN_BYTES = 2 * 1024 * 1024
+"""Of a request's JSON bodies in their RFC 8785 form, so that what is served stays below the output's limit: a
+number of four characters may take twenty there."""
+MAX_ODD_NUMBERS = 2048
+"""Of a request: numbers that RFC 8785 writes otherwise than a fast writer does cost 15 us each."""
 
 
 class Body:
@@ -41,6 +49,48 @@ class Body:
         if self._digest is None and self.given:
             self._digest = "sha256:" + sha256(self._written or self.text.encode()).hexdigest()
         return self._digest
+
+    @property
+    def written_bytes(self) -> int:
+        """Of the RFC 8785 form; 0 for a text, which takes no more room in an output than in its input."""
+        return len(self._written)
+
+
+class Bodies:
+    """Those of a request, in the order of its items. `problem`: why none of them is read or served."""
+
+    __slots__ = ("bodies", "problem")
+
+    def __init__(self, items: Iterable[RetrievedItem]) -> None:
+        values = [item.body for item in items]
+        self.problem = _too_many_numbers(values)
+        self.bodies = [NO_BODY] * len(values) if self.problem else [Body.of(value) for value in values]
+        written = sum(body.written_bytes for body in self.bodies)
+        if written > MAX_WRITTEN_BYTES:
+            self.problem = f"too_long: written out, the bodies have {written} bytes"
+            self.bodies = [NO_BODY] * len(values)
+
+
+def _too_many_numbers(values: Iterable[Any]) -> str | None:
+    left = MAX_ODD_NUMBERS
+    for value in values:
+        if isinstance(value, list | dict):
+            for number in _floats(value):
+                left -= is_odd_float(number)
+                if left < 0:
+                    return f"too_long: more than {MAX_ODD_NUMBERS} numbers that no plain decimal writes"
+    return None
+
+
+def _floats(value: Any) -> Iterator[float]:
+    if isinstance(value, float):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _floats(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _floats(item)
 
 
 def _texts(value: Any) -> Iterator[str]:

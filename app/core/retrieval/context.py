@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.core.registry_entries import NO_ORG, hashes_of
+from app.core.retrieval.bodies import Bodies
 from app.core.retrieval.severity import TIERS
 from app.core.session import UNREGISTERED
 
@@ -41,6 +42,7 @@ class RetrievalContext:
     quality: QualityBundle | None
     quality_asked_for: str
     tier: AutonomyTier
+    bodies: Bodies
     recorded: Mapping[tuple[str, str], Resolution]
     environment: str
     now_ms: int
@@ -77,6 +79,7 @@ def assess(
         quality,
         quality_asked_for,
         tier_of(agent, retrieval),
+        Bodies(retrieval.items),
         shared.provenance,
         parts.environment,
         arrival.timestamp_ms,
@@ -99,4 +102,6 @@ def barred(context: RetrievalContext) -> tuple[ReasonCode, str] | None:
         return "UNKNOWN_AGENT", f"unknown_agent: {context.retrieval.agent_id}"
     if context.quality is None:
         return "NO_QUALITY_BUNDLE", f"no_quality_bundle: {context.quality_asked_for} is not in force"
+    if context.bodies.problem is not None:
+        return "CONTENT_UNSAFE", context.bodies.problem
     return None

@@ -2,7 +2,8 @@
 
 Seed 004: what the caller may not read and what is known to be bad never reaches the quality gate; the quality
 gate decides whether an item is fit at all, and only what it lets through is read by the content check (C08).
-A stage that denies ends the order; the stages behind it are absent.
+A stage that denies ends the order; the stages behind it are absent. Under shadow, where the item is served
+all the same, they run: nothing goes out without its flags.
 """
 
 from __future__ import annotations
@@ -11,17 +12,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from app.core.registry_entries import hashes_of
-from app.core.retrieval.bodies import Body
 from app.core.retrieval.content import content_action
 from app.core.retrieval.dimensions import judge_item
 from app.core.retrieval.facts import facts_of
 from app.core.retrieval.provenance_check import provenance_of
-from app.core.retrieval.severity import SEVERITY
+from app.core.retrieval.severity import SEVERITY, most_severe
 
 if TYPE_CHECKING:
     from app.core.content.inspection import Finding
     from app.core.quality_entries import QualityOverrideEntry
     from app.core.registry_entries import Entry
+    from app.core.retrieval.bodies import Body
     from app.core.retrieval.context import RetrievalContext
     from app.core.retrieval.dimensions import DimensionResult, ItemFacts, Quality
     from app.core.retrieval.provenance_check import ProvenanceCheck
@@ -69,19 +70,33 @@ class Judged:
         """Whether the agent gets the body."""
         return self.outcome in ("pass", "flag") and self.body.given
 
-    def ends(self, stage: StageName, code: ReasonCode, reason: str, entries: tuple[Entry, ...] = ()) -> None:
+    def denies(
+        self, stage: StageName, code: ReasonCode, reason: str, entries: tuple[Entry, ...] = ()
+    ) -> None:
         """A stage denies."""
         self.stages.append((stage, "deny", reason))
-        self.real = self.outcome = "deny"
         self.codes = (*self.codes, code)
-        self.reason = reason
         self.entries |= hashes_of(*entries)
+        self.comes_to("deny", reason)
+
+    def comes_to(
+        self, outcome: QualityOutcome, reason: str | None, real: QualityOutcome | None = None
+    ) -> None:
+        """A stage's outcome; the most severe wins, of equals the first. `real`: without flag-only."""
+        if SEVERITY[outcome] > SEVERITY[self.outcome]:
+            self.outcome, self.reason = outcome, reason
+        self.reason = self.reason or reason
+        self.real = most_severe((self.real, real or outcome))
 
 
-def judge(context: RetrievalContext, item: RetrievedItem, stopped: tuple[ReasonCode, str] | None) -> Judged:
-    """Judge one item; `stopped`: why no item of the request may be read (context.barred)."""
-    judged = Judged(Body.of(item.body))
-    _stages(context, item, stopped, judged)
+def judge(context: RetrievalContext, place: int, stopped: tuple[ReasonCode, str] | None) -> Judged:
+    """Judge the item at `place`; `stopped`: why no item of the request may be read (context.barred)."""
+    judged = Judged(context.bodies.bodies[place])
+    if context.quality is None:
+        code, reason = stopped or ("NO_QUALITY_BUNDLE", "no_quality_bundle")
+        judged.denies("controls", code, reason)
+        return judged
+    _stages(context, context.quality, context.retrieval.items[place], stopped, judged)
     if context.shadow and SEVERITY[judged.outcome] > SEVERITY["flag"]:
         judged.outcome = "flag"
     return judged
@@ -89,50 +104,49 @@ def judge(context: RetrievalContext, item: RetrievedItem, stopped: tuple[ReasonC
 
 def _stages(
     context: RetrievalContext,
+    bundle: QualityBundle,
     item: RetrievedItem,
     stopped: tuple[ReasonCode, str] | None,
     judged: Judged,
 ) -> None:
-    bundle = context.quality
-    if stopped is not None or bundle is None:
-        code, reason = stopped or ("NO_QUALITY_BUNDLE", "no_quality_bundle")
-        judged.ends("controls", code, reason)
-        return
-    judged.stages.append(("controls", "pass", None))
-    if not _may_read(context, bundle, item, judged) or not _unpoisoned(context, item, judged):
+    if stopped is None:
+        judged.stages.append(("controls", "pass", None))
+    else:
+        judged.denies("controls", *stopped)
+    for stage in (_access, _poisoning):
+        if judged.real == "deny" and not context.shadow:
+            return
+        stage(context, bundle, item, judged)
+    if judged.real == "deny" and not context.shadow:
         return
     _quality(context, bundle, item, judged)
-    if SEVERITY[judged.outcome] < SEVERITY["downgrade"] and judged.body.given:
+    read = context.shadow or SEVERITY[judged.outcome] < SEVERITY["downgrade"]
+    if read and judged.body.given:
         _content(context, bundle, judged)
 
 
-def _may_read(context: RetrievalContext, bundle: QualityBundle, item: RetrievedItem, judged: Judged) -> bool:
-    """Access of the agent and of the tenant to the item's class."""
+def _access(context: RetrievalContext, bundle: QualityBundle, item: RetrievedItem, judged: Judged) -> None:
+    """Of the agent and of the tenant to the item's class."""
     named = item.content_class if isinstance(item.content_class, str) else None
     agent = context.agent
     if agent is not None and agent.content_classes is not None and named not in agent.content_classes:
-        judged.ends("access", "ACCESS_DENIED", f"class_not_granted: to agent {agent.id}")
-        return False
-    if not bundle.opens(named, context.tenant):
-        judged.ends("access", "ACCESS_DENIED", f"class_not_granted: to tenant {context.tenant}")
-        return False
-    judged.stages.append(("access", "pass", None))
-    return True
+        judged.denies("access", "ACCESS_DENIED", f"class_not_granted: to agent {agent.id}")
+    elif not bundle.opens(named, context.tenant):
+        judged.denies("access", "ACCESS_DENIED", f"class_not_granted: to tenant {context.tenant}")
+    else:
+        judged.stages.append(("access", "pass", None))
 
 
-def _unpoisoned(context: RetrievalContext, item: RetrievedItem, judged: Judged) -> bool:
-    uri = item.provenance_uri if isinstance(item.provenance_uri, str) else None
+def _poisoning(context: RetrievalContext, _: QualityBundle, item: RetrievedItem, judged: Judged) -> None:
+    """What the registry knows to be bad: an item, a source, a content."""
     registry = context.registry
-    bad = (
-        registry.known_bad_of(context.tenant, item.item_id, uri, judged.body.digest)
-        if registry.known_bad
-        else ()
-    )
-    if bad:
-        judged.ends("poisoning", "KNOWN_BAD", f"known_bad_{bad[0].subject}: {bad[0].reason}", bad)
-        return False
+    if registry.known_bad:
+        uri = item.provenance_uri if isinstance(item.provenance_uri, str) else None
+        bad = registry.known_bad_of(context.tenant, item.item_id, uri, judged.body.digest)
+        if bad:
+            judged.denies("poisoning", "KNOWN_BAD", f"known_bad_{bad[0].subject}: {bad[0].reason}", bad)
+            return
     judged.stages.append(("poisoning", "pass", None))
-    return True
 
 
 def _quality(context: RetrievalContext, bundle: QualityBundle, item: RetrievedItem, judged: Judged) -> None:
@@ -141,12 +155,13 @@ def _quality(context: RetrievalContext, bundle: QualityBundle, item: RetrievedIt
     facts = facts_of(item, context.now_ms, context.retrieval.tool_name, check)
     found = judge_item(bundle, context.tier, facts)
     judged.check, judged.facts = check, facts
-    judged.flags, judged.codes, judged.dimensions = found.flags, found.codes, found.dimensions
+    judged.flags, judged.dimensions = found.flags, found.dimensions
+    judged.codes = (*judged.codes, *found.codes)
     judged.entries |= hashes_of(*check.entries)
     judged.rollout = bundle.rollout_of(facts.content_class)
-    judged.real = found.outcome
-    judged.outcome = _let_through(context, item, found, judged)
-    judged.reason = found.reason
+    outcome = _let_through(context, item, found, judged)
+    real = outcome if judged.override is not None else found.outcome
+    judged.comes_to(outcome, found.reason, real)
     judged.stages.append(("quality", found.outcome, found.reason))
 
 
@@ -162,7 +177,6 @@ def _let_through(
         return found.outcome
     judged.override = override
     judged.entries |= hashes_of(override)
-    judged.real = "flag"
     return "flag"
 
 
@@ -186,6 +200,6 @@ def _content(context: RetrievalContext, bundle: QualityBundle, judged: Judged) -
         return
     judged.flags = (*judged.flags, "content_suspect")
     judged.codes = (*judged.codes, "CONTENT_UNSAFE")
-    if SEVERITY[action] >= SEVERITY[judged.outcome]:
-        judged.outcome, judged.reason = action, reason
-    judged.real = max(judged.real, action, key=SEVERITY.__getitem__)
+    if SEVERITY[action] == SEVERITY[judged.outcome]:
+        judged.reason = reason
+    judged.comes_to(action, reason)

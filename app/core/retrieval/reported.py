@@ -13,8 +13,9 @@ from app.core.decision import Decision, OutRecord
 from app.core.draft import SessionDraft
 from app.core.expiry import time_records
 from app.core.ids import report_event_id
+from app.core.recent_retrieval import has_mark
 from app.core.retrieval.context import tier_of
-from app.core.session import UNREGISTERED, has_mark
+from app.core.session import UNREGISTERED
 from topics.catalog import SESSION_EVENTS
 
 if TYPE_CHECKING:

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 from app.core.decision import Decision
 from app.core.draft import SessionDraft
 from app.core.expiry import time_records
+from app.core.recent_retrieval import RecentRetrieval, add_flags, item_mark
 from app.core.retrieval.context import assess, barred
 from app.core.retrieval.escalation import escalation_of, opened
 from app.core.retrieval.judgement import judge
 from app.core.retrieval.record import common_fields, decision_record
 from app.core.retrieval.served import served
 from app.core.retrieval.wanted import wanted
-from app.core.session import RecentRetrieval, item_mark, kept_id
+from app.core.session import kept_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +62,7 @@ def evaluate_item(
     """The decision record of the item at `place` alone: what a rerun asks for. Raises IndexError."""
     context = assess(parts, arrival, retrieval, shared)
     item = retrieval.items[place]
-    one = judge(context, item, barred(context))
+    one = judge(context, place, barred(context))
     escalation = escalation_of(arrival, context, [one])
     common = common_fields(arrival, context)
     return decision_record(arrival.decision_id, common, item, one, place, escalation).body
@@ -69,7 +70,7 @@ def evaluate_item(
 
 def _judged(context: RetrievalContext) -> list[Judged]:
     stopped = barred(context)
-    return [judge(context, item, stopped) for item in context.retrieval.items]
+    return [judge(context, place, stopped) for place in range(len(context.retrieval.items))]
 
 
 def _escalated(
@@ -93,11 +94,10 @@ def _wanted(context: RetrievalContext, judged: Sequence[Judged]) -> list[OutReco
 def _remember(draft: SessionDraft, context: RetrievalContext, judged: Sequence[Judged]) -> None:
     """The session keeps which items were decided on, and the flags of those that were let through."""
     items = context.retrieval.items
-    flags: dict[str, list[str]] = {
-        kept_id(item.item_id): [*one.flags]
-        for item, one in zip(items, judged, strict=True)
-        if one.flags and one.outcome != "deny"
-    }
+    flags: dict[str, list[str]] = {}
+    for item, one in zip(items, judged, strict=True):
+        if one.flags and one.outcome != "deny":
+            add_flags(flags, kept_id(item.item_id), one.flags)
     marks = "".join(item_mark(item.item_id) for item in items)
     remembered = RecentRetrieval(context.tier, marks, draft.now, flags)
     draft.remember_retrieval(context.tenant, context.retrieval.request_id, remembered)

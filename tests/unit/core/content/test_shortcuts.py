@@ -10,17 +10,18 @@ from hypothesis import strategies as st
 from app.core.content import spaceless
 from app.core.content.lexicon import Lexicon
 from app.core.content.prefilter import needs_script, words_and_signs
+from app.core.content.vocabulary import Vocabulary
 from app.core.patterns import PatternSet
-from tests.unit.core.content.small_library import SMALL, inspector, pattern
+from tests.unit.core.content.small_library import inspector, pattern
 
 LEXICON = Lexicon({"drop": ["ignore", "忽略"], "orders": ["правила", "指令"]})
 PIECES = [
     "act",
-    "$drop",
-    "$orders",
+    "(?:$drop)",
+    "(?:$orders)",
     "忽略",
     r"\W+",
-    "$gap",
+    "(?:$gap)",
     "(?:act|правила)",
     "(?:忽略|правила)?",
     "[аб]",
@@ -47,7 +48,8 @@ def test_what_needs_another_script_is_in_no_text_of_ascii(expression: str, words
 
 def test_only_what_no_text_of_ascii_meets_needs_another_script() -> None:
     needs = [
-        needs_script(LEXICON.expand(one).demand.text) for one in ("act", "$drop", "$orders", "act$gap忽略")
+        needs_script(LEXICON.expand(one).demand.text)
+        for one in ("act", "(?:$drop)", "(?:$orders)", "act$gap忽略")
     ]
     assert needs == [False, False, True, True]
 
@@ -64,7 +66,7 @@ def test_a_pattern_of_two_scripts_is_found_in_either() -> None:
 @example("i.g.n.o.r.e r-u-l-e-s")
 @settings(max_examples=400)
 def test_nothing_is_closed_up_or_parted_that_the_tells_do_not_tell(text: str) -> None:
-    words = SMALL._detector.vocabulary
+    words = Vocabulary(["ignore", "rules", "no"], ["ignore", "rules", "no"])
     tells = TELLS.matches(text)
     assert "letters apart" in tells or spaceless.closed_up(text, words) == text
     assert "run" in tells or spaceless.parted(text, words) == text

@@ -72,3 +72,10 @@ def test_what_was_raised_is_known_to_the_next_owner_of_the_partition() -> None:
 
 def test_without_a_quality_bundle_there_is_nothing_to_raise() -> None:
     assert raised(Scene(quality=None), Book({}), 1000) == []
+
+
+def test_an_alarm_of_a_bundle_with_a_long_name_is_a_valid_record() -> None:
+    since = {"mode": "flag_only", "since": rfc3339(START)}
+    named = ("legal_text", "product_pricing", "internal_policy", "public_reference")
+    scene = Scene(quality=quality(id="q" * 256, rollout=dict.fromkeys(named, since)))
+    assert len(raised(scene, Book({}), 15)) == len(named)

@@ -116,3 +116,20 @@ def test_numbers_and_nesting_at_their_bounds_are_served(body: bytes) -> None:
 @pytest.mark.parametrize("body", [b"1e309", b"9" * 1001, b"[" * 70 + b"]" * 70, b'"\\ud800"', b"NaN"])
 def test_what_is_beyond_them_is_a_dead_letter(body: bytes) -> None:
     assert [one.kind for one in held(raw(body)).decision.records] == ["DeadLetter"]
+
+
+@pytest.mark.parametrize("number", [b"1e20", b"1e15", b"-1e-7", b"1.0", b"12345678901234567890"])
+@pytest.mark.parametrize("agent", ["sandbox", "bounded", "trial"])
+def test_a_megabyte_of_numbers_is_answered_within_the_bounds(number: bytes, agent: str) -> None:
+    """RFC 8785 writes 1e20 with 21 digits: what is served must not outgrow what the broker takes."""
+    scene = Scene()
+    body = b"[" + b",".join([number] * (1_000_000 // (len(number) + 1))) + b"]"
+    value = json.dumps(retrieval(item(body="@"), agent_id=agent)).encode().replace(b'"@"', body)
+    scene.decide(replace(scene.arrival(RETRIEVALS, retrieval()), value=value))
+
+
+def test_bodies_that_are_too_long_written_out_are_read_by_nobody() -> None:
+    found = Scene().read(item(body=[1e20] * 3000), item(item_id="i-2"))
+    assert {one["outcome"] for one in found.events} == {"deny"}
+    assert all(one["reason"].startswith("too_long: ") for one in found.events)
+    assert [one["reason_codes"] for one in found.events] == [["CONTENT_UNSAFE"]] * 2

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from app.core.actions.acknowledgement import acknowledgement, flags_of
 from app.core.draft import SessionDraft
-from app.core.session import RecentRetrieval, SessionState, item_mark, kept_id, session_key
+from app.core.recent_retrieval import RecentRetrieval, item_mark
+from app.core.session import SessionState, kept_id, session_key
 from app.settings import Settings
 from tests.unit.core.reruns import document
 from tests.unit.core.retrieval.scene import FINDINGS, OLD, SUSPECT, Scene, item
@@ -190,3 +191,42 @@ def test_an_hour_later_a_session_has_forgotten_what_it_read() -> None:
     scene.now += LIMITS.action_window_ms + MINUTE
     scene.read(item(item_id="new"), request_id="r-2")
     assert b"lease" not in scene.state.encode()
+
+
+def test_a_request_id_that_comes_again_hides_no_flag_of_the_first() -> None:
+    scene = Scene()
+    scene.read(STALE, agent_id="sandbox")
+    scene.read(item(item_id="good"), agent_id="bounded")
+    assert flags(scene)["outstanding"] == ["lease:stale"]
+    assert scene.reported("lease", "good")["covered"] == 2
+
+
+@pytest.mark.parametrize("request_ids", [("r-1", "r-1"), ("r-1", "r-2")])
+def test_every_flag_of_an_item_that_was_read_twice_is_outstanding(request_ids: tuple[str, str]) -> None:
+    scene = Scene()
+    scene.read(item(timestamp=OLD), agent_id="sandbox", request_id=request_ids[0])
+    scene.read(item(confidence_score=0.1), agent_id="sandbox", request_id=request_ids[1])
+    assert flags(scene)["outstanding"] == ["i-1:low_confidence", "i-1:stale"]
+
+
+def test_one_request_may_name_an_item_twice() -> None:
+    scene = Scene()
+    scene.read(item(timestamp=OLD), item(confidence_score=0.1), agent_id="sandbox")
+    assert flags(scene)["outstanding"] == ["i-1:low_confidence", "i-1:stale"]
+
+
+def test_requests_of_nobody_take_no_room_from_the_tenants() -> None:
+    scene = Scene(limits=SHIPPED)
+    for number in range(SHIPPED.max_recent_retrievals):
+        scene.read(item(), agent_id="nobody", request_id=f"n-{number}")
+    scene.read(STALE, agent_id="sandbox")
+    assert flags(scene)["outstanding"] == ["lease:stale"]
+
+
+def test_eight_tenants_together_keep_a_session_small() -> None:
+    state = SessionState(session_key("s-1"))
+    for tenant in range(SHIPPED.max_tenants):
+        for number in range(2):
+            items = [f"{number}-{place}".ljust(64, "x") for place in range(1000)]
+            remember(state, f"r-{tenant}-{number}", items, f"t-{tenant}")
+    assert len(state.encode()) < 512 * 1024

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.core.retrieval.scene import OLD, POISONED, TEXT, Scene, item, quality
+from tests.unit.core.retrieval.scene import OLD, POISONED, SUSPECT, TEXT, Scene, item, quality
 from tests.unit.core.scene import entry
 
 FROZEN = entry("freeze", "f1", subject="agent", subject_id="trial", reason="an incident")
@@ -21,7 +21,6 @@ BAD = entry("known_bad", "k1", tenant_id=None, subject="item", value="i-1", reas
         ({"entries": (BAD,)}, {}, "KNOWN_BAD"),
         ({}, {"timestamp": OLD}, "FRESHNESS_TTL_EXCEEDED"),
         ({}, {"body": POISONED}, "CONTENT_UNSAFE"),
-        ({"quality": None}, {}, "NO_QUALITY_BUNDLE"),
     ],
 )
 def test_what_would_be_denied_goes_out_flagged(made: Any, fields: Any, code: str) -> None:
@@ -32,6 +31,29 @@ def test_what_would_be_denied_goes_out_flagged(made: Any, fields: Any, code: str
     assert event["reason_codes"] == [code]
     assert found.served["items"][0]["body"] == fields.get("body", TEXT)
     assert found.bodies("RetrievalEscalationOpened") == []
+    assert scene.statuses() == {"identical"}
+
+
+def test_what_an_earlier_stage_would_have_denied_is_judged_to_the_end_and_has_its_flags() -> None:
+    found = Scene(entries=(BAD,)).read(item(timestamp=OLD, body=SUSPECT), agent_id="trial")
+    event = found.event
+    assert [one["stage"] for one in event["stages"]] == [
+        "controls",
+        "access",
+        "poisoning",
+        "quality",
+        "content",
+    ]
+    assert event["flags_set"] == ["stale", "content_suspect"]
+    assert event["reason_codes"] == ["KNOWN_BAD", "FRESHNESS_TTL_EXCEEDED", "CONTENT_UNSAFE"]
+    assert event["would_have_been"] == "deny"
+
+
+def test_without_a_quality_bundle_nothing_could_be_flagged_so_nothing_is_served() -> None:
+    scene = Scene(quality=None)
+    found = scene.read(agent_id="trial")
+    assert (found.event["outcome"], found.event["reason_codes"]) == ("deny", ["NO_QUALITY_BUNDLE"])
+    assert found.served["items"] == []
     assert scene.statuses() == {"identical"}
 
 
