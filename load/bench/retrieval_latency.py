@@ -64,17 +64,17 @@ async def sizes_of(round_: Round, count: int = 1_000) -> Sizes:
 
 
 async def beside_a_server(round_: Round, seed: int, *, stalling: bool) -> tuple[Latency, int]:
-    """Requests of which a tenth of the items have references to resolve: with nobody who resolves them, or
-    from a server that takes every connection and says nothing. And how many connections it held."""
+    """Requests of which a tenth lead to a server that takes every connection and says nothing, or of which
+    none leads anywhere but to what is recorded. And how many connections the server held."""
     async with _server() as held:
-        messages = list(_messages(round_, 1, seed, f"http://{STALLING}:{held.port}"))
+        messages = list(_messages(round_, 1, seed, f"http://{STALLING}:{held.port}" if stalling else ""))
         asking = {
             "SLUICE_PROVENANCE__ALLOWED_HOSTS": json.dumps([STALLING]),
             "SLUICE_PROVENANCE__ALLOWED_PORTS": json.dumps([held.port]),
             "SLUICE_PROVENANCE__ALLOW_LOOPBACK": "true",
             "SLUICE_PROVENANCE__PINNED": json.dumps({STALLING: "127.0.0.1"}),
         }
-        return await _measured(round_, 1, messages, **(asking if stalling else {})), held.connections
+        return await _measured(round_, 1, messages, **asking), held.connections
 
 
 class _Held:
@@ -83,16 +83,21 @@ class _Held:
     def __init__(self) -> None:
         self.port = 0
         self.connections = 0
+        self._open: list[asyncio.StreamWriter] = []
+
+    def end(self) -> None:
+        """Close what is still open."""
+        for writer in self._open:
+            writer.close()
 
     async def hold(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Read what comes, until the other side gives up."""
         self.connections += 1
+        self._open.append(writer)
         try:
             while await reader.read(4096):
                 pass
         except ConnectionError:
-            pass
-        finally:
             writer.close()
 
 
@@ -105,6 +110,7 @@ async def _server() -> AsyncIterator[_Held]:
         yield held
     finally:
         server.close()
+        held.end()
 
 
 async def _measured(round_: Round, size: int, messages: list[Message], **more: str) -> Latency:

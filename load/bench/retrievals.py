@@ -51,19 +51,19 @@ def _against(name: str, own: Sequence[Latency], bare_p99: Sequence[float]) -> li
 
 
 async def unhindered(bench: Bench) -> list[Figure]:
-    """With a provenance server that never answers, and without anybody who resolves."""
+    """With references to a server that never answers, and without any that must be resolved."""
     alone, beside = [], []
     for number in bench.rounds:
-        round_ = bench.round("resolving")
+        round_ = bench.round("recorded")
         alone.append(await retrieval_latency.beside_a_server(round_, number, stalling=False))
         round_ = bench.round("stalling")
         beside.append(await retrieval_latency.beside_a_server(round_, number, stalling=True))
     ratios = [b.p99 / a.p99 for (a, _), (b, _) in zip(alone, beside, strict=True)]
     every = [one for one, _ in (*alone, *beside)]
     return [
-        reported("items p99, nobody resolves", [one.p99 for one, _ in alone], "ms", "yardstick"),
+        reported("items p99, nothing to resolve", [one.p99 for one, _ in alone], "ms", "yardstick"),
         reported("items p99, a server that stalls", [one.p99 for one, _ in beside], "ms"),
         reported("connections that it held", [float(held) for _, held in beside], "connections"),
-        at_most("items p99, stalling server / none", ratios, UNDISTURBED),
+        at_most("items p99, stalling server / nothing to resolve", ratios, UNDISTURBED),
         none("missing decisions", [float(one.missing) for one in every], "items"),
     ]
