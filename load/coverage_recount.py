@@ -1,7 +1,8 @@
 """How far stores' reports are covered by decisions once more, and what sessions remember for it.
 
 Imports nothing of the core. A session remembers its last retrievals, whoever of a tenant asked, and of these
-the ids of their items; a report counts by what its session remembers of the request.
+the ids of all items that were ever read under a request's id, at the tier of the last time; a report counts
+by what its session remembers of the request.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from load.answers import Account, Answered
 
 MOST_RETRIEVALS = 64
-"""Of a session, of all its tenants together, each of which makes room by its own alone; their items are fewer
-in these runs than would find no room."""
+"""Of a session: of its one registered tenant, and as many of agents that nobody registered. Their items are
+fewer in these runs than would find no room."""
 STATE_KEY = b"s:"
 RETRIEVALS_PLACE = 5
 """Of a tenant's retrievals in its stored account."""
@@ -45,14 +46,12 @@ class Coverage:
     def retrieved(self, one: Answered) -> None:
         """The session remembers what it decided on."""
         asked = one.message
-        session = self.remembered[one.record.key or b""]
-        kept = session[tenant_of(asked["agent_id"])]
-        kept.pop(asked["request_id"], None)
-        while kept and sum(map(len, session.values())) >= MOST_RETRIEVALS:
+        kept = self.remembered[one.record.key or b""][tenant_of(asked["agent_id"])]
+        _, before = kept.pop(asked["request_id"], ("", set[str]()))
+        while len(kept) >= MOST_RETRIEVALS:
             del kept[next(iter(kept))]
         tier = tier_of(asked["agent_id"], asked.get("autonomy_tier"))
-        if sum(map(len, session.values())) < MOST_RETRIEVALS:
-            kept[asked["request_id"]] = (tier, {item["item_id"] for item in asked["items"]})
+        kept[asked["request_id"]] = (tier, before | {item["item_id"] for item in asked["items"]})
 
     def reported(self, one: Answered, body: dict[str, Any]) -> None:
         """A report is counted as is due."""

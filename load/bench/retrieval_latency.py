@@ -85,10 +85,11 @@ class _Held:
         self.connections = 0
         self._open: list[asyncio.StreamWriter] = []
 
-    def end(self) -> None:
+    async def end(self) -> None:
         """Close what is still open."""
         for writer in self._open:
             writer.close()
+        await asyncio.gather(*(writer.wait_closed() for writer in self._open), return_exceptions=True)
 
     async def hold(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Read what comes, until the other side gives up."""
@@ -110,7 +111,7 @@ async def _server() -> AsyncIterator[_Held]:
         yield held
     finally:
         server.close()
-        held.end()
+        await held.end()
 
 
 async def _measured(round_: Round, size: int, messages: list[Message], **more: str) -> Latency:
