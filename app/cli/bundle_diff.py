@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli.bundle_named import NamedBundle, bundle_or_stop
+from app.cli.bundle_named import NamedBundle, bundle_or_stop, tell_absent
 from app.cli.control import AsJson  # noqa: TC001 - Typer reads the annotations
 from app.cli.output import WELL, WRONG, console, print_json, shown, stop
 from app.core.document_changes import document_changes
@@ -36,6 +36,7 @@ def diff(
 
     Example: sluice bundle diff sluice.quality next.json
     """
+    tell_absent((before, after))
     old, new = bundle_or_stop(before), bundle_or_stop(after)
     changed, sentences = _compared(old, new)
     if as_json:

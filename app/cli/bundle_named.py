@@ -9,12 +9,13 @@ import orjson
 
 from app.cli.bundle_file import document_or_stop, loaded_or_stop
 from app.cli.control_read import folded_or_stop
-from app.cli.output import stop
+from app.cli.output import errors, shown, stop
 from app.core.ledger.canonical import canonical
 from app.core.trust.dsse import Envelope, read_envelope
 from app.core.trust.signed_entries import BUNDLE, QUALITY_BUNDLE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     from app.core.bundles import Bundle
@@ -40,6 +41,15 @@ def bundle_or_stop(named: str) -> NamedBundle:
     path = Path(named)
     document = _of_file(path) if path.exists() else _published(folded_or_stop(), named)
     return NamedBundle(loaded_or_stop(document), orjson.loads(document))
+
+
+def tell_absent(names: Iterable[str]) -> None:
+    """Which of them are no files, so that a slip of the pen does not look like trouble with the broker."""
+    for named in names:
+        if not Path(named).exists():
+            errors.print(
+                f"{shown(named)} is no file: looked for on the broker", soft_wrap=True, highlight=False
+            )
 
 
 def _of_file(path: Path) -> bytes:

@@ -17,6 +17,7 @@ from app.cli.private_keys import private_keys_or_stop
 from app.core.clock import rfc3339
 from app.core.errors import RegistryError
 from app.core.memory.moments import instant_ms
+from app.core.quality_entries import LONGEST_OVERRIDE_MS
 from app.core.trust.signing import checked_entries, signed_entries
 from topics.catalog import REGISTRY
 
@@ -53,8 +54,9 @@ def override(  # noqa: PLR0913 - the command's options
     Published as an entry of the registry: what would be denied or
     downgraded for its quality is flagged instead, until it expires (after
     30 days at the latest). It never goes before access, before what is
-    known to be bad, or before what is found in the content. A newer
-    revision with "active" false takes it back: `sluice registry`.
+    known to be bad, or before what is found in the content. It takes an
+    approver with the role "approver" or "vp". A newer revision with
+    "active" false takes it back: `sluice registry`.
 
     Exit codes: 0 it is in force, 1 it is refused or not valid, 2 could
     not.
@@ -86,11 +88,22 @@ def _end_ms(expires_in: str | None, expires_at: str | None, now_ms: int) -> int:
         stop("say when it expires: --expires-in or --expires-at")
     if expires_in is not None:
         span = span_ms(expires_in)
-        return stop(f"--expires-in: not 90s, 30m, 12h or 7d: {expires_in}") if span is None else now_ms + span
+        if span is None:
+            stop(f"--expires-in: not 90s, 30m, 12h or 7d: {expires_in}")
+        return _in_bounds(now_ms + span, f"--expires-in: {expires_in}", now_ms)
     ends = instant_ms(expires_at or "")
     if ends is None:
         stop(f"--expires-at: not an RFC 3339 date-time: {expires_at}")
-    return ends if ends > now_ms else stop(f"--expires-at: {expires_at} has passed", WRONG)
+    return _in_bounds(ends, f"--expires-at: {expires_at}", now_ms)
+
+
+def _in_bounds(ends_ms: int, said: str, now_ms: int) -> int:
+    """Before anything is made of it: years beyond the calendar's have no name."""
+    if ends_ms <= now_ms:
+        stop(f"{said} has passed", WRONG)
+    if ends_ms > now_ms + LONGEST_OVERRIDE_MS:
+        stop(f"{said} is too late: an override of now ends by {rfc3339(now_ms + LONGEST_OVERRIDE_MS)}")
+    return ends_ms
 
 
 def _checked(override_id: str, spec: dict[str, Any]) -> EntryFile:

@@ -23,12 +23,15 @@ from app.cli.output import (
 from app.cli.quality_read import From, read_or_stop
 from app.core.errors import BundleError
 from app.core.retrieval.ledger_values import DECISION
-from app.core.retrieval.promotion import Observed, criteria, promoted, rationale_of
+from app.core.retrieval.observed import Observed, judging_alike
+from app.core.retrieval.promotion import criteria, promoted, rationale_of
 from app.core.retrieval.quality_bundle import load_quality_bundle
 from app.core.retrieval.quality_cases import run_quality_cases
 from topics.catalog import QUALITY_DECISIONS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from app.core.retrieval.promotion import Criterion
     from app.core.retrieval.quality_bundle import QualityBundle
 
@@ -49,17 +52,21 @@ def promote(
     """Check whether a class in flag-only may be enforced, by the bundle's criteria.
 
     Days and decisions observed in the ledger since flag-only began, the
-    share that would have been denied, classes of lower impact first. If
+    share that would have been denied, classes of lower impact first.
+    Only decisions under revisions with the same tables for the class
+    count (with --bundle: under exactly that document), and only at tiers
+    where the class can be denied: others say nothing of false denies. If
     all are met, --out gets the next revision with this one class enforced:
     read it, then `sluice bundle sign` and `sluice bundle publish`.
 
     Exit codes: 0 every criterion is met, 1 one is not, 2 could not.
     """
-    quality = _in_force(id_) if bundle is None else _of_file(bundle)
+    quality, revisions = _in_force(id_) if bundle is None else (_of_file(bundle), ())
     if content_class not in quality.file.rollout:
         known = ", ".join(sorted(quality.file.rollout))
         stop(f"{quality.key} has no class {content_class}; it has {known}", WRONG)
-    observed = Observed(quality, content_class)
+    alike = judging_alike(quality, content_class, revisions)
+    observed = Observed(quality, content_class, alike)
     read_or_stop((QUALITY_DECISIONS,), {DECISION: observed.decision}, from_)
     found = criteria(quality, content_class, observed)
     met = all(one.met for one in found)
@@ -105,6 +112,10 @@ def _of_file(file: Path) -> QualityBundle:
         stop(f"{file}: {error}", WRONG)
 
 
-def _in_force(asked_for: str | None) -> QualityBundle:
+def _in_force(asked_for: str | None) -> tuple[QualityBundle, Sequence[QualityBundle]]:
+    """The revision in force, and every one of the bundle that ever was."""
     name = asked_for or settings_or_stop().policy.default_quality_bundle
-    return folded_or_stop().quality.get(name) or stop(f"the quality bundle {name} is not in force", WRONG)
+    folded = folded_or_stop()
+    found = folded.quality.get(name) or stop(f"the quality bundle {name} is not in force", WRONG)
+    every = [one.quality for one in folded.entries.values() if one.quality is not None]
+    return found, [one for one in every if one.id == name]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from app.core.recent_retrieval import MARK_DIGITS, RecentRetrieval, add_flags
+from app.core.recent_retrieval import MARK_DIGITS, RecentRetrieval, add_flagged, flags_in
 from app.core.session import (
     NEVER_DUE_MS,
     UNREGISTERED,
@@ -23,12 +23,9 @@ from app.core.session import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from app.core.limits import SessionLimits
-
-
-MAX_FLAGGED = 64
 
 
 class SessionDraft:
@@ -142,7 +139,7 @@ class SessionDraft:
         kept = self.change(tenant).retrievals
         kept.pop(kept_id(request_id), None)
         if known is not None:
-            retrieval = known.joined(retrieval)
+            retrieval = known.joined(retrieval, self._limits.max_recent_items)
         others = [self.account(name) for name in self.tenants() if name != tenant and _alike(name, tenant)]
         beside = [account.retrievals for account in others if account is not None]
         room = self._limits.max_recent_retrievals - sum(map(len, beside))
@@ -152,19 +149,18 @@ class SessionDraft:
         if room > 0 and left >= 0:
             kept[kept_id(request_id)] = tuple(retrieval)
 
+    def remember_flags(self, tenant: str, item_id: str, flags: Iterable[str]) -> None:
+        """Keep the flags of an item that was let through."""
+        if self._has_room_for(tenant):
+            add_flagged(self.change(tenant).flagged, kept_id(item_id), flags, self.now)
+
     def served_flags(self, tenant: str) -> dict[str, list[str]]:
-        """The flags of items that the tenant's agents were let see within the window, by the item's kept id:
-        of the last MAX_FLAGGED items, since every verdict of the session carries them."""
+        """The flags of items that the tenant's agents were let see within the window, by the item's kept id.
+        """
         account = self.account(tenant)
-        if account is None or not account.retrievals:
+        if account is None or not account.flagged:
             return {}
-        flags: dict[str, list[str]] = {}
-        for stored in account.retrievals.values():
-            one = RecentRetrieval(*stored)
-            if self._in_window(one.at_ms):
-                for item, raised in one.flags.items():
-                    add_flags(flags, item, raised)
-        return dict(list(flags.items())[-MAX_FLAGGED:])
+        return flags_in(account.flagged, self.now - self._limits.action_window_ms)
 
     def _fewer_writes(self, tenant: str) -> bool:
         most = self._limits.max_recent_writes
@@ -214,8 +210,15 @@ class SessionDraft:
         if account is None:
             return Account(0, 0, {})
         recent, writes = self._still_known(account.recent), self._still_known(account.writes)
-        retrievals = self._still_known(account.retrievals)
-        return Account(account.rows, account.actions, recent, writes, account.sources.copy(), retrievals)
+        return Account(
+            account.rows,
+            account.actions,
+            recent,
+            writes,
+            account.sources.copy(),
+            self._still_known(account.retrievals),
+            self._still_known(account.flagged),
+        )
 
     def _still_known(self, remembered: dict[str, Any]) -> dict[str, Any]:
         """A copy without what left the window; the oldest come first, with their time in third place."""

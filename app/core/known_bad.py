@@ -12,35 +12,46 @@ if TYPE_CHECKING:
     from app.core.quality_entries import KnownBad
 
 LONGEST_COMPARED = 8192
-"""Characters of a URI that is taken apart; a longer one counts as bad where anything of its host is, so that
-nobody hides a place behind padding, and nothing costs more than this."""
-Subjects = dict[tuple[str, str], "list[KnownBad]"]
-"""By subject and value; of sources also by ("host", scheme and host), for a quick no."""
+"""Characters of a URI that is taken apart."""
+MOST_SEGMENTS = 64
+"""Slashes before the query of a URI that is taken apart. One that is longer, or has more of them, counts as
+bad where anything of its host is: nobody hides a place behind padding, and no item costs more than this."""
+Name = tuple[str | None, str, str]
+"""Tenant (None: every tenant), subject and value; of sources also "host" with scheme and host, for a quick
+no."""
+Known = dict[Name, "KnownBad"]
+"""Of several entries under one name the first by its key."""
 HOST = "host"
 
 
-def names_of(entry: KnownBad) -> Iterator[tuple[str, str]]:
+def names_of(entry: KnownBad) -> Iterator[Name]:
     """The names under which an entry is kept."""
-    yield entry.subject, entry.value
+    yield entry.tenant, entry.subject, entry.value
     if entry.subject == "source":
-        yield HOST, host_of(entry.value) or ""
+        yield entry.tenant, HOST, host_of(entry.value) or ""
 
 
 def found_bad(
-    known: Subjects, tenant: str, item_id: str | None, uri: Any, body_digest: str | None
+    known: Known, tenant: str, item_id: str | None, uri: Any, body_digest: str | None
 ) -> tuple[KnownBad, ...]:
-    """The entries that an item falls under, its tenant's and every tenant's, in the order of their keys."""
-    found = [*known.get(("item", item_id or ""), ()), *known.get(("content", body_digest or ""), ())]
+    """The entry that decides on an item, of all that it falls under the first by its key: its tenant's and
+    every tenant's; empty if there is none. One is enough to deny, and one is all that a record holds."""
+    subjects = [("item", item_id or ""), ("content", body_digest or "")]
     if isinstance(uri, str):
-        found += _of_source(known, uri)
-    mine = (one for one in found if one.tenant is None or one.tenant == tenant)
-    return tuple(sorted(mine, key=lambda one: one.key))
+        subjects += _of_source(known, tenant, uri)
+    found = (known.get((whose, *subject)) for subject in subjects for whose in (None, tenant))
+    first = min((one for one in found if one is not None), key=lambda one: one.key, default=None)
+    return () if first is None else (first,)
 
 
-def _of_source(known: Subjects, uri: str) -> list[KnownBad]:
+def _of_source(known: Known, tenant: str, uri: str) -> list[tuple[str, str]]:
     host = host_of(uri)
-    of_host = [] if host is None else known.get((HOST, host), [])
-    if not of_host or len(uri) > LONGEST_COMPARED:
-        return of_host
-    places = places_above(uri, LONGEST_COMPARED)
-    return [one for place in places for one in known.get(("source", place), ())]
+    if host is None or not any((whose, HOST, host) in known for whose in (None, tenant)):
+        return []
+    if len(uri) > LONGEST_COMPARED or _segments(uri) > MOST_SEGMENTS:
+        return [(HOST, host)]
+    return [("source", place) for place in places_above(uri, LONGEST_COMPARED)]
+
+
+def _segments(uri: str) -> int:
+    return uri.partition("#")[0].partition("?")[0].count("/")

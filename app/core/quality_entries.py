@@ -22,8 +22,12 @@ _DIGEST = TypeAdapter[str](Digest)
 
 
 class ProvenanceSpec(OfTenant):
-    """The hash under which a source was recorded; it goes before whatever the source serves now. The entry's
-    id is `provenance_id` of tenant and URI, so that one entry alone speaks of a reference."""
+    """The hash under which a source was recorded; it goes before whatever the source serves now.
+
+    The entry's id is `provenance_id` of tenant and URI as written, so that one entry alone speaks of that
+    spelling. It is found under every spelling of the same normal form; of two entries that have it in common
+    the one whose key comes first decides, and the other counts for nothing.
+    """
 
     uri: Uri
     hash: Digest
@@ -81,7 +85,7 @@ class QualityOverrideSpec(OfTenant):
 
 @dataclass(frozen=True, slots=True)
 class Provenance(Entry):
-    """The hash recorded for exactly this reference of this tenant."""
+    """The hash recorded for this reference of this tenant; `uri` as it was written."""
 
     tenant: str
     uri: str

@@ -15,7 +15,7 @@ from app.core.known_bad import found_bad
 from app.core.ledger.canonical import digest
 from app.core.patterns import PatternError
 from app.core.registry_entries import EntryFile, RegistryFile
-from app.core.registry_readers import READERS, WrongIdError, put_together
+from app.core.registry_readers import READERS, WrongIdError, keep_first, put_together
 from app.core.strict import first_error, json_object
 from app.core.trust.keys import UnusableKeyError
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from app.core.facts import Fact
+    from app.core.known_bad import Known
     from app.core.quality_entries import KnownBad, Provenance, QualityOverrideEntry
     from app.core.registry_entries import (
         Agent,
@@ -39,8 +40,12 @@ FACT = "fact"
 
 
 class Registry:
-    """All entries in force, by kind and id; a source by its tenant and its own id, recorded provenance by
-    tenant and URI, what is known bad by subject and value, overrides by tenant and item."""
+    """All entries in force, by kind and id; a source by its tenant and its own id, overrides by tenant and
+    item.
+
+    Recorded provenance by tenant and the URI's normal form, what is known bad by tenant, subject and value:
+    of several entries under one of these names the first by its key, however they came.
+    """
 
     def __init__(self) -> None:
         self.agents: dict[str, Agent] = {}
@@ -51,7 +56,7 @@ class Registry:
         self.facts: dict[str, list[Fact]] = {}
         self.sources: dict[tuple[str, str], Source] = {}
         self.provenance: dict[tuple[str, str], Provenance] = {}
-        self.known_bad: dict[tuple[str, str], list[KnownBad]] = {}
+        self.known_bad: Known = {}
         self.overrides: dict[tuple[str, str], list[QualityOverrideEntry]] = {}
         self.approvers: dict[str, Approver] = {}
 
@@ -65,8 +70,8 @@ class Registry:
     def known_bad_of(
         self, tenant: str, item_id: str | None, provenance_uri: Any, body_digest: str | None
     ) -> tuple[KnownBad, ...]:
-        """The active entries that an item falls under: its id, its content, its source or a place above that;
-        those of every tenant too, in the order of their keys."""
+        """The active entry that decides on an item, at most one: of those on its id, its content, its source
+        or a place above that, every tenant's too, the first by its key."""
         if not self.known_bad:
             return ()
         return found_bad(self.known_bad, tenant, item_id, provenance_uri, body_digest)
@@ -100,9 +105,12 @@ def merged(parts: Iterable[Registry]) -> Registry:
     """One registry of several without an entry in common, each with what was compiled for it."""
     whole = Registry()
     for part in parts:
-        for name in ("agents", "tools", "orgs", "enforcement_points", "sources", "provenance", "approvers"):
+        for name in ("agents", "tools", "orgs", "enforcement_points", "sources", "approvers"):
             getattr(whole, name).update(getattr(part, name))
-        for name in ("freezes", "known_bad", "overrides"):
+        for name in ("provenance", "known_bad"):
+            for called, entry in getattr(part, name).items():
+                keep_first(getattr(whole, name), called, entry)
+        for name in ("freezes", "overrides"):
             for subject, together in getattr(part, name).items():
                 put_together(getattr(whole, name), subject, together)
         for fact, revisions in part.facts.items():

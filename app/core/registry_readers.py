@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -38,7 +39,7 @@ from app.core.registry_entries import (
     ToolSpec,
 )
 from app.core.trust.keys import PublicKey
-from app.core.uri_places import place_of
+from app.core.uri_places import normal_uri, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 Base = tuple[str, str, str]
 """Id, key and hash of an entry."""
 Keyed = TypeVar("Keyed", bound=Entry)
+Called = TypeVar("Called", bound=Hashable)
 
 
 class WrongIdError(Exception):
@@ -122,9 +124,8 @@ def _source(registry: Registry, base: Base, spec: dict[str, Any]) -> None:
 def _provenance(registry: Registry, base: Base, spec: dict[str, Any]) -> None:
     known = ProvenanceSpec.model_validate(spec)
     _follows(base, provenance_id(known.tenant_id, known.uri), "reference")
-    registry.provenance[(known.tenant_id, known.uri)] = Provenance(
-        *base, known.tenant_id, known.uri, known.hash
-    )
+    entry = Provenance(*base, known.tenant_id, known.uri, known.hash)
+    keep_first(registry.provenance, (known.tenant_id, normal_uri(known.uri)), entry)
 
 
 def _known_bad(registry: Registry, base: Base, spec: dict[str, Any]) -> None:
@@ -133,7 +134,7 @@ def _known_bad(registry: Registry, base: Base, spec: dict[str, Any]) -> None:
         value = (place_of(bad.value) or bad.value) if bad.subject == "source" else bad.value
         entry = KnownBad(*base, bad.tenant_id, bad.subject, value, bad.reason)
         for name in names_of(entry):
-            put_together(registry.known_bad, name, [entry])
+            keep_first(registry.known_bad, name, entry)
 
 
 def _quality_override(registry: Registry, base: Base, spec: dict[str, Any]) -> None:
@@ -168,6 +169,13 @@ def put_together(
     together = table.setdefault(name, [])
     for entry in entries:
         insort(together, entry, key=lambda one: one.key)
+
+
+def keep_first(table: dict[Called, Keyed], name: Called, entry: Keyed) -> None:
+    """Add an entry, of which one name has one: the first by its key stays, however they came."""
+    there = table.get(name)
+    if there is None or entry.key < there.key:
+        table[name] = entry
 
 
 def _follows(base: Base, from_spec: str, what: str) -> None:

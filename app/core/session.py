@@ -86,7 +86,8 @@ class EarlyOutcome(NamedTuple):
 class Account:
     """One tenant's totals in the session. Ids are `kept_id`s. `recent` maps action id to a stored
     RecentAction, oldest first, `writes` write id to a stored RecentWrite, `sources` a memory source's id to
-    its type and last write (ms), `retrievals` a request's id to a stored RecentRetrieval.
+    its type and last write (ms), `retrievals` a request's id to a stored RecentRetrieval, `flagged` an item's
+    id to a stored Flagged.
     """
 
     rows: int
@@ -95,6 +96,7 @@ class Account:
     writes: dict[str, Any] = field(default_factory=dict)
     sources: dict[str, Any] = field(default_factory=dict)
     retrievals: dict[str, Any] = field(default_factory=dict)
+    flagged: dict[str, Any] = field(default_factory=dict)
 
     def action(self, action_id: str) -> RecentAction | None:
         """What is remembered of an action id."""
@@ -113,7 +115,15 @@ class Account:
 
     def encoded(self) -> list[Any]:
         """As it is stored: a session without memories spends nothing on them."""
-        stored = [self.rows, self.actions, self.recent, self.writes, self.sources, self.retrievals]
+        stored = [
+            self.rows,
+            self.actions,
+            self.recent,
+            self.writes,
+            self.sources,
+            self.retrievals,
+            self.flagged,
+        ]
         while len(stored) > _TOTALS and not stored[-1]:
             stored.pop()
         return stored

@@ -12,6 +12,11 @@ _PARTS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/?#]*))?([^?#]*)(\?[^#]*
 _ABOVE = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]*):(?://([^/?#]*))?")
 _ENCODED = re.compile(r"%([0-9A-Fa-f]{2})")
 _PORT = re.compile(r"[0-9]{0,9}")
+_BROKEN = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_NORMAL = re.compile(r"https?://[a-z0-9-]+(?:\.[a-z0-9-]+)+/[A-Za-z0-9._~/!$&'()*+,;=:@-]*")
+"""Of most references this is all there is to say: 0.5 us instead of 5."""
+_BY_SOURCE = frozenset({"gate-source", "gate-feed"})
+"""What stands at the host's place is the id of a source, in which case counts."""
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
@@ -24,6 +29,24 @@ def place_of(uri: str) -> str | None:
     scheme, authority, path, query = read.groups()
     below = _segments(_decoded(path)) + _decoded(query or "")
     return _above(scheme, authority) + below if authority or below else None
+
+
+def normal_uri(uri: str) -> str:
+    """The URI in normal form, without its fragment: the name by which what is known of one document is found.
+
+    Scheme and host are in lower case, without default port and final dot; dot segments and an empty query are
+    gone, unreserved characters not encoded. User, query and final slash stay: with others it may be another
+    document. What is no absolute URI is its own normal form, and so is one whose encoding is broken.
+    """
+    if _NORMAL.fullmatch(uri) is not None and "/." not in uri:
+        return uri
+    read = _PARTS.fullmatch(uri)
+    if read is None or _BROKEN.search(uri) is not None:
+        return uri
+    scheme, authority, path, query = read[1].lower(), read[2], _decoded(read[3]), _decoded(read[4] or "")
+    if authority is None:
+        return f"{scheme}:{path}{'' if query == '?' else query}"
+    return f"{scheme}://{_authority(scheme, authority)}{_without_dots(path)}{'' if query == '?' else query}"
 
 
 def host_of(uri: str) -> str | None:
@@ -51,6 +74,27 @@ def places_above(uri: str, longest: int) -> tuple[str, ...]:
 
 def _above(scheme: str, authority: str | None) -> str:
     return f"{scheme.lower()}:" if authority is None else f"{scheme.lower()}://{_host(authority, scheme)}"
+
+
+def _authority(scheme: str, authority: str) -> str:
+    if scheme in _BY_SOURCE:
+        return _decoded(authority)
+    user, at, _ = authority.rpartition("@")
+    return _decoded(user) + at + _host(authority, scheme)
+
+
+def _without_dots(path: str) -> str:
+    """RFC 3986, section 5.2.4, of a path behind an authority: empty segments stay."""
+    kept: list[str] = []
+    *above, last = path.split("/")[1:] or [""]
+    for segment in above:
+        if segment == "..":
+            del kept[-1:]
+        elif segment != ".":
+            kept.append(segment)
+    if last == "..":
+        del kept[-1:]
+    return "/" + "".join(f"{one}/" for one in kept) + ("" if last in (".", "..") else last)
 
 
 def _host(authority: str, scheme: str) -> str:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 OWNER = "owner"
 REVIEWER = "reviewer"
+_DECIDES = "approver"
+"""The role that an override takes."""
 FEED = "feed"
 ControlRecord = tuple[str, bytes, bytes]
 """Topic (base name), key and value of a control record."""
@@ -56,7 +58,11 @@ class ThrowawayTrust:
 
     def approver(self) -> ControlRecord:
         """The owner's own entry, signed by the root key."""
-        spec = {"public_key": self.owner.public.text, "signs": list(get_args(SignedKind))}
+        spec = {
+            "public_key": self.owner.public.text,
+            "signs": list(get_args(SignedKind)),
+            "roles": [_DECIDES],
+        }
         return self._entry({"kind": "approver", "id": OWNER, "revision": 1, "spec": spec}, self.root)
 
     def reviewing(self) -> ControlRecord:
@@ -64,7 +70,7 @@ class ThrowawayTrust:
         the root key."""
         spec = {
             "public_key": self.reviewer.public.text,
-            "roles": [REVIEWER],
+            "roles": [REVIEWER, _DECIDES],
             "signs": ["quality_override"],
         }
         return self._entry({"kind": "approver", "id": REVIEWER, "revision": 1, "spec": spec}, self.root)

@@ -8,7 +8,7 @@ from app.core.actions.acknowledgement import flags_of
 from app.core.actions.verdict import RERUN_FIELDS
 from app.core.ledger.rerun_way import Way
 from app.core.limits import SessionLimits
-from app.core.recent_retrieval import RecentRetrieval
+from app.core.recent_retrieval import Flagged
 from app.core.replay import decide
 from app.core.session import (
     UNREGISTERED,
@@ -65,8 +65,9 @@ def _session(verdict: dict[str, Any], arrival: Arrival) -> SessionState:
     flagged = values["flags"]["acknowledged"] or values["flags"]["outstanding"]
     if values["room"] or rows or actions or flagged or values["after"] != before:
         tenant = UNREGISTERED if verdict["tenant_id"] is None else verdict["tenant_id"]
-        retrievals = _retrievals(values["flags"], arrival)
-        state.accounts[tenant] = Account(rows, actions, _recent(verdict, arrival), retrievals=retrievals)
+        account = Account(rows, actions, _recent(verdict, arrival))
+        account.flagged = _flagged(values["flags"], arrival)
+        state.accounts[tenant] = account
     return state
 
 
@@ -87,12 +88,10 @@ def _recent(verdict: dict[str, Any], arrival: Arrival) -> dict[str, Any]:
     return {kept_id(verdict["action_id"]): tuple(remembered)}
 
 
-def _retrievals(flags: dict[str, Any], arrival: Arrival) -> dict[str, Any]:
-    """One retrieval that served every flagged item."""
-    served = flags_of(flags)
-    if not served:
-        return {}
-    return {"": tuple(RecentRetrieval("", "", arrival.timestamp_ms, served))}
+def _flagged(flags: dict[str, Any], arrival: Arrival) -> dict[str, Any]:
+    """Every flagged item, read just now."""
+    at_ms = arrival.timestamp_ms
+    return {item: tuple(Flagged(tuple(raised), 1, at_ms)) for item, raised in flags_of(flags).items()}
 
 
 def _kept_no_answers(verdict: dict[str, Any]) -> bool:

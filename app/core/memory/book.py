@@ -58,10 +58,10 @@ class Folded:
 
 @dataclass(frozen=True, slots=True)
 class Alarmed:
-    """An alarm was raised: how often by now, by what it is about."""
+    """An alarm was raised, for what ended at a moment, ms; by what it is about."""
 
     name: tuple[str, str, int]
-    ordinal: int
+    ended_ms: int
 
 
 Change = Decided | Entered | Left | Folded | Alarmed
@@ -117,7 +117,7 @@ class Book:
         return known or History.decode(self._table.get(HISTORY_PREFIX + name.key().encode()))
 
     def alarmed(self, name: tuple[str, str, int]) -> int:
-        """How often an alarm was raised."""
+        """The end that an alarm was raised for last, ms; 0 for none."""
         return self._alarmed.get(name, 0)
 
     def apply(self, changes: Iterable[Change]) -> None:
@@ -134,9 +134,9 @@ class Book:
                     self.histories[name.tenant] += history.revision == 1
                     self._histories[name] = history
                     self._changed[HISTORY_PREFIX + name.key().encode()] = history.encode()
-                case Alarmed(alarm, ordinal):
-                    self._alarmed[alarm] = ordinal
-                    self._changed[ALARM_PREFIX + orjson.dumps(list(alarm))] = orjson.dumps(ordinal)
+                case Alarmed(alarm, ended_ms):
+                    self._alarmed[alarm] = ended_ms
+                    self._changed[ALARM_PREFIX + orjson.dumps(list(alarm))] = orjson.dumps(ended_ms)
 
     def flush(self) -> dict[bytes, bytes | None]:
         """The entries that changed since the last time, by key; None deletes one."""

@@ -1,7 +1,8 @@
 """Alarms that time alone raises: flag-only beyond its window (seed 004, "Flag-only mode left permanent").
 
-One for each whole window that has passed, kept count of in partition 0, so that neither a restart nor another
-worker raises it twice.
+One for each whole window that has passed. Partition 0 keeps the end of the last one that it was raised for,
+so that neither a restart nor another worker raises it twice; an end in the future is of a clock that went
+wrong.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def alarms(bundles: Iterable[QualityBundle], book: Book, now_ms: int) -> Decisio
     if not due:
         return None
     records = [_alarm(bundle, one, now_ms) for bundle, one in due]
-    changes = tuple(Alarmed(name_of(bundle, one), one.ordinal) for bundle, one in due)
+    changes = tuple(Alarmed(name_of(bundle, one), one.ended_ms) for bundle, one in due)
     return Decision(None, records, changes)
 
 
@@ -49,7 +50,8 @@ def _due(
 ) -> Iterator[tuple[QualityBundle, Overdue]]:
     for bundle in bundles:
         for one in overdue(bundle, now_ms):
-            if one.ordinal > book.alarmed(name_of(bundle, one)):
+            last_ms = book.alarmed(name_of(bundle, one))
+            if last_ms < one.ended_ms or last_ms > now_ms:
                 yield bundle, one
 
 

@@ -6,19 +6,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.core.registry_entries import NO_ORG, hashes_of
-from app.core.retrieval.bodies import Bodies
+from app.core.retrieval.bodies import bodies_of
 from app.core.retrieval.severity import TIERS
 from app.core.session import UNREGISTERED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from app.core.arrival import Arrival
     from app.core.bundles import Bundle
     from app.core.memory.shared import Shared
     from app.core.point import PointParts
     from app.core.registry import Registry
-    from app.core.registry_entries import Agent, Freeze, Org
+    from app.core.registry_entries import Agent, Freeze, Org, Tool
+    from app.core.retrieval.bodies import Body
     from app.core.retrieval.quality_bundle import QualityBundle
     from app.core.retrieval.resolution import Resolution
     from topics.records import ProposedRetrieval, RetrievalReport
@@ -27,8 +28,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RetrievalContext:
-    """One per request. `bundle` is the agent's policy bundle, whose detectors read the bodies; `quality` the
-    tenant's quality bundle, None where nobody knows the one asked for. `now_ms` is the request's broker time.
+    """One per request. `tool` is the registered one that the items are for, if the bundle has times to live
+    of its own for it and the agent may use it. `bundle` is the agent's policy bundle, whose detectors read
+    the bodies; `quality` the tenant's quality bundle, None where nobody knows the one asked for. `now_ms` is
+    the request's broker time.
     """
 
     retrieval: ProposedRetrieval
@@ -42,7 +45,8 @@ class RetrievalContext:
     quality: QualityBundle | None
     quality_asked_for: str
     tier: AutonomyTier
-    bodies: Bodies
+    tool: Tool | None
+    bodies: Sequence[Body]
     recorded: Mapping[tuple[str, str], Resolution]
     environment: str
     now_ms: int
@@ -54,7 +58,7 @@ class RetrievalContext:
 
     def entries(self) -> dict[str, str]:
         """ "kind/id@revision" to hash of the registry entries that every item's decision rests on."""
-        return hashes_of(self.agent, self.org, *self.freezes)
+        return hashes_of(self.agent, self.org, self.tool, *self.freezes)
 
 
 def assess(
@@ -79,18 +83,33 @@ def assess(
         quality,
         quality_asked_for,
         tier_of(agent, retrieval),
-        Bodies(retrieval.items),
+        _tool(policy.registry, quality, agent, retrieval.tool_name),
+        bodies_of(retrieval.items),
         shared.provenance,
         parts.environment,
         arrival.timestamp_ms,
     )
 
 
+def _tool(
+    registry: Registry, quality: QualityBundle | None, agent: Agent | None, name: str | None
+) -> Tool | None:
+    """A caller's word alone would choose the longest time to live."""
+    if quality is None or agent is None or name not in quality.file.ttl_by_tool:
+        return None
+    return registry.tools.get(name) if agent.tools is None or name in agent.tools else None
+
+
 def tier_of(agent: Agent | None, asked: ProposedRetrieval | RetrievalReport) -> AutonomyTier:
-    """The stricter of the registered tier and the caller's; where neither names one, the strictest."""
+    """The stricter of the registered tier and the caller's; where neither names one, the strictest.
+
+    Nobody is in the sandbox by his own word: without a registered tier a caller's counts from bounded on.
+    """
     registered = None if agent is None else agent.autonomy_tier
-    named = [tier for tier in (registered, asked.autonomy_tier) if tier is not None]
-    return max(named, key=TIERS.index, default=TIERS[-1])
+    claimed = asked.autonomy_tier
+    if registered is None:
+        return TIERS[-1] if claimed is None else max(claimed, "bounded", key=TIERS.index)
+    return registered if claimed is None else max(claimed, registered, key=TIERS.index)
 
 
 def barred(context: RetrievalContext) -> tuple[ReasonCode, str] | None:
@@ -102,6 +121,4 @@ def barred(context: RetrievalContext) -> tuple[ReasonCode, str] | None:
         return "UNKNOWN_AGENT", f"unknown_agent: {context.retrieval.agent_id}"
     if context.quality is None:
         return "NO_QUALITY_BUNDLE", f"no_quality_bundle: {context.quality_asked_for} is not in force"
-    if context.bodies.problem is not None:
-        return "CONTENT_UNSAFE", context.bodies.problem
     return None

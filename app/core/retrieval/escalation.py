@@ -28,7 +28,7 @@ TIER = "high_privilege"
 def escalation_of(arrival: Arrival, context: RetrievalContext, judged: Iterable[Judged]) -> str | None:
     """The id of the escalation that a request opens, None if it opens none."""
     quality, category = context.quality, context.retrieval.tool_category
-    if quality is None or context.tier != TIER or category not in quality.high_impact:
+    if quality is None or context.tier != TIER or (category or "").casefold() not in quality.high_impact:
         return None
     waits = any(one.denied_for_quality for one in judged)
     return escalation_id(arrival.decision_id) if waits else None

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 from app.core.registry_entries import hashes_of
 from app.core.retrieval.content import content_action
 from app.core.retrieval.dimensions import judge_item
-from app.core.retrieval.facts import facts_of
+from app.core.retrieval.facts import class_of, facts_of
 from app.core.retrieval.provenance_check import provenance_of
-from app.core.retrieval.severity import SEVERITY, most_severe
+from app.core.retrieval.rollout import under_rollout
+from app.core.retrieval.severity import SEVERITY, milder, most_severe
 
 if TYPE_CHECKING:
     from app.core.content.inspection import Finding
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from app.core.registry_entries import Entry
     from app.core.retrieval.bodies import Body
     from app.core.retrieval.context import RetrievalContext
-    from app.core.retrieval.dimensions import DimensionResult, ItemFacts, Quality
+    from app.core.retrieval.dimensions import DimensionResult, ItemFacts
     from app.core.retrieval.provenance_check import ProvenanceCheck
     from app.core.retrieval.quality_bundle import QualityBundle
     from topics.records.retrievals import (
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
         RetrievedItem,
         StageName,
     )
-
-FLAG_ONLY = "flag_only"
 
 
 @dataclass(slots=True)
@@ -68,7 +67,7 @@ class Judged:
     @property
     def released(self) -> bool:
         """Whether the agent gets the body."""
-        return self.outcome in ("pass", "flag") and self.body.given
+        return self.outcome in ("pass", "flag") and self.body.given and self.body.problem is None
 
     def denies(
         self, stage: StageName, code: ReasonCode, reason: str, entries: tuple[Entry, ...] = ()
@@ -91,7 +90,7 @@ class Judged:
 
 def judge(context: RetrievalContext, place: int, stopped: tuple[ReasonCode, str] | None) -> Judged:
     """Judge the item at `place`; `stopped`: why no item of the request may be read (context.barred)."""
-    judged = Judged(context.bodies.bodies[place])
+    judged = Judged(context.bodies[place])
     if context.quality is None:
         code, reason = stopped or ("NO_QUALITY_BUNDLE", "no_quality_bundle")
         judged.denies("controls", code, reason)
@@ -126,13 +125,17 @@ def _stages(
 
 
 def _access(context: RetrievalContext, bundle: QualityBundle, item: RetrievedItem, judged: Judged) -> None:
-    """Of the agent and of the tenant to the item's class."""
+    """Of the agent and of the tenant to the item's class; where classes are kept from anybody, none gets in
+    by a name that nobody knows.
+    """
     named = item.content_class if isinstance(item.content_class, str) else None
     agent = context.agent
     if agent is not None and agent.content_classes is not None and named not in agent.content_classes:
         judged.denies("access", "ACCESS_DENIED", f"class_not_granted: to agent {agent.id}")
     elif not bundle.opens(named, context.tenant):
         judged.denies("access", "ACCESS_DENIED", f"class_not_granted: to tenant {context.tenant}")
+    elif bundle.file.access and class_of(named) not in bundle.lookup.classes:
+        judged.denies("access", "ACCESS_DENIED", "class_not_granted: the bundle does not know the class")
     else:
         judged.stages.append(("access", "pass", None))
 
@@ -152,32 +155,23 @@ def _poisoning(context: RetrievalContext, _: QualityBundle, item: RetrievedItem,
 def _quality(context: RetrievalContext, bundle: QualityBundle, item: RetrievedItem, judged: Judged) -> None:
     """The three dimensions, then what the class's rollout and an override make of them."""
     check = provenance_of(item, context.tenant, context.registry, context.recorded, bundle, context.now_ms)
-    facts = facts_of(item, context.now_ms, context.retrieval.tool_name, check)
+    tool = None if context.tool is None else context.tool.id
+    facts = facts_of(item, context.now_ms, tool, check)
     found = judge_item(bundle, context.tier, facts)
     judged.check, judged.facts = check, facts
     judged.flags, judged.dimensions = found.flags, found.dimensions
     judged.codes = (*judged.codes, *found.codes)
     judged.entries |= hashes_of(*check.entries)
     judged.rollout = bundle.rollout_of(facts.content_class)
-    outcome = _let_through(context, item, found, judged)
+    outcome, _ = under_rollout(bundle, facts.content_class, found.outcome)
+    if milder("flag", outcome):
+        judged.override = _override(context, item, judged)
+    if judged.override is not None:
+        judged.entries |= hashes_of(judged.override)
+        outcome = "flag"
     real = outcome if judged.override is not None else found.outcome
     judged.comes_to(outcome, found.reason, real)
     judged.stages.append(("quality", found.outcome, found.reason))
-
-
-def _let_through(
-    context: RetrievalContext, item: RetrievedItem, found: Quality, judged: Judged
-) -> QualityOutcome:
-    if SEVERITY[found.outcome] < SEVERITY["downgrade"]:
-        return found.outcome
-    if judged.rollout == FLAG_ONLY:
-        return "flag"
-    override = _override(context, item, judged)
-    if override is None:
-        return found.outcome
-    judged.override = override
-    judged.entries |= hashes_of(override)
-    return "flag"
 
 
 def _override(context: RetrievalContext, item: RetrievedItem, judged: Judged) -> QualityOverrideEntry | None:
@@ -192,6 +186,10 @@ def _override(context: RetrievalContext, item: RetrievedItem, judged: Judged) ->
 
 
 def _content(context: RetrievalContext, bundle: QualityBundle, judged: Judged) -> None:
+    if judged.body.problem is not None:
+        judged.flags = (*judged.flags, "content_suspect")
+        judged.denies("content", "CONTENT_UNSAFE", judged.body.problem)
+        return
     found = context.bundle.inspector.inspect(judged.body.text)
     action, reason = content_action(bundle, context.tier, found)
     judged.stages.append(("content", action, reason))

@@ -27,7 +27,6 @@ class LedgerValues:
     def __init__(self, sinks: Mapping[str, Sink]) -> None:
         """`sinks`: by the value of `schema`; each may raise NotADecisionError."""
         self._sinks = sinks
-        self.taken = 0
 
     def take(self, value: bytes | str | None) -> None:
         """One record's value. Raises NotADecisionError."""
@@ -38,4 +37,3 @@ class LedgerValues:
             raise NotADecisionError(f"no record of the ledger: {error!r}") from None
         if sink is not None:
             sink(event)
-            self.taken += 1

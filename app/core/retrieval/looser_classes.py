@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.core.retrieval.loosening import Loosening
+from app.core.retrieval.quality_models import IMPACTS
 from app.core.retrieval.severity import DIMENSIONS, TIERS, milder
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def looser_classes(before: QualityBundle, after: QualityBundle) -> Iterator[Loos
             yield from _limits(before, after, name)
             yield from _outcomes(before, after, name)
             yield from _rollout(before, after, name)
+            yield from _impact(before, after, name)
         yield from _readers(before, after, name)
 
 
@@ -101,6 +103,14 @@ def _rollout(before: QualityBundle, after: QualityBundle, name: str) -> Iterator
     elif after.rollout_since_ms[name] > before.rollout_since_ms[name]:
         sentence = f"flag-only of {name} starts again, and with it the wait for the alarm"
         yield Loosening(sentence, path)
+
+
+def _impact(before: QualityBundle, after: QualityBundle, name: str) -> Iterator[Loosening]:
+    """A lower one is promoted sooner; a class of which nothing is said has the highest."""
+    old, new = before.impact_rank(name), after.impact_rank(name)
+    if new < old:
+        sentence = f"the impact of {name} falls from {IMPACTS[old]} to {IMPACTS[new]}"
+        yield Loosening(sentence, (f"impact_by_class.{name}",))
 
 
 def _readers(before: QualityBundle, after: QualityBundle, name: str) -> Iterator[Loosening]:

@@ -23,6 +23,14 @@ def looser_settings(before: QualityBundle, after: QualityBundle) -> Iterator[Loo
     for category in sorted(before.high_impact - after.high_impact):
         sentence = f"a deny for {category} no longer opens an escalation"
         yield Loosening(sentence, ("high_impact_categories",))
+    yield from _recipient(before.file, after.file)
+
+
+def _recipient(before: QualityBundleFile, after: QualityBundleFile) -> Iterator[Loosening]:
+    """Nobody can tell a better reader from one who never reads."""
+    old, new = before.alarm_recipient, after.alarm_recipient
+    if old != new:
+        yield Loosening(f"alarms go to {new}, no longer to {old}", ("alarm_recipient",))
 
 
 def _schemes(before: QualityBundle, after: QualityBundle) -> Iterator[Loosening]:

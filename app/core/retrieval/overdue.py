@@ -12,12 +12,15 @@ DAY_MS = 86_400_000
 
 class Overdue(NamedTuple):
     """A class in flag-only since `since_ms` whose window ended at `overdue_since_ms`; `ordinal`: how many
-    whole windows have passed since, each of which is an alarm of its own. Times in ms since 1970."""
+    whole windows have passed since, each of which is an alarm of its own; the last of them ended at
+    `ended_ms`. Times in ms since 1970.
+    """
 
     content_class: str
     since_ms: int
     overdue_since_ms: int
     ordinal: int
+    ended_ms: int
 
 
 def overdue(bundle: QualityBundle, now_ms: int) -> tuple[Overdue, ...]:
@@ -27,5 +30,6 @@ def overdue(bundle: QualityBundle, now_ms: int) -> tuple[Overdue, ...]:
     for name, since_ms in sorted(bundle.rollout_since_ms.items()):
         passed = (now_ms - since_ms) // window_ms
         if bundle.rollout_of(name) == "flag_only" and passed > 0:
-            found.append(Overdue(name, since_ms, since_ms + window_ms, passed))
+            ended_ms = since_ms + passed * window_ms
+            found.append(Overdue(name, since_ms, since_ms + window_ms, passed, ended_ms))
     return tuple(found)

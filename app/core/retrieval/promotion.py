@@ -12,17 +12,16 @@ import orjson
 from app.core.clock import rfc3339
 from app.core.errors import BundleError
 from app.core.retrieval.quality_bundle import load_quality_bundle
-from app.core.retrieval.report_figures import FALSE_DENY, FLAG_ONLY
-from app.core.retrieval.report_tally import QualityTally, Scope
+from app.core.retrieval.report_figures import FLAG_ONLY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
+    from app.core.retrieval.observed import Observed
     from app.core.retrieval.quality_bundle import QualityBundle
-    from app.core.retrieval.report_figures import Rate
 
 _ENFORCE = "enforce"
-_DAY = len("2026-01-01")
+_WHICH_COUNT = "under the bundle's present tables for the class, at tiers where it can be denied"
 
 
 class Criterion(NamedTuple):
@@ -34,44 +33,13 @@ class Criterion(NamedTuple):
     met: bool
 
 
-class Observed:
-    """What the ledger says of a class since it has been in flag-only under this bundle."""
-
-    def __init__(self, bundle: QualityBundle, content_class: str) -> None:
-        """The class must be one that the bundle has a rollout for."""
-        self._bundle_id = bundle.id
-        self._class = content_class
-        self._since = rfc3339(bundle.rollout_since_ms[content_class])
-        self._tally = QualityTally(Scope(since=self._since[:_DAY]))
-
-    def decision(self, event: Mapping[str, Any]) -> None:
-        """Count one record of gate.memory.quality_decision, of any class. Raises NotADecisionError."""
-        if (
-            event.get("content_class") == self._class
-            and event.get("quality_bundle_id") == self._bundle_id
-            and event.get("rollout") == FLAG_ONLY
-            and str(event.get("timestamp")) >= self._since
-        ):
-            self._tally.decision(event)
-
-    @property
-    def days(self) -> int:
-        """UTC days with a decision."""
-        return len({one.day for one, _ in self._tally.situations if FALSE_DENY.whole(one)})
-
-    @property
-    def false_denies(self) -> Rate:
-        """Of the decisions: items that enforcing would have denied."""
-        return FALSE_DENY.of(self._tally.situations)
-
-
 def in_flag_only(bundle: QualityBundle, content_class: str) -> bool:
     """Whether there is something to promote."""
     return bundle.rollout_of(content_class) == FLAG_ONLY
 
 
 def criteria(bundle: QualityBundle, content_class: str, observed: Observed) -> tuple[Criterion, ...]:
-    """Every criterion, met or not."""
+    """Every criterion, met or not. Days, decisions and false denies are of what `observed` counts."""
     return tuple(_criteria(bundle, content_class, observed))
 
 
@@ -82,13 +50,23 @@ def _criteria(bundle: QualityBundle, content_class: str, observed: Observed) -> 
     days = observed.days
     yield Criterion("days with decisions", str(days), f"at least {asked.min_days}", days >= asked.min_days)
     enough = found.whole >= asked.min_decisions
-    yield Criterion("decisions", str(found.whole), f"at least {asked.min_decisions}", enough)
+    needed = f"at least {asked.min_decisions} {_WHICH_COUNT}"
+    yield Criterion("decisions", f"{found.whole}{_left_out(observed)}", needed, enough)
     rate = found.rate
     told = "no decision" if rate is None else f"{rate:.2%} ({found.part} of {found.whole})"
     few = rate is not None and rate <= asked.max_false_deny_rate
     yield Criterion("false-deny rate", told, f"at most {asked.max_false_deny_rate:.2%}", few)
     yield _in_order(bundle, content_class)
     yield _strict_enough(bundle, content_class)
+
+
+def _left_out(observed: Observed) -> str:
+    others = (
+        (observed.other_tables, "under other tables for the class"),
+        (observed.never_denied, "at tiers where it can never be denied"),
+    )
+    told = " and ".join(f"{count} {why}" for count, why in others if count)
+    return f"; left out: {told}" if told else ""
 
 
 def _in_order(bundle: QualityBundle, content_class: str) -> Criterion:

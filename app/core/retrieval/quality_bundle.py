@@ -31,7 +31,7 @@ class QualityBundle:
         self.file = file
         self.lookup = Lookup(tables_of(file))
         self.schemes = frozenset(file.provenance_schemes)
-        self.high_impact = frozenset(file.high_impact_categories)
+        self.high_impact = frozenset(name.casefold() for name in file.high_impact_categories)
         self.escalation_ttl_ms = file.escalation_ttl_ms
         self.provenance_refresh_ms = file.provenance_refresh_s * _MS
         self.provenance_retry_ms = min(file.provenance_retry_s, file.provenance_refresh_s) * _MS

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self, get_args
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from app.core.bundles import LONGEST_WAIT_MS, MAX_CASES, Name
+from app.core.clock import milliseconds_of
 from app.core.memory.quality import ClassName
 from app.core.retrieval.quality_cases import QualityCase  # noqa: TC001 - pydantic reads the annotations
 from app.core.retrieval.quality_checks import fault_in
@@ -34,10 +35,18 @@ MAX_CLASSES = 256
 
 
 class Rollout(StrictModel):
-    """Whether a class's outcomes bind, and since when it is so."""
+    """Whether a class's outcomes bind, and since when it is so; not before 1970, from which times are
+    counted."""
 
     mode: RolloutMode
     since: Instant
+
+    @field_validator("since")
+    @classmethod
+    def _counted(cls, value: str) -> str:
+        if milliseconds_of(value) < 0:
+            raise ValueError("before 1970")
+        return value
 
 
 class Promotion(StrictModel):

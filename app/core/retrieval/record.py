@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.core.clock import rfc3339
 from app.core.decision import OutRecord
 from app.core.ids import quality_id
-from app.core.ledger.canonical import digest
+from app.core.ledger.canonical import canonical, digest
 from app.core.memory.record import finding_fields
 from topics.catalog import QUALITY_DECISIONS
 
@@ -30,15 +31,11 @@ LONGEST_CLASS = 256
 LONGEST_URI = 8192
 """As long as those that are resolved: a rerun finds the recorded resolution by it."""
 LARGEST_SCORE = 1e15
-RERUN_FIELDS = (
-    "input",
+OF_THE_REQUEST = ("input", "quality_bundle_hash", "bundle_hash", "autonomy_tier", "enforcement")
+OF_THE_ITEM = (
     "place",
-    "quality_bundle_hash",
-    "bundle_hash",
     "registry_hashes",
     "seen",
-    "autonomy_tier",
-    "enforcement",
     "rollout",
     "outcome",
     "would_have_been",
@@ -54,15 +51,33 @@ RERUN_FIELDS = (
     "body_digest",
     "body_released",
 )
-"""What a rerun must get again, in the hash's order; the record's other fields follow from these."""
+RERUN_FIELDS = (*OF_THE_REQUEST, *OF_THE_ITEM)
+"""What a rerun must get again, in the hash's order; the record's other fields follow from these. What the
+items of a request share comes first: its part of the hash is made once."""
 _GRAVITY = {"definite": 0, "strong": 1, "weak": 2}
 
 
-def common_fields(arrival: Arrival, context: RetrievalContext) -> dict[str, Any]:
+class Common(NamedTuple):
+    """Of a request: its decision id, the fields that its items' decisions share, and the hash over those of
+    them that a rerun must get again, to be gone on with."""
+
+    decision_id: str
+    fields: dict[str, Any]
+    begun: Any
+
+    def hash_with(self, body: dict[str, Any]) -> str:
+        """The `rerun_hash` of an item's record: over the RFC 8785 form of the list of its RERUN_FIELDS."""
+        rest = canonical([body[name] for name in OF_THE_ITEM], finite=True)
+        whole = self.begun.copy()
+        whole.update(b"," + rest[1:])
+        return "sha256:" + str(whole.hexdigest())
+
+
+def common_to(arrival: Arrival, context: RetrievalContext) -> Common:
     """What the decisions on all items of a request have in common: made once."""
     retrieval, quality = context.retrieval, context.quality
     moment = rfc3339(arrival.timestamp_ms)
-    return {
+    fields = {
         "schema": SCHEMA,
         "schema_version": SCHEMA_VERSION,
         "timestamp": moment,
@@ -85,25 +100,23 @@ def common_fields(arrival: Arrival, context: RetrievalContext) -> dict[str, Any]
         "decided_at": moment,
         "input": arrival.coordinates(),
     }
+    begun = canonical([fields[name] for name in OF_THE_REQUEST], finite=True)
+    return Common(arrival.decision_id, fields, sha256(begun[:-1]))
 
 
 def decision_record(
-    decision_id: str,
-    common: dict[str, Any],
+    common: Common,
     item: RetrievedItem,
     judged: Judged,
     place: int,
     escalation: str | None,
 ) -> OutRecord:
-    """The decision on one item without its place in the chain.
-
-    `decision_id`: the request's; `common`: of `common_fields`; `escalation`: the id of the request's.
-    """
-    check = judged.check
-    hidden = common["enforcement"] == "shadow" or judged.rollout == "flag_only"
+    """The decision on one item without its place in the chain; `escalation` is the id of the request's."""
+    check, fields = judged.check, common.fields
+    hidden = fields["enforcement"] == "shadow" or judged.rollout == "flag_only"
     body: dict[str, Any] = {
-        **common,
-        "ledger_event_id": quality_id(decision_id, place),
+        **fields,
+        "ledger_event_id": quality_id(common.decision_id, place),
         "place": place,
         "item_id": item.item_id,
         **_claimed(item),
@@ -130,8 +143,9 @@ def decision_record(
         "seen": None if check is None or check.seen is None else _seen(check.seen),
     }
     if judged.entries:
-        body["registry_hashes"] = common["registry_hashes"] | judged.entries
-    return OutRecord(QUALITY_DECISIONS, "QualityDecision", hashed(body), common["session_id"])
+        body["registry_hashes"] = fields["registry_hashes"] | judged.entries
+    body["rerun_hash"] = common.hash_with(body)
+    return OutRecord(QUALITY_DECISIONS, "QualityDecision", body, fields["session_id"])
 
 
 def hashed(body: dict[str, Any]) -> dict[str, Any]:

@@ -69,23 +69,32 @@ def _let_through_only_by_flag_only(situation: Situation) -> bool:
 STALE = Figure(
     "stale_retrieval",
     "Stale retrievals",
-    'items older than their time to live that were not denied, of all decided items (seed 004, "Evidence": '
-    "stale-retrieval rate)",
-    lambda one: "stale" in one.flags and one.outcome != _DENY,
+    "items of a class that the bundle knows, older than their time to live, that were not denied, of all "
+    'decided items (seed 004, "Evidence": stale-retrieval rate)',
+    lambda one: one.stale_for == "ttl_exceeded" and one.outcome != _DENY,
+    _every,
+)
+UNDATED = Figure(
+    "no_usable_time",
+    "No usable time",
+    "items of a class that the bundle knows, whose timestamp is absent, malformed or in the future, that were "
+    "not denied, of all decided items; none of them is among the stale ones",
+    lambda one: one.stale_for == "no_usable_time" and one.outcome != _DENY,
     _every,
 )
 PROVENANCE = Figure(
     "provenance_failure",
     "Provenance failures",
-    "items whose provenance reference did not resolve or whose hash did not verify, of all decided items "
-    '(seed 004, "Evidence": provenance failure rate)',
-    lambda one: "provenance_unverified" in one.flags,
+    "items whose provenance reference did not resolve or whose hash did not verify, of all decided items; one "
+    'of an unknown class whose hash verified is none (seed 004, "Evidence": provenance failure rate)',
+    lambda one: "provenance_unverified" in one.flags and not one.verified,
     _every,
 )
 CONFIDENCE = Figure(
     "confidence_failure",
     "Low confidence",
-    "items whose confidence score is absent or below the minimum, of all decided items",
+    "items whose confidence score is absent, malformed or below the minimum, or whose class the bundle does "
+    "not know, of all decided items",
     lambda one: "low_confidence" in one.flags,
     _every,
 )
@@ -104,7 +113,7 @@ OVERRIDDEN = Figure(
     lambda one: one.overridden,
     _every,
 )
-FIGURES = (STALE, PROVENANCE, CONFIDENCE, FALSE_DENY, OVERRIDDEN)
+FIGURES = (STALE, UNDATED, PROVENANCE, CONFIDENCE, FALSE_DENY, OVERRIDDEN)
 
 
 @dataclass(frozen=True, slots=True)

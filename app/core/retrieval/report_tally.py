@@ -10,8 +10,9 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
+from app.core.retrieval.dimensions import UNKNOWN_CLASS
 from topics.records.retrievals import QualityOutcome
 
 if TYPE_CHECKING:
@@ -31,6 +32,11 @@ _OUTCOMES = frozenset(get_args(QualityOutcome))
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 
+StaleFor = Literal["ttl_exceeded", "no_usable_time", "unknown_class"]
+"""Why freshness failed: older than the time to live; the time absent, malformed or in the future; a class
+that the bundle does not know, of whatever age."""
+
+
 class NotADecisionError(ValueError):
     """A record is not what its topic holds; the message says what is missing or wrong."""
 
@@ -39,7 +45,8 @@ class Situation(NamedTuple):
     """What the report tells apart of a decision; equal ones are counted together.
 
     `day` is the UTC day of the request. `judged` is False where the item was denied before its freshness,
-    confidence and provenance were looked at.
+    confidence and provenance were looked at. `stale_for` is None where freshness did not fail; `verified`:
+    whether the hash of the provenance verified.
     """
 
     day: str
@@ -50,6 +57,8 @@ class Situation(NamedTuple):
     judged: bool
     overridden: bool
     flags: tuple[str, ...]
+    stale_for: StaleFor | None
+    verified: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +107,7 @@ class QualityTally:
             day = event["timestamp"][:_DAY]
             if self._bounded and not self.scope.has(day, event.get("tenant_id")):
                 return
-            content_class = event.get("content_class")
+            content_class, flags = event.get("content_class"), event["flags_set"]
             key = (
                 day,
                 self._names.get(content_class) or self._named(content_class),
@@ -107,7 +116,9 @@ class QualityTally:
                 event.get("rollout"),
                 bool(event["dimensions"]),
                 event.get("override") is not None,
-                tuple(event["flags_set"]),
+                tuple(flags),
+                _stale_for(event) if "stale" in flags else None,
+                event["provenance_hash_verified"] is True,
             )
             if key in self._decisions:
                 self._decisions[key] += 1
@@ -153,6 +164,15 @@ class QualityTally:
             return OTHER_CLASSES
         self._names[given] = given or NO_CLASS
         return self._names[given]
+
+
+def _stale_for(event: Mapping[str, Any]) -> StaleFor:
+    """Of an item flagged stale, from the freshness dimension's detail and the age that was recorded."""
+    details = {one["dimension"]: one["detail"] for one in event["dimensions"]}
+    if details["freshness"] == UNKNOWN_CLASS:
+        return "unknown_class"
+    age = event.get("freshness_age_seconds")
+    return "ttl_exceeded" if age is not None and age >= 0 else "no_usable_time"
 
 
 def _check(situation: Situation) -> None:

@@ -1,7 +1,8 @@
 """A store's report of what it returned, held against the decisions that the session remembers.
 
 Seed 004, "Coverage metric": the share of retrievals with a recorded decision. What the session has forgotten,
-by time or for want of room, counts as uncovered: coverage may look worse than it is, never better.
+by time or for want of room, counts as uncovered: coverage may look worse than it is, never better. An item
+that a report names more than once is one item.
 """
 
 from __future__ import annotations
@@ -29,11 +30,12 @@ MAX_NAMED = 100
 
 
 def evaluate(parts: PointParts, arrival: Arrival, report: RetrievalReport, state: SessionState) -> Decision:
-    """Count the report's items; the session itself does not change."""
+    """Count the report's distinct items; the session itself does not change."""
     draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
     agent = parts.policy.registry.agents.get(report.agent_id)
     known = draft.retrieval(UNREGISTERED if agent is None else agent.tenant, report.request_id)
-    uncovered = [item for item in report.items if known is None or not has_mark(known.items, item)]
+    items = dict.fromkeys(report.items)
+    uncovered = [item for item in items if known is None or not has_mark(known.items, item)]
     body: dict[str, Any] = {
         "schema": SCHEMA,
         "report_event_id": report_event_id(arrival.decision_id),
@@ -44,8 +46,8 @@ def evaluate(parts: PointParts, arrival: Arrival, report: RetrievalReport, state
         "tenant_id": None if agent is None else agent.tenant,
         "autonomy_tier": tier_of(agent, report) if known is None else known.tier,
         "reported_by": report.reported_by,
-        "reported": len(report.items),
-        "covered": len(report.items) - len(uncovered),
+        "reported": len(items),
+        "covered": len(items) - len(uncovered),
         "uncovered": uncovered[:MAX_NAMED],
         "decided_at": rfc3339(arrival.timestamp_ms),
         "input": arrival.coordinates(),

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 from app.core.decision import Decision
 from app.core.draft import SessionDraft
 from app.core.expiry import time_records
-from app.core.recent_retrieval import RecentRetrieval, add_flags, item_mark
+from app.core.recent_retrieval import RecentRetrieval, item_mark
 from app.core.retrieval.context import assess, barred
 from app.core.retrieval.escalation import escalation_of, opened
 from app.core.retrieval.judgement import judge
-from app.core.retrieval.record import common_fields, decision_record
+from app.core.retrieval.record import common_to, decision_record
 from app.core.retrieval.served import served
 from app.core.retrieval.wanted import wanted
-from app.core.session import kept_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,9 +40,9 @@ def evaluate(
     context = assess(parts, arrival, retrieval, shared)
     judged = _judged(context)
     escalation = escalation_of(arrival, context, judged)
-    decision_id, common = arrival.decision_id, common_fields(arrival, context)
+    common = common_to(arrival, context)
     decided = [
-        decision_record(decision_id, common, item, one, place, escalation)
+        decision_record(common, item, one, place, escalation)
         for place, (item, one) in enumerate(zip(retrieval.items, judged, strict=True))
     ]
     records = [*time_records(draft), *decided]
@@ -64,8 +63,7 @@ def evaluate_item(
     item = retrieval.items[place]
     one = judge(context, place, barred(context))
     escalation = escalation_of(arrival, context, [one])
-    common = common_fields(arrival, context)
-    return decision_record(arrival.decision_id, common, item, one, place, escalation).body
+    return decision_record(common_to(arrival, context), item, one, place, escalation).body
 
 
 def _judged(context: RetrievalContext) -> list[Judged]:
@@ -94,10 +92,9 @@ def _wanted(context: RetrievalContext, judged: Sequence[Judged]) -> list[OutReco
 def _remember(draft: SessionDraft, context: RetrievalContext, judged: Sequence[Judged]) -> None:
     """The session keeps which items were decided on, and the flags of those that were let through."""
     items = context.retrieval.items
-    flags: dict[str, list[str]] = {}
+    marks = "".join(item_mark(item.item_id) for item in items)
+    remembered = RecentRetrieval(context.tier, marks, draft.now)
+    draft.remember_retrieval(context.tenant, context.retrieval.request_id, remembered)
     for item, one in zip(items, judged, strict=True):
         if one.flags and one.outcome != "deny":
-            add_flags(flags, kept_id(item.item_id), one.flags)
-    marks = "".join(item_mark(item.item_id) for item in items)
-    remembered = RecentRetrieval(context.tier, marks, draft.now, flags)
-    draft.remember_retrieval(context.tenant, context.retrieval.request_id, remembered)
+            draft.remember_flags(context.tenant, item.item_id, one.flags)

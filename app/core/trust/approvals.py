@@ -4,20 +4,24 @@ Seed 004, "Quality bundle change without policy review": a quality bundle is no 
 
 - A quality bundle that is looser than the revision in force counts with two approvers only, not two keys.
   What was refused was never in force, so nothing is reached in small steps through it.
+- A tenant goes over into shadow mode, where nothing is withheld, by two approvers only; one that has no entry
+  is enforced, so its first entry is no exception.
 - Which quality bundle judges a tenant is changed by two approvers only; so is the first revision of one that
   a tenant is led to already: else one of them could publish a lax one under a new id and lead the tenant to
   it, or lead the tenant to a name first.
-- An override is one named person's word: it counts with the signature of that approver, for a tenant whose
-  items that approver may decide on, and for a bounded time.
+- An override is one named person's word: it counts with the signature of that approver, who has a role that
+  decides on escalations, for a tenant whose items that approver may decide on, and for a bounded time.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from app.core.clock import milliseconds_of, rfc3339
 from app.core.quality_entries import LONGEST_OVERRIDE_MS, QualityOverrideSpec
+from app.core.registry_entries import OrgSpec
 from app.core.trust.refused import Reason
+from topics.records.base import Role
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -27,6 +31,9 @@ if TYPE_CHECKING:
 
 ORG = "org"
 OVERRIDE = "quality_override"
+SHADOW = "shadow"
+DECIDES: frozenset[str] = frozenset(get_args(Role))
+"""The roles that answer an escalation, of which an override is the answer."""
 ENOUGH = 2
 """Approvers who must agree where one is not enough."""
 
@@ -68,12 +75,17 @@ def _org_refusal(
     newest: Mapping[tuple[str, str], Accepted],
     approvers: Collection[str],
 ) -> Reason | None:
-    known = newest.get((ORG, tenant))
-    before = None if known is None else _named(known)
-    asked_for = spec.get("quality_bundle_id")
-    if asked_for == before or len(approvers) >= ENOUGH:
+    if len(approvers) >= ENOUGH:
         return None
-    return _alone(approvers, f"tenant {tenant} goes from {_name(before)} to {_name(asked_for)}")
+    known = newest.get((ORG, tenant))
+    before = OrgSpec() if known is None else OrgSpec.model_validate(known.document["spec"])
+    after = OrgSpec.model_validate(spec)
+    if after.enforcement == SHADOW != before.enforcement:
+        return _alone(approvers, f"tenant {tenant} goes from {before.enforcement} to {SHADOW}")
+    led = (before.quality_bundle_id, after.quality_bundle_id)
+    if led[0] == led[1]:
+        return None
+    return _alone(approvers, f"tenant {tenant} goes from {_name(led[0])} to {_name(led[1])}")
 
 
 def _override_refusal(
@@ -83,6 +95,9 @@ def _override_refusal(
     approver = approvers.get(override.approver_id)
     if approver is None:
         told = f"approver {override.approver_id}, whose word it is, did not sign it"
+        return Reason("key_not_allowed", "$.spec.approver_id", told)
+    if not approver.roles & DECIDES:
+        told = f"approver {approver.id} has no role that decides: {' or '.join(sorted(DECIDES))}"
         return Reason("key_not_allowed", "$.spec.approver_id", told)
     if approver.tenants is not None and override.tenant_id not in approver.tenants:
         told = f"approver {approver.id} does not decide on items of {override.tenant_id}"

@@ -8,7 +8,8 @@ before bundles, so that a revoked key is revoked for a bundle of the same instan
 2. a payload that says what it is, under the Kafka key that belongs to it;
 3. a signer who may sign this kind at the broker's time of the record; root keys sign approvers' entries only;
 4. a revision newer than the one in force; the same again is a repeat and changes nothing;
-5. content that validates: an entry by its kind, a bundle by compiling and passing its own cases;
+5. content that validates: an entry by its kind, a bundle by compiling and passing its own cases, and at the
+   broker's time of the record;
 6. the approvers that this content needs, by approvals.py, where any one is not enough;
 7. with a change, every record of it, and for each 3, 4 and 6 once more when the last one is there.
 
@@ -27,6 +28,7 @@ from app.core.trust.authority import Authority
 from app.core.trust.changes import Changes
 from app.core.trust.refused import Reason, Refused
 from app.core.trust.revisions import Accepted, Revisions
+from app.core.trust.rollout_starts import start_refusal
 from app.core.trust.signed_entries import APPROVER, BUNDLE, QUALITY_BUNDLE
 from topics.catalog import BUNDLES, REGISTRY
 
@@ -178,7 +180,8 @@ class _Folding:
 
     def _quality(self, member: Accepted) -> Accepted | Reason:
         """A quality bundle is held against the one in force: looser takes two approvers."""
-        bundle = self._compiled.quality_bundle(member.said)
+        loaded = self._compiled.quality_bundle(member.said)
+        bundle = loaded if isinstance(loaded, Reason) else start_refusal(loaded, member.at_ms) or loaded
         if isinstance(bundle, Reason):
             return bundle
         before = self._revisions.newest.get((QUALITY_BUNDLE, member.said.id))

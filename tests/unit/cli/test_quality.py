@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from app.cli.main import cli
 from app.core.retrieval.quality_bundle import load_quality_bundle
-from tests.quality_ledger import FIRST, alarm, decision, flag_only, laid, reported
+from tests.quality_ledger import DIGEST, FIRST, alarm, decision, flag_only, laid, reported
 from tests.unit.core.retrieval.quality_scene import NOTE, quality_document
 
 if TYPE_CHECKING:
@@ -129,10 +129,15 @@ def bundle_file(tmp_path: Path, min_days: int) -> Path:
     return path
 
 
-def promoting(tmp_path: Path, min_days: int, out: Path) -> tuple[int, str, str]:
-    seen = [{**flag_only(day, "pass", NOTE), "quality_bundle_id": "small.quality"} for day in range(3)]
-    ledger = laid(tmp_path / "ledger", seen)
-    given = ("--from", ledger, "--bundle", bundle_file(tmp_path, min_days), "--out", out)
+def hash_of(file: Path) -> str:
+    return load_quality_bundle(file.read_bytes()).hash
+
+
+def promoting(tmp_path: Path, min_days: int, out: Path, under: str | None = None) -> tuple[int, str, str]:
+    file = bundle_file(tmp_path, min_days)
+    under = {"quality_bundle_id": "small.quality", "quality_bundle_hash": under or hash_of(file)}
+    ledger = laid(tmp_path / "ledger", [{**flag_only(day, "pass", NOTE), **under} for day in range(3)])
+    given = ("--from", ledger, "--bundle", file, "--out", out)
     return sluice("promote", NOTE, *given)
 
 
@@ -148,6 +153,12 @@ def test_a_class_that_misses_one_is_not_written(tmp_path: Path) -> None:
     out = tmp_path / "next.json"
     code, told, _ = promoting(tmp_path, 4, out)
     assert (code, "not met" in told, out.exists()) == (1, True, False)
+
+
+def test_decisions_under_another_document_are_left_out_and_said_to_be(tmp_path: Path) -> None:
+    code, told, _ = promoting(tmp_path, 3, tmp_path / "next.json", DIGEST)
+    assert code == 1
+    assert "0; left out: 3 under other tables for the class" in " ".join(told.split())
 
 
 def test_a_class_that_the_bundle_does_not_know_is_named(tmp_path: Path) -> None:

@@ -41,3 +41,13 @@ def test_nothing_of_the_quality_of_an_item_is_said_to_who_may_not_read_it() -> N
 def test_flag_only_opens_no_closed_class() -> None:
     closed = quality(access={"legal_text": {"tenants": ["globex"]}}, rollout=flag_only("legal_text"))
     assert Scene(quality=closed).read().outcomes == ["deny"]
+
+
+@pytest.mark.parametrize("named", [None, 5, ["legal_text"], "legal_text ", "Legal_text", "no_such_class"])
+def test_where_classes_are_closed_nobody_gets_in_by_a_name_that_the_bundle_does_not_know(
+    named: object,
+) -> None:
+    scene = Scene(quality=CLOSED)
+    event = scene.read(item(content_class=named), agent_id="sandbox").event
+    assert (event["outcome"], event["reason_codes"]) == ("deny", ["ACCESS_DENIED"])
+    assert scene.statuses() == {"identical"}

@@ -79,3 +79,22 @@ def test_an_alarm_of_a_bundle_with_a_long_name_is_a_valid_record() -> None:
     named = ("legal_text", "product_pricing", "internal_policy", "public_reference")
     scene = Scene(quality=quality(id="q" * 256, rollout=dict.fromkeys(named, since)))
     assert len(raised(scene, Book({}), 15)) == len(named)
+
+
+def test_a_longer_window_silences_nothing_that_is_overdue_by_it() -> None:
+    book = Book({})
+    since = {"mode": "flag_only", "since": rfc3339(START)}
+    named = ("legal_text", "product_pricing", "internal_policy", "public_reference")
+    short = Scene(quality=quality(rollout=dict.fromkeys(named, since), rollout_window_days=1))
+    assert len(raised(short, book, 20)) == len(named)
+    long = Scene(quality=quality(rollout=dict.fromkeys(named, since), revision=2, rollout_window_days=14))
+    assert raised(long, book, 21) == []
+    assert len(raised(long, book, 28)) == len(named)
+
+
+def test_a_clock_that_went_ahead_once_silences_nothing_for_long() -> None:
+    scene, book = Scene(quality=rollout(legal_text="flag_only")), Book({})
+    assert raised(scene, book, 700) == [("legal_text", "critical")]
+    assert raised(scene, book, 15) == [("legal_text", "warn")]
+    assert raised(scene, book, 16) == []
+    assert raised(scene, book, 28) == [("legal_text", "critical")]

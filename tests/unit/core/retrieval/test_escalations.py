@@ -40,7 +40,7 @@ def test_all_denied_items_of_a_request_wait_in_one_escalation() -> None:
 @pytest.mark.parametrize("category", [None, "payment", "search", "PAYMENT"])
 def test_only_high_privilege_and_high_impact_together_ask_a_person(tier: str, category: str | None) -> None:
     found = Scene().read(STALE, agent_id=tier, tool_category=category)
-    expected = tier == "high_privilege" and category == "payment"
+    expected = tier == "high_privilege" and category in ("payment", "PAYMENT")
     assert bool(opened(found)) == expected
     assert (found.event["escalation_id"] is not None) == expected
 

@@ -133,7 +133,16 @@ def test_the_stricter_of_the_registered_and_the_asked_tier_counts() -> None:
             ("sandbox", None),
             ("untiered", None),
             ("untiered", "bounded"),
+            ("untiered", "sandbox"),
             ("nobody", None),
         ]
     ]
-    assert asked == ["bounded", "bounded", "sandbox", "high_privilege", "bounded", "high_privilege"]
+    assert asked == [
+        "bounded",
+        "bounded",
+        "sandbox",
+        "high_privilege",
+        "bounded",
+        "bounded",
+        "high_privilege",
+    ]

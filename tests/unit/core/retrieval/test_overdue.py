@@ -17,7 +17,7 @@ WAITING = quality_bundle(rollout=flag_only(NOTE))
 def test_it_is_overdue_from_the_end_of_its_window_on() -> None:
     assert overdue(WAITING, START + WINDOW - 1) == ()
     (one,) = overdue(WAITING, START + WINDOW)
-    assert one == (NOTE, START, START + WINDOW, 1)
+    assert one == (NOTE, START, START + WINDOW, 1, START + WINDOW)
 
 
 def test_each_further_window_counts_once() -> None:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.core.retrieval.promotion import Observed, criteria, promoted, rationale_of
+from app.core.retrieval.observed import Observed
+from app.core.retrieval.promotion import criteria, promoted, rationale_of
 from app.core.retrieval.quality_bundle import load_quality_bundle
-from tests.quality_ledger import FIRST, decision, flag_only
+from tests.quality_ledger import DIGEST, FIRST, decision, flag_only
 from tests.unit.core.retrieval.quality_scene import MATRIX, NOTE, quality_bundle
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def ledger(
 
 
 def unmet(events: Iterable[dict[str, Any]], given: QualityBundle, content_class: str = NOTE) -> list[str]:
-    observed = Observed(given, content_class)
+    observed = Observed(given, content_class, {DIGEST})
     for event in events:
         observed.decision(event)
     return [one.name for one in criteria(given, content_class, observed) if not one.met]
@@ -116,7 +117,7 @@ def test_decisions_of_other_classes_do_not_help() -> None:
 
 def test_the_next_revision_enforces_one_class_more_and_is_the_same_else() -> None:
     before = bundle()
-    observed = Observed(before, NOTE)
+    observed = Observed(before, NOTE, {before.hash})
     after = load_quality_bundle(
         promoted(before, NOTE, NOW_MS, rationale_of(criteria(before, NOTE, observed)))
     )

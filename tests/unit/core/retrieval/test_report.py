@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.core.retrieval.dimensions import UNKNOWN_CLASS
 from app.core.retrieval.ledger_values import DECISION, LedgerValues
 from app.core.retrieval.report import quality_report
 from app.core.retrieval.report_figures import OUTCOMES, Rate
@@ -18,6 +19,7 @@ from app.core.retrieval.report_tally import (
     Scope,
 )
 from tests.quality_ledger import alarm, decision, flag_only, reported
+from tests.unit.core.retrieval.scene import OLD, Scene, item
 
 OVERRIDE = {
     "override_id": "override-1",
@@ -47,10 +49,54 @@ def test_every_rate_is_of_what_its_definition_says() -> None:
     assert report.overall.outcomes == {"pass": 1, "flag": 2, "downgrade": 1, "deny": 1}
     assert report.overall.rates == {
         "stale_retrieval": Rate(2, 5),
+        "no_usable_time": Rate(0, 5),
         "provenance_failure": Rate(1, 5),
         "confidence_failure": Rate(1, 5),
         "false_deny": Rate(0, 0),
         "overridden": Rate(1, 5),
+    }
+
+
+def told_of(*events: dict[str, object]) -> dict[str, Rate]:
+    return quality_report(tallied(*events)).overall.rates
+
+
+def unknown(**given: object) -> dict[str, object]:
+    event = decision(outcome="flag", flags_set=["stale", "low_confidence", "provenance_unverified"], **given)
+    return {**event, "dimensions": [{**one, "detail": UNKNOWN_CLASS} for one in event["dimensions"]]}
+
+
+def test_a_fresh_item_of_an_unknown_class_is_not_stale() -> None:
+    rates = told_of(unknown(), unknown(freshness_age_seconds=None))
+    assert (rates["stale_retrieval"], rates["no_usable_time"]) == (Rate(0, 2), Rate(0, 2))
+
+
+@pytest.mark.parametrize("age", [None, -1])
+def test_an_item_without_a_usable_time_is_told_apart_from_a_stale_one(age: int | None) -> None:
+    served = decision(outcome="flag", flags_set=["stale"], freshness_age_seconds=age)
+    denied = decision(outcome="deny", flags_set=["stale"], freshness_age_seconds=age)
+    rates = told_of(served, denied)
+    assert (rates["stale_retrieval"], rates["no_usable_time"]) == (Rate(0, 2), Rate(1, 2))
+
+
+def test_a_hash_that_verified_is_no_provenance_failure_whatever_the_class() -> None:
+    rates = told_of(unknown(provenance_hash_verified=True), unknown())
+    assert rates["provenance_failure"] == Rate(1, 2)
+
+
+def test_the_gates_own_records_are_told_as_the_definitions_say() -> None:
+    scene = Scene()
+    scene.read(item(content_class="nobody_knows"))
+    for time in (None, "3026-01-01T00:00:00Z", "yesterday", OLD):
+        scene.read(item(timestamp=time), autonomy_tier="sandbox", agent_id="sandbox")
+    rates = told_of(*scene.events)
+    assert {name: rate.part for name, rate in rates.items()} == {
+        "stale_retrieval": 1,
+        "no_usable_time": 3,
+        "provenance_failure": 0,
+        "confidence_failure": 1,
+        "false_deny": 0,
+        "overridden": 0,
     }
 
 
@@ -156,6 +202,8 @@ def test_the_classes_beyond_the_bound_are_counted_together() -> None:
         {"content_class": ["a"]},
         {"flags_set": None},
         {"flags_set": [["stale"]]},
+        {"flags_set": ["stale"], "dimensions": []},
+        {"flags_set": ["stale"], "freshness_age_seconds": "old"},
     ],
 )
 def test_what_is_no_decision_is_refused_and_not_counted(broken: dict[str, object]) -> None:

@@ -28,6 +28,13 @@ def test_an_item_without_a_decision_counts_against_coverage() -> None:
     assert (found["reported"], found["covered"], found["uncovered"]) == (3, 1, ["i-9", "i-8"])
 
 
+def test_an_item_named_often_is_one_item() -> None:
+    scene = Scene()
+    scene.read(item())
+    found = scene.reported(*["i-1"] * 9, "i-9", "i-9")
+    assert (found["reported"], found["covered"], found["uncovered"]) == (2, 1, ["i-9"])
+
+
 @pytest.mark.parametrize("fields", [{"request_id": "r-9"}, {"agent_id": "other"}, {"agent_id": "nobody"}])
 def test_a_retrieval_that_the_gate_never_saw_is_uncovered(fields: dict[str, Any]) -> None:
     scene = Scene()

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from app.core.ledger.canonical import digest
 from app.core.ledger.evidence import PolicyEvidence
+from app.core.retrieval.record import RERUN_FIELDS
 from app.core.retrieval.resolution import Resolution
 from tests.unit.core.retrieval.scene import (
     HASH,
@@ -121,3 +123,8 @@ def test_the_hash_of_a_rerun_is_over_the_place_in_the_request() -> None:
     one, other = scene.read(item(), item()).events
     assert one["rerun_hash"] != other["rerun_hash"]
     assert scene.statuses() == {"identical"}
+
+
+def test_the_rerun_hash_is_over_the_canonical_list_of_its_fields() -> None:
+    for event in Scene().read(item(), item(item_id="i-2", timestamp=OLD), agent_id="sandbox").events:
+        assert event["rerun_hash"] == digest([event[name] for name in RERUN_FIELDS])

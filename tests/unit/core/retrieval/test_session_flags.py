@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from app.core.actions.acknowledgement import acknowledgement, flags_of
 from app.core.draft import SessionDraft
-from app.core.recent_retrieval import RecentRetrieval, item_mark
+from app.core.recent_retrieval import MAX_FLAGGED, RecentRetrieval, item_mark
 from app.core.session import SessionState, kept_id, session_key
 from app.settings import Settings
 from tests.unit.core.reruns import document
@@ -174,15 +174,39 @@ def remember(state: SessionState, request: str, items: list[str], tenant: str = 
     draft = SessionDraft(state, SHIPPED, START)
     every = {name: ["stale", "low_confidence", "provenance_unverified", "content_suspect"] for name in items}
     marks = "".join(map(item_mark, items))
-    draft.remember_retrieval(tenant, request, RecentRetrieval("sandbox", marks, START, every))
+    draft.remember_retrieval(tenant, request, RecentRetrieval("sandbox", marks, START))
+    for name, raised in every.items():
+        draft.remember_flags(tenant, name, raised)
     state.apply(draft.transition())
 
 
 def test_what_an_action_may_carry_of_flags_is_bounded() -> None:
     scene = Scene(limits=SHIPPED)
     scene.read(*(item(item_id=f"i-{number}", timestamp=OLD) for number in range(500)), agent_id="sandbox")
-    assert len(flags(scene)["outstanding"]) == 64
+    outstanding = flags(scene)["outstanding"]
+    assert len(outstanding) == MAX_FLAGGED
+    assert "*:forgotten" in outstanding
     assert scene.statuses() == {"identical"}
+
+
+def test_no_flag_is_got_rid_of_by_reading_on() -> None:
+    """Neither by clean reads, nor by more than are remembered, nor by asking under the same id again."""
+    scene = Scene(limits=SHIPPED)
+    scene.read(STALE, agent_id="sandbox")
+    for number in range(SHIPPED.max_recent_retrievals + 1):
+        scene.read(item(item_id="good"), request_id=f"r-{number}")
+    for start in (0, 1000, 2000):
+        scene.read(*(item(item_id=f"i-{start + place}") for place in range(1000)))
+    assert flags(scene)["outstanding"] == ["lease:stale"]
+
+
+def test_flags_that_found_no_room_are_still_to_be_acknowledged() -> None:
+    scene = Scene(limits=SHIPPED)
+    scene.read(STALE, agent_id="sandbox")
+    later = [f"i-{number}" for number in range(MAX_FLAGGED)]
+    scene.read(*(item(item_id=name, timestamp=OLD) for name in later), agent_id="sandbox", request_id="r-2")
+    assert flags(scene, acknowledged_flags=["stale"])["outstanding"] == ["*:forgotten"]
+    assert flags(scene, acknowledged_flags=["stale", "forgotten"])["outstanding"] == []
 
 
 def test_an_hour_later_a_session_has_forgotten_what_it_read() -> None:
