@@ -31,7 +31,7 @@ from app.stream.clock import SystemClock
 from app.stream.engine import Engine, EngineSettings, Feeds
 from app.stream.failstop import fail_stop
 from app.stream.policy_feed import PolicyFeed
-from app.stream.provenance_feed import ProvenanceFeed
+from app.stream.provenance_feed import Kept, ProvenanceFeed
 from app.stream.provenance_resolver import ProvenanceResolver, ResolverSettings
 from app.stream.provenance_turns import Shares
 from app.stream.readiness import Readiness
@@ -182,7 +182,8 @@ def _analysis(settings: Settings) -> Port:
 
 def _provenance(settings: Settings) -> ProvenanceFeed:
     records = _compacted(settings, PROVENANCE_RECORDS)
-    return ProvenanceFeed(records, settings.policy.refresh_s, settings.provenance.max_recorded)
+    kept = Kept(settings.provenance.max_recorded, settings.provenance.max_recorded_bytes)
+    return ProvenanceFeed(records, settings.policy.refresh_s, kept, SystemClock().wall_ms)
 
 
 def _resolver(settings: Settings, feed: ProvenanceFeed) -> Beside:

@@ -6,7 +6,7 @@ and resumes the pipeline with the answer (sans-I/O, as in h11).
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 
 class PortUnavailable(Exception):
@@ -50,12 +50,20 @@ class Known(NamedTuple):
     last_modified: str | None
 
 
+Failure = Literal["lasting", "passing", "refused", "unasked"]
+
+
 class Found(NamedTuple):
     """Where a reference leads: `known` of the bytes, None where they could not be had; then `detail` says why
-    in at most 1,024 characters, none of them the server's own."""
+    in at most 1,024 characters, none of them the server's own, and `failure` whether it will stay so.
+
+    "lasting": what lies there cannot be had; "passing": a hiccup on the way; "refused": the rules let nobody
+    be asked; "unasked": there was no room here to ask.
+    """
 
     known: Known | None
     detail: str
+    failure: Failure = "lasting"
 
 
 class ProvenanceSource(Protocol):
@@ -64,5 +72,6 @@ class ProvenanceSource(Protocol):
     name: str
     """How it resolves them, for the record: http."""
 
-    async def resolve(self, uri: str, known: Known | None) -> Found:
-        """Never raises for what a server does, and ends in bounded time. May be cancelled."""
+    async def resolve(self, tenant: str, uri: str, known: Known | None) -> Found:
+        """Never raises for what a server does, and ends in bounded time. May be cancelled. `tenant`: for
+        whom, where what can be asked at once is shared out."""

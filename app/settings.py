@@ -184,10 +184,13 @@ class ProvenanceSettings(_Group):
     max_redirects: Annotated[int, Field(ge=0, le=10)] = 3
     concurrency: Annotated[int, Field(ge=1, le=256)] = 16
     per_host: Annotated[int, Field(ge=1, le=256)] = 2
+    per_tenant: Annotated[int, Field(ge=1, le=256)] = 12
     max_waiting: Positive = 10_000
     max_waiting_per_host: Positive = 1000
+    max_waiting_per_tenant: Positive = 4000
     min_interval_s: Seconds = 60.0
     max_recorded: Positive = 100_000
+    max_recorded_bytes: Positive = 67_108_864
     allow_loopback: bool = False
     pinned: dict[str, str] = {}
 

@@ -58,7 +58,8 @@ class Coverage:
         asked = one.message
         known = self.remembered[one.record.key or b""][tenant_of(asked["agent_id"])].get(asked["request_id"])
         decided: set[str] = set() if known is None else known[1]
-        missing = [item for item in asked["items"] if item not in decided]
+        items = [*dict.fromkeys(asked["items"])]
+        missing = [item for item in items if item not in decided]
         due = {
             "schema": COVERED,
             "report_id": asked["report_id"],
@@ -66,13 +67,13 @@ class Coverage:
             "autonomy_tier": known[0]
             if known is not None
             else tier_of(asked["agent_id"], asked.get("autonomy_tier")),
-            "reported": len(asked["items"]),
-            "covered": len(asked["items"]) - len(missing),
+            "reported": len(items),
+            "covered": len(items) - len(missing),
             "uncovered": missing[:MOST_NAMED],
         }
         found = {name: body.get(name) for name in due}
         self.reports += 1
-        self.covered += len(asked["items"]) - len(missing)
+        self.covered += len(items) - len(missing)
         self.uncovered += len(missing)
         if found != due:
             self.problems.append(f"{place_of(body)}: {found}, due {due}")

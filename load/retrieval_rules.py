@@ -85,8 +85,10 @@ class DueItem:
 
 
 def tier_of(agent: str, asked: str | None) -> str:
-    """The stricter of both; the strictest where neither is said."""
-    said = [tier for tier in (REGISTERED_TIER.get(agent), asked) if tier is not None]
+    """The stricter of both; the strictest where neither is said. Who is not registered with one is at least
+    bounded, whatever he says."""
+    registered = REGISTERED_TIER.get(agent) or (None if asked is None else "bounded")
+    said = [tier for tier in (registered, asked) if tier is not None]
     return max(said, key=STRICT.index, default=STRICT[-1])
 
 
@@ -94,7 +96,8 @@ def due_item(asked: Asked, label: Label, score: object, *, overridden: bool) -> 
     """`score`: as the item gives it; `overridden`: an override stands for it at this moment."""
     if asked.agent == NOBODY:
         return DueItem("deny", ("controls",), codes=("UNKNOWN_AGENT",))
-    if label.kind == CLOSED or label.kind not in MAY_READ.get(asked.agent, {label.kind}):
+    closed = label.kind == CLOSED or label.kind not in KNOWN  # a closed class closes those that nobody knows
+    if closed or label.kind not in MAY_READ.get(asked.agent, {label.kind}):
         return DueItem("deny", ("controls", "access"), codes=("ACCESS_DENIED",))
     if label.mark in POISONED:
         return DueItem("deny", ("controls", "access", "poisoning"), codes=("KNOWN_BAD",))
@@ -103,8 +106,6 @@ def due_item(asked: Asked, label: Label, score: object, *, overridden: bool) -> 
 
 def held(asked: Asked, label: Label, score: object) -> tuple[bool, bool, bool]:
     """Whether freshness, confidence and provenance hold."""
-    if label.kind not in KNOWN:
-        return False, False, False
     least = MINIMA.get(label.kind, asked.minimum)
     fresh = label.time in YOUNG or (label.time in OLD and label.kind == NO_LIMIT)
     sure = isinstance(score, float) and least <= score <= 1
@@ -135,7 +136,7 @@ def _judged(asked: Asked, label: Label, holds: tuple[bool, bool, bool], *, overr
 
 
 def _failing(tier: str, label: Label, dimension: int) -> str:
-    if label.kind not in KNOWN or (dimension == len(FLAGS) and label.reference == "ftp"):
+    if dimension == len(FLAGS) and label.reference == "ftp":
         return ELSEWHERE[tier]
     return FAILING[tier][label.kind][dimension]
 

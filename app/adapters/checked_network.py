@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from app.adapters.http_target import HttpRules
 
     Lookup = Callable[[str], Awaitable[Sequence[str]]]
+    TenantLookup = Callable[[str, str], Awaitable[Sequence[str]]]
 
 _READ_BYTES = 16_384
 """Taken at once: what is made of it is made before the loop turns again."""
@@ -67,7 +68,7 @@ class CheckedNetwork(httpcore2.AsyncNetworkBackend):
         """One address that may not be asked refuses the host: a name with both kinds is up to something."""
         found = await self._addresses(host)
         if not found:
-            raise Unresolvable("the host has no address")
+            raise Unresolvable("the host has no address", "passing")
         for address in found:
             refusal = refusal_of(address, allow_loopback=self._rules.allow_loopback)
             if refusal is not None:
@@ -82,7 +83,7 @@ class CheckedNetwork(httpcore2.AsyncNetworkBackend):
         try:
             return await self._lookup(host)
         except OSError:
-            raise Unresolvable("the host has no address") from None
+            raise Unresolvable("the host has no address", "passing") from None
 
     def _counted(self, stream: httpcore2.AsyncNetworkStream) -> httpcore2.AsyncNetworkStream:
         self._open.append(stream)

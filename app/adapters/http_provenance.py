@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import httpcore2
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncGenerator
 
-    from app.adapters.checked_network import Lookup
+    from app.adapters.checked_network import Lookup, TenantLookup
     from app.adapters.http_target import HttpRules, Target
 
 _HEAD_BYTES = 131_072
@@ -41,9 +42,10 @@ _OF_THE_SERVER = (
     RuntimeError,
 )
 """What a server's bytes raise in TLS, h11 and the codecs below."""
-_ALWAYS_SENT = {"accept": "*/*", "accept-encoding": "identity", "connection": "close"}
 _MOVED = {301, 302, 303, 307, 308}
 _OK, _NOT_MODIFIED = 200, 304
+_PASSING = {408, 425, 429, *range(500, 600)}
+"""The server's own troubles: nothing is said of what lies there."""
 
 
 class HttpProvenance:
@@ -51,37 +53,41 @@ class HttpProvenance:
 
     name = "http"
 
-    def __init__(self, rules: HttpRules, lookup: Lookup, tls: ssl.SSLContext) -> None:
-        """`lookup` gives a host's addresses; `tls` says which certificates count."""
+    def __init__(self, rules: HttpRules, lookup: TenantLookup, tls: ssl.SSLContext) -> None:
+        """`lookup` gives a tenant a host's addresses; `tls` says which certificates count."""
         self._rules = rules
         self._lookup = lookup
         self._tls = tls
 
-    async def resolve(self, uri: str, known: Known | None) -> Found:
+    async def resolve(self, tenant: str, uri: str, known: Known | None) -> Found:
         """Never raises for what a server does; `detail` is without a word of its own."""
         try:
-            async with asyncio.timeout(self._rules.timeout_ms / 1000):
-                return Found(await self._follow(target_of(uri, self._rules), known), "")
+            target = target_of(uri, self._rules)
         except Unresolvable as reason:
-            return Found(None, str(reason))
+            return Found(None, str(reason), "refused")
+        try:
+            async with asyncio.timeout(self._rules.timeout_ms / 1000):
+                return Found(await self._follow(target, known, partial(self._lookup, tenant)), "")
+        except Unresolvable as reason:
+            return Found(None, str(reason), reason.failure)
         except (TimeoutError, httpcore2.TimeoutException):
-            return Found(None, f"no whole answer within {self._rules.timeout_ms} ms")
+            return Found(None, f"no whole answer within {self._rules.timeout_ms} ms", "passing")
         except _OF_THE_SERVER as fault:
-            return Found(None, _told(fault))
+            return Found(None, _told(fault), "passing")
 
-    async def _follow(self, target: Target, known: Known | None) -> Known:
+    async def _follow(self, target: Target, known: Known | None, lookup: Lookup) -> Known:
         """Through the redirects. Conditions go to the first server only: another's "unchanged" would be about
         something else. What was found behind a redirect has no validators for the same reason."""
         for hop in range(self._rules.max_redirects + 1):
-            answer = await self._ask(target, None if hop else known)
+            answer = await self._ask(target, None if hop else known, lookup)
             if isinstance(answer, Known):
                 return answer._replace(etag=None, last_modified=None) if hop else answer
             target = redirected(target, answer, self._rules)
         raise Unresolvable(f"redirected more than {self._rules.max_redirects} times")
 
-    async def _ask(self, target: Target, known: Known | None) -> Known | str:
+    async def _ask(self, target: Target, known: Known | None, lookup: Lookup) -> Known | str:
         """What lies there, or the Location of a redirect."""
-        network = CheckedNetwork(self._rules, self._lookup, _HEAD_BYTES)
+        network = CheckedNetwork(self._rules, lookup, _HEAD_BYTES)
         connection = httpcore2.AsyncHTTPConnection(
             httpcore2.Origin(target.scheme.encode(), target.host.encode(), target.port),
             ssl_context=self._tls,
@@ -95,7 +101,8 @@ class HttpProvenance:
             if response.status == _NOT_MODIFIED and known is not None and conditions(known):
                 return known
             if response.status != _OK:
-                raise Unresolvable(f"the server answered {response.status}")
+                said = f"the server answered {response.status}"
+                raise Unresolvable(said, "passing" if response.status in _PASSING else "lasting")
             network.left += 2 * self._rules.max_bytes
             return await self._body(response, fields)
         finally:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from urllib.parse import SplitResult
 
+    from app.ports import Failure
+
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _CHARACTERS = re.compile(r"[!-\[\]-~]+")
 """Printable ASCII, no space and no backslash, which some readers take for a slash."""
@@ -23,6 +25,10 @@ _HOST = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,251}[a-z0-9])?|[0-9a-f:]{2,45}")
 
 class Unresolvable(Exception):
     """A reference cannot be resolved. The message is for the record: ours, without the server's words."""
+
+    def __init__(self, detail: str, failure: Failure = "lasting") -> None:
+        super().__init__(detail)
+        self.failure: Failure = failure
 
 
 @dataclass(frozen=True, slots=True)

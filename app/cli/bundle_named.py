@@ -47,9 +47,8 @@ def tell_absent(names: Iterable[str]) -> None:
     """Which of them are no files, so that a slip of the pen does not look like trouble with the broker."""
     for named in names:
         if not Path(named).exists():
-            errors.print(
-                f"{shown(named)} is no file: looked for on the broker", soft_wrap=True, highlight=False
-            )
+            told = f"{shown(named)} is no file: looked for on the broker"
+            errors.print(told, soft_wrap=True, highlight=False)
 
 
 def _of_file(path: Path) -> bytes:

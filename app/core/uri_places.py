@@ -12,6 +12,7 @@ _PARTS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/?#]*))?([^?#]*)(\?[^#]*
 _ABOVE = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]*):(?://([^/?#]*))?")
 _ENCODED = re.compile(r"%([0-9A-Fa-f]{2})")
 _PORT = re.compile(r"[0-9]{0,9}")
+_AUTHORITY = re.compile(r"(?:[^@\[\]]*@)?(?:\[[0-9A-Fa-f:.]*\]|[^:@\[\]]*)(?::[0-9]{0,9})?")
 _BROKEN = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _NORMAL = re.compile(r"https?://[a-z0-9-]+(?:\.[a-z0-9-]+)+/[A-Za-z0-9._~/!$&'()*+,;=:@-]*")
 """Of most references this is all there is to say: 0.5 us instead of 5."""
@@ -36,7 +37,7 @@ def normal_uri(uri: str) -> str:
 
     Scheme and host are in lower case, without default port and final dot; dot segments and an empty query are
     gone, unreserved characters not encoded. User, query and final slash stay: with others it may be another
-    document. What is no absolute URI is its own normal form, and so is one whose encoding is broken.
+    document. What is no absolute URI is its own normal form, and so is one whose host or encoding is broken.
     """
     if _NORMAL.fullmatch(uri) is not None and "/." not in uri:
         return uri
@@ -44,6 +45,8 @@ def normal_uri(uri: str) -> str:
     if read is None or _BROKEN.search(uri) is not None:
         return uri
     scheme, authority, path, query = read[1].lower(), read[2], _decoded(read[3]), _decoded(read[4] or "")
+    if authority is not None and _AUTHORITY.fullmatch(authority) is None:
+        return uri
     if authority is None:
         return f"{scheme}:{path}{'' if query == '?' else query}"
     return f"{scheme}://{_authority(scheme, authority)}{_without_dots(path)}{'' if query == '?' else query}"

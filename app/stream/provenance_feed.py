@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from aiokafka.errors import KafkaError
 
@@ -18,50 +18,59 @@ from topics.reading import Unreadable, read
 from topics.records import ProvenanceRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Callable
 
 log = logging.getLogger(__name__)
-
-TAKEN_AT_ONCE = 500
-"""Records between two looks at the loop: about 15 ms."""
 
 
 class RecordReader(Protocol):
     """The topic of resolutions, read on from where the last call stopped."""
 
-    async def to_end(self) -> Sequence[bytes]:
-        """The values of every record up to the end that the topic has now. Raises KafkaError."""
+    def to_end(self) -> AsyncIterator[list[bytes]]:
+        """The values of every record up to the end that the topic has now, in batches that may be taken
+        between two looks at the loop. Raises KafkaError."""
 
     async def close(self) -> None:
         """Give up the connection."""
 
 
+class Kept(NamedTuple):
+    """How much of a tenant's resolutions is kept: `max_bytes` are of the records as they are published."""
+
+    max_recorded: int
+    max_bytes: int
+
+
 class ProvenanceFeed:
     """`recorded` is one mapping that changes in place, by tenant and URI: whoever decides reads it once.
 
-    Of a tenant's references the `max_recorded` resolved last are kept: who invents references crowds out
-    none but its own tenant's, and what was crowded out is wanted again.
+    Of a tenant's references those resolved last are kept, as many as `kept` says: who invents references
+    crowds out none but its own tenant's, and what was crowded out is wanted again. `wall_ms`: the time.
     """
 
-    def __init__(self, reader: RecordReader, interval_s: float, max_recorded: int) -> None:
+    def __init__(
+        self, reader: RecordReader, interval_s: float, kept: Kept, wall_ms: Callable[[], int]
+    ) -> None:
         self.recorded: dict[tuple[str, str], Resolution] = {}
-        self._known: defaultdict[str, dict[str, Known | None]] = defaultdict(dict)
+        self._known: defaultdict[str, dict[str, tuple[Known | None, int]]] = defaultdict(dict)
+        self._bytes: defaultdict[str, int] = defaultdict(int)
         self._reader = reader
         self._interval_s = interval_s
-        self._max_recorded = max_recorded
+        self._kept = kept
+        self._wall_ms = wall_ms
         self._turn = asyncio.Lock()
 
     def known(self, tenant: str, uri: str) -> Known | None:
         """What the last resolution left, None where it found nothing or there was none."""
-        return self._known[tenant].get(uri) if tenant in self._known else None
+        return self._known[tenant].get(uri, _NOTHING)[0] if tenant in self._known else None
 
     async def catch_up(self) -> None:
         """Read to the topic's end as of now. Raises KafkaError."""
         async with self._turn:
-            for place, value in enumerate(await self._reader.to_end()):
-                self._take(value)
-                if place % TAKEN_AT_ONCE == 0:
-                    await asyncio.sleep(0)
+            async for batch in self._reader.to_end():
+                for value in batch:
+                    self._take(value)
+                await asyncio.sleep(0)
 
     async def follow(self) -> None:
         """Catch up again and again, until cancelled. A broker that is away is asked again."""
@@ -82,16 +91,32 @@ class ProvenanceFeed:
         if isinstance(record, Unreadable):
             log.error("a resolved reference cannot be read: %s at %s", record.code, record.path)
             return
-        tenant, uri = record.tenant_id, record.uri
-        self.recorded[tenant, uri] = Resolution(
+        if not self._is_behind(record):
+            self._forget(record.tenant_id, record.uri)
+            self._keep(record, len(value))
+
+    def _is_behind(self, record: ProvenanceRecord) -> bool:
+        """Of two resolvers the one that began later knows better, whichever was published last; unless its
+        clock was ahead of the time: that one would be believed for ever."""
+        held = self.recorded.get((record.tenant_id, record.uri))
+        return held is not None and record.seen_at < held.seen_ms <= self._wall_ms()
+
+    def _keep(self, record: ProvenanceRecord, size: int) -> None:
+        tenant, known = record.tenant_id, self._known[record.tenant_id]
+        self.recorded[tenant, record.uri] = Resolution(
             record.status, record.hash, record.resolver, record.seen_at, record.detail
         )
-        known = self._known[tenant]
-        known.pop(uri, None)
-        known[uri] = _known(record)
-        if len(known) > self._max_recorded:
-            oldest = next(iter(known))
-            del known[oldest], self.recorded[tenant, oldest]
+        known[record.uri] = _known(record), size
+        self._bytes[tenant] += size
+        while len(known) > self._kept.max_recorded or self._bytes[tenant] > self._kept.max_bytes:
+            self._forget(tenant, next(iter(known)))
+
+    def _forget(self, tenant: str, uri: str) -> None:
+        self.recorded.pop((tenant, uri), None)
+        self._bytes[tenant] -= self._known[tenant].pop(uri, _NOTHING)[1]
+
+
+_NOTHING: tuple[Known | None, int] = (None, 0)
 
 
 def _known(record: ProvenanceRecord) -> Known | None:

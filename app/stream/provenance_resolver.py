@@ -1,8 +1,9 @@
 """Resolves the references that decisions came upon, beside them, and records what was found.
 
 Whatever a source of references does concerns its own reference only: each is resolved in a task of its own,
-within its host's share, and a fault in it becomes that reference's record. The place of a wanted reference is
-committed once its record is published, so that none is lost when a worker ends; one may be resolved twice.
+within its host's and its tenant's share, and a fault in it becomes that reference's record. The place of a
+wanted reference is committed once its record is published, or there is nothing to say of it: none is lost when
+a worker ends, and one may be resolved twice.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 import orjson
 from aiokafka.errors import KafkaError
 
+from app.core.uri_places import normal_uri
 from app.stream.provenance_tasks import Resolving
 from app.stream.provenance_work import Reference, Work
 from topics.reading import Unreadable, read
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from app.ports import ProvenanceSource
     from app.stream.provenance_feed import ProvenanceFeed
     from app.stream.provenance_places import Place
+    from app.stream.provenance_tasks import Tried
     from app.stream.provenance_turns import Shares
     from topics.records import ProvenanceRecord
 
@@ -119,11 +122,13 @@ class ProvenanceResolver:
             log.error("a wanted reference cannot be read: %s at %s", wanted.code, wanted.path)
             work.skip(place)
             return
-        reference = Reference(wanted.tenant_id, wanted.uri)
+        reference = Reference(wanted.tenant_id, normal_uri(wanted.uri))
         if self._is_young(reference):
             work.skip(place)
         elif not work.enter(place, reference):
-            log.warning("%s of %s is left: too many of its host wait", reference.uri, reference.tenant)
+            log.warning(
+                "%s of %s is left: too many of its host or tenant wait", reference.uri, reference.tenant
+            )
 
     def _is_young(self, reference: Reference) -> bool:
         """Resolved a moment ago, by whomever. The feed lags: what was published here is remembered here."""
@@ -132,12 +137,14 @@ class ProvenanceResolver:
         now, interval = self._wall_ms(), self._settings.min_interval_s * 1000
         return any(at is not None and 0 <= now - at < interval for at in seen)
 
-    async def _record(self, work: Work, found: Sequence[tuple[Reference, ProvenanceRecord]]) -> None:
-        if found:
-            await self._topic.publish([_message(reference, record) for reference, record in found])
-        for reference, record in found:
-            work.recorded(reference)
-            self._published[reference] = record.seen_at
+    async def _record(self, work: Work, found: Sequence[Tried]) -> None:
+        records = [_message(one.reference, one.record) for one in found if one.record is not None]
+        if records:
+            await self._topic.publish(records)
+        for one in found:
+            work.recorded(one.reference)
+            if one.record is not None:
+                self._published[one.reference] = one.since_ms
         self._forget_old()
         await self._topic.commit(work.positions())
 

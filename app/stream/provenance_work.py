@@ -40,12 +40,12 @@ class Work:
         return self._turns.room
 
     def enter(self, place: Place, reference: Reference) -> bool:
-        """Have it resolved; False where too many of its host wait: it is left until it is wanted again."""
+        """Have it resolved; False where too many of its like wait: it is left until it is wanted again."""
         self._places.enter(place)
         wanted_at = self._wanted_at.get(reference)
         if wanted_at is not None:
             wanted_at.append(place)
-        elif self._turns.enter(host_of(reference.uri), reference):
+        elif self._turns.enter(host_name(reference.uri), reference):
             self._wanted_at[reference] = [place]
         else:
             self._places.done([place])
@@ -64,7 +64,7 @@ class Work:
 
     def ended(self, reference: Reference) -> None:
         """It is resolved, or it cannot be: another may begin."""
-        self._turns.ended(host_of(reference.uri))
+        self._turns.ended(host_name(reference.uri), reference.tenant)
 
     def recorded(self, reference: Reference) -> None:
         """Its record is published."""
@@ -79,8 +79,8 @@ class Work:
         return self._places.positions()
 
 
-def host_of(uri: str) -> str:
-    """In lower case; empty where there is none."""
+def host_name(uri: str) -> str:
+    """Whose server is asked, whatever the scheme and the port: in lower case; empty where there is none."""
     try:
         return (urlsplit(uri).hostname or "").removesuffix(".")
     except ValueError:

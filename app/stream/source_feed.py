@@ -16,19 +16,17 @@ from topics.reading import Unreadable, read
 from topics.records import SourceHistory
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator
 
 log = logging.getLogger(__name__)
-
-TAKEN_AT_ONCE = 500
-"""Histories between two looks at the loop: about 15 ms."""
 
 
 class HistoryReader(Protocol):
     """The topic of histories, read on from where the last call stopped."""
 
-    async def to_end(self) -> Sequence[bytes]:
-        """The values of every record up to the end that the topic has now. Raises KafkaError."""
+    def to_end(self) -> AsyncIterator[list[bytes]]:
+        """The values of every record up to the end that the topic has now, in batches that may be taken
+        between two looks at the loop. Raises KafkaError."""
 
     async def close(self) -> None:
         """Give up the connection."""
@@ -46,10 +44,10 @@ class SourceFeed:
     async def catch_up(self) -> None:
         """Read to the topic's end as of now. Raises KafkaError."""
         async with self._turn:
-            for place, value in enumerate(await self._reader.to_end()):
-                self._take(value)
-                if place % TAKEN_AT_ONCE == 0:
-                    await asyncio.sleep(0)
+            async for batch in self._reader.to_end():
+                for value in batch:
+                    self._take(value)
+                await asyncio.sleep(0)
 
     async def follow(self) -> None:
         """Catch up again and again, until cancelled. A broker that is away is asked again."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app.adapters.http_provenance import HttpProvenance
-from app.ports import Found
+from app.ports import Failure, Found
 from tests.adapters.web import HOST, answer, page, resolved, rules, web
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def flooding(head: bytes, part: bytes, times: int) -> tuple[Page, list[int]]:
 async def test_a_server_that_stalls_is_left_when_its_time_is_over(after: bytes) -> None:
     async with web(stalling(after)) as site:
         started = time.monotonic()
-        assert await resolved(site.uri(), rules(site.port, timeout_ms=200)) == Found(None, LATE)
+        assert await resolved(site.uri(), rules(site.port, timeout_ms=200)) == Found(None, LATE, "passing")
         assert time.monotonic() - started < 2
 
 
@@ -70,7 +70,7 @@ async def test_a_server_that_drips_gets_no_more_time_for_it() -> None:
             await asyncio.sleep(0.01)  # the server's pace
 
     async with web(drip) as site:
-        assert await resolved(site.uri(), rules(site.port, timeout_ms=200)) == Found(None, LATE)
+        assert await resolved(site.uri(), rules(site.port, timeout_ms=200)) == Found(None, LATE, "passing")
 
 
 async def test_redirects_share_the_time_of_their_reference() -> None:
@@ -79,17 +79,17 @@ async def test_redirects_share_the_time_of_their_reference() -> None:
         writer.write(answer("302 Found", location="/"))
 
     async with web(dawdle) as site:
-        assert await resolved(site.uri(), rules(site.port, timeout_ms=200)) == Found(None, LATE)
+        assert await resolved(site.uri(), rules(site.port, timeout_ms=200)) == Found(None, LATE, "passing")
         assert len(site.requests) == 2
 
 
 async def test_a_name_that_is_never_answered_for_is_left_likewise() -> None:
-    async def lookup(_: str) -> list[str]:
+    async def lookup(_: str, __: str) -> list[str]:
         await asyncio.Event().wait()
         return []
 
     source = HttpProvenance(rules(80, timeout_ms=200), lookup, ssl.create_default_context())
-    assert await source.resolve(f"http://{HOST}/", None) == Found(None, LATE)
+    assert await source.resolve("acme", f"http://{HOST}/", None) == Found(None, LATE, "passing")
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ async def test_the_bound_is_exact(size: int) -> None:
 async def test_an_endless_head_or_trailer_is_cut_off(head: bytes, part: bytes) -> None:
     flood, sent = flooding(head, part, 100_000)
     async with web(flood) as site:
-        assert await resolved(site.uri(), rules(site.port)) == Found(None, BROKEN)
+        assert await resolved(site.uri(), rules(site.port)) == Found(None, BROKEN, "passing")
     assert sum(sent) < 20_000_000
 
 
@@ -169,7 +169,7 @@ async def test_what_is_packed_is_not_unpacked(encoding: str) -> None:
 )
 async def test_what_is_no_http_is_no_fault(said: bytes) -> None:
     async with web(said) as site:
-        assert await resolved(site.uri(), rules(site.port)) == Found(None, BROKEN)
+        assert await resolved(site.uri(), rules(site.port)) == Found(None, BROKEN, "passing")
 
 
 @pytest.mark.parametrize("status", ["201", "204", "206", "300", "401", "404", "407", "500", "503", "999"])
@@ -177,14 +177,15 @@ async def test_only_200_says_what_lies_there(status: str) -> None:
     said = answer(f"{status} <script>alert(1)</script>", location="/", www_authenticate="Basic")
     async with web(said) as site:
         found = await resolved(site.uri(), rules(site.port))
-        assert (found, len(site.requests)) == (Found(None, f"the server answered {status}"), 1)
+        failure: Failure = "passing" if status in {"500", "503"} else "lasting"
+        assert (found, len(site.requests)) == (Found(None, f"the server answered {status}", failure), 1)
 
 
 async def test_nobody_at_home_is_told() -> None:
     async with web(page()) as site:
         pass
     found = await resolved(site.uri(), rules(site.port))
-    assert found == Found(None, "no connection, or none that TLS vouches for")
+    assert found == Found(None, "no connection, or none that TLS vouches for", "passing")
 
 
 async def test_a_fast_server_is_answered_while_many_stall() -> None:

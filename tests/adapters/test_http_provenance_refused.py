@@ -44,12 +44,14 @@ METADATA = "169.254.169.254"
 )
 async def test_a_reference_outside_the_rules_is_refused_unasked(uri: str, why: str) -> None:
     found = await resolved(uri, rules(80, 443), names={HOST: ["127.0.0.1"]})
-    assert found == Found(None, why)
+    assert found == Found(None, why, "refused")
 
 
 async def test_without_an_allowed_host_nothing_is_fetched() -> None:
     async with web(page()) as site:
-        assert await resolved(site.uri(), rules(site.port, hosts=())) == Found(None, "host not allowed")
+        assert await resolved(site.uri(), rules(site.port, hosts=())) == Found(
+            None, "host not allowed", "refused"
+        )
         assert site.requests == []
 
 
@@ -99,7 +101,9 @@ async def test_a_name_that_leads_inside_is_refused_whatever_else_it_leads_to(add
 
 @pytest.mark.parametrize("names", [{}, {HOST: []}], ids=["unknown", "empty"])
 async def test_a_name_without_an_address_leads_nowhere(names: dict[str, list[str]]) -> None:
-    assert await resolved(f"http://{HOST}/", rules(80), names=names) == Found(None, "the host has no address")
+    assert await resolved(f"http://{HOST}/", rules(80), names=names) == Found(
+        None, "the host has no address", "passing"
+    )
 
 
 async def test_loopback_is_allowed_only_where_a_setting_says_so_and_nothing_private_with_it() -> None:

@@ -81,10 +81,10 @@ def answer(status: str, body: bytes = b"", /, **fields: str) -> bytes:
     return f"HTTP/1.1 {status}\r\n{head}\r\n".encode() + body
 
 
-def leading_to(names: Mapping[str, Sequence[str]]) -> Callable[[str], Awaitable[Sequence[str]]]:
+def leading_to(names: Mapping[str, Sequence[str]]) -> Callable[[str, str], Awaitable[Sequence[str]]]:
     """A lookup that knows these names and no others."""
 
-    async def lookup(host: str) -> Sequence[str]:
+    async def lookup(_: str, host: str) -> Sequence[str]:
         if host not in names:
             raise OSError(f"{host} is not known")
         return names[host]
@@ -117,4 +117,4 @@ async def resolved(
     lookup = leading_to({HOST: ["127.0.0.1"]} if names is None else names)
     source = HttpProvenance(given, lookup, tls or _TLS)
     async with asyncio.timeout(20):
-        return await source.resolve(uri, known)
+        return await source.resolve("acme", uri, known)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import pytest_asyncio
 
-from app.adapters.kafka_held_input import KafkaHeldInput
 from app.adapters.kafka_compacted import KafkaCompacted
+from app.adapters.kafka_held_input import KafkaHeldInput
 from app.adapters.kafka_lineage import KafkaLineage, LineageBounds
 from app.adapters.kafka_quarantine import KafkaQuarantine
 from app.core.memory.reviews import BUDGET_MS, PORT
@@ -155,7 +155,7 @@ def asking(laid: Memories) -> list[Callable[[], Any]]:
     return [
         lambda: (lineage, lineage.ask(question(memory(0)))),
         lambda: (held, held.ask(place(0))),
-        lambda: (histories, histories.to_end()),
+        lambda: (histories, anext(histories.to_end())),
     ]
 
 

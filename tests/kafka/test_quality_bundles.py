@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from app.adapters import kafka_topics
 from app.cli.quality_override import override
 from tests.unit.cli.policy_files import made, sluice, written
-from tests.unit.core.trust.quality_scene import DAY_S, SIGNS, org, quality_document
+from tests.unit.core.trust.quality_scene import DAY_S, ROLES, SIGNS, org, quality_document
 from tests.unit.core.trust.scene import approver
 from topics.layout import TopicLayout
 
@@ -39,7 +39,7 @@ class Owners:
             "SLUICE_KAFKA__TOPIC_PREFIX": prefix,
             "SLUICE_POLICY__ROOT_KEYS": json.dumps([keys["root"].public.text]),
         }
-        trusted = [approver(name, keys[name], signs=SIGNS) for name in ("alice", "bob")]
+        trusted = [approver(name, keys[name], signs=SIGNS, roles=ROLES) for name in ("alice", "bob")]
         assert self.publish("registry", self.signed("registry", {"entries": trusted}, "root")) == []
 
     def signed(self, noun: str, document: dict[str, Any], *names: str) -> Path:
@@ -102,7 +102,7 @@ def test_an_override_is_published_by_the_approver_whose_word_it_is(owners: Owner
     assert another.exit_code == 1
     assert [one["code"] for one in json.loads(another.stdout)["refused"]] == ["key_not_allowed"]
     endless = owners.override("--approver", "alice", "--expires-in", "31d", name="alice")
-    assert endless.exit_code == 1
+    assert endless.exit_code == 2
     own = owners.override("--approver", "alice", "--expires-in", "8h", "--id", "o1", name="alice")
     assert own.exit_code == 0
     assert [one["key"] for one in json.loads(own.stdout)["written"]] == ["quality_override/o1@1"]

@@ -15,6 +15,7 @@ from app.core.retrieval.faults import INTERNAL_ERROR
 from app.core.retrieval.record import RERUN_FIELDS
 from app.core.retrieval.resolution import Resolution
 from app.core.session import UNREGISTERED, SessionState, session_key
+from app.core.uri_places import normal_uri
 from topics.catalog import QUALITY_DECISIONS
 from topics.reading import Unreadable
 from topics.records import ProposedRetrieval
@@ -72,7 +73,7 @@ def _recorded(quality: dict[str, Any]) -> dict[tuple[str, str], Resolution]:
         return {}
     tenant = UNREGISTERED if quality["tenant_id"] is None else quality["tenant_id"]
     known = Resolution(seen["status"], seen["hash"], seen["resolver"], seen["seen_at"], seen["detail"])
-    return {(tenant, quality["provenance_uri"]): known}
+    return {(tenant, normal_uri(quality["provenance_uri"])): known}
 
 
 def _kept_no_answers(quality: dict[str, Any]) -> bool:

@@ -11,8 +11,15 @@ from urllib.parse import unquote, urlsplit
 
 from app.core.retrieval.dimensions import ProvenanceState
 from app.core.retrieval.item_times import time_of
-from app.core.retrieval.reference_form import GATE_SOURCE, form_fault, scheme_of, unverified
+from app.core.retrieval.reference_form import (
+    GATE_SOURCE,
+    MAX_URI_CHARACTERS,
+    form_fault,
+    scheme_of,
+    unverified,
+)
 from app.core.retrieval.signed_assertion import form_problem, signed_by_source
+from app.core.uri_places import normal_uri
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,10 +56,12 @@ class ProvenanceCheck(NamedTuple):
 
 
 class _Reference(NamedTuple):
-    """A reference whose form is in order, and whose it is."""
+    """A reference whose form is in order, and whose it is. `name`: under which something may be known of it,
+    however `uri` is spelt."""
 
     tenant: str
     uri: str
+    name: str
     scheme: str
     hash: str
     assertion: Any
@@ -66,7 +75,7 @@ def provenance_of(
     bundle: QualityBundle,
     now_ms: int,
 ) -> ProvenanceCheck:
-    """Where the item's reference leads for this tenant."""
+    """Where the item's reference leads for this tenant. The keys of `recorded` name URIs in normal form."""
     uri = item.provenance_uri
     if uri is None or uri == "":
         return _without(item, ProvenanceState("missing", "no provenance_uri"))
@@ -78,7 +87,7 @@ def provenance_of(
         return _without(item, unverified("provenance_hash is missing"))
     if not isinstance(given, str) or _HASH.fullmatch(given) is None:
         return _without(item, unverified("provenance_hash is not sha256: and 64 lower-case hex digits"))
-    reference = _Reference(tenant, uri, scheme_of(uri), given, item.freshness_assertion)
+    reference = _Reference(tenant, uri, normal_uri(uri), scheme_of(uri), given, item.freshness_assertion)
     if reference.scheme in (GATE_SOURCE, GATE_FEED):
         return _of_source(reference, registry)
     return _unsigned(
@@ -120,8 +129,8 @@ def _signature_problem(reference: _Reference, source: Source) -> str | None:
 
 
 def _of_registry(reference: _Reference, registry: Registry) -> ProvenanceCheck | None:
-    """By the hash that the registry has for exactly this reference; None: it has none."""
-    entry = registry.provenance.get((reference.tenant, reference.uri))
+    """By the hash that the registry has for this reference; None: it has none."""
+    entry = registry.provenance.get((reference.tenant, reference.name))
     if entry is None:
         return None
     if entry.recorded_hash == reference.hash:
@@ -137,16 +146,16 @@ def _of_record(
     """By the newest recorded resolution, as long as it is young enough to rely on."""
     if reference.scheme not in RESOLVABLE:
         return ProvenanceCheck(unverified(f"nothing resolves {reference.scheme}"))
-    seen = recorded.get((reference.tenant, reference.uri))
+    seen = recorded.get((reference.tenant, reference.name))
     if seen is None:
-        return ProvenanceCheck(unverified("not resolved yet"), wanted=True)
-    age_ms = now_ms - seen.seen_ms
+        return ProvenanceCheck(
+            unverified("not resolved yet"), wanted=len(reference.name) <= MAX_URI_CHARACTERS
+        )
     old = bundle.wants_again(seen, now_ms)
     if seen.status != "resolved":
         return ProvenanceCheck(unverified(f"unresolvable: {seen.detail}"), False, seen, wanted=old)
-    limit = bundle.provenance_max_age_ms
-    if limit is not None and age_ms > limit:
-        state = unverified(f"resolved {age_ms / _MS:.0f} s ago, which is too long")
+    if bundle.is_too_old(seen, now_ms):
+        state = unverified(f"resolved {(now_ms - seen.seen_ms) / _MS:.0f} s ago, which is too long")
         return ProvenanceCheck(state, False, seen, wanted=True)
     if seen.hash != reference.hash:
         return ProvenanceCheck(unverified("wrong hash: the source has another"), False, seen, wanted=old)

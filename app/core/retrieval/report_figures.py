@@ -77,16 +77,16 @@ STALE = Figure(
 UNDATED = Figure(
     "no_usable_time",
     "No usable time",
-    "items of a class that the bundle knows, whose timestamp is absent, malformed or in the future, that were "
-    "not denied, of all decided items; none of them is among the stale ones",
+    "items of a class that the bundle knows, whose timestamp is absent, malformed or in the future, that "
+    "were not denied, of all decided items; none of them is among the stale ones",
     lambda one: one.stale_for == "no_usable_time" and one.outcome != _DENY,
     _every,
 )
 PROVENANCE = Figure(
     "provenance_failure",
     "Provenance failures",
-    "items whose provenance reference did not resolve or whose hash did not verify, of all decided items; one "
-    'of an unknown class whose hash verified is none (seed 004, "Evidence": provenance failure rate)',
+    "items whose provenance reference did not resolve or whose hash did not verify, of all decided items; "
+    'one of an unknown class whose hash verified is none (seed 004, "Evidence": provenance failure rate)',
     lambda one: "provenance_unverified" in one.flags and not one.verified,
     _every,
 )

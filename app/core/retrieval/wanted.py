@@ -13,6 +13,7 @@ from app.core.clock import rfc3339
 from app.core.decision import OutRecord
 from app.core.retrieval.provenance_check import RESOLVABLE
 from app.core.retrieval.reference_form import MAX_URI_CHARACTERS, scheme_of
+from app.core.uri_places import normal_uri
 from topics.catalog import PROVENANCE_WANTED
 
 if TYPE_CHECKING:
@@ -31,12 +32,16 @@ def wants_resolving(
     """Whether a reference leads over the network and what is recorded of it is missing or old."""
     if scheme_of(uri) not in RESOLVABLE or len(uri) > MAX_URI_CHARACTERS:
         return False
-    known = recorded.get((tenant, uri))
+    name = normal_uri(uri)
+    if len(name) > MAX_URI_CHARACTERS:
+        return False
+    known = recorded.get((tenant, name))
     return known is None or bundle.wants_again(known, now_ms)
 
 
 def wanted(tenant: str, uri: str, by: Literal["write", "retrieval"], now_ms: int) -> OutRecord:
-    """For the partition of (tenant, uri), whichever decided."""
+    """For the partition of (tenant, uri), whichever decided and however it was spelt."""
+    uri = normal_uri(uri)
     body = {
         "schema": SCHEMA,
         "tenant_id": tenant,

@@ -4,8 +4,8 @@ Seed 004, "Quality bundle change without policy review": a quality bundle is no 
 
 - A quality bundle that is looser than the revision in force counts with two approvers only, not two keys.
   What was refused was never in force, so nothing is reached in small steps through it.
-- A tenant goes over into shadow mode, where nothing is withheld, by two approvers only; one that has no entry
-  is enforced, so its first entry is no exception.
+- A tenant that is enforced goes over into shadow mode, where nothing is withheld, by two approvers only. One
+  may begin there: that is how a tenant is brought in.
 - Which quality bundle judges a tenant is changed by two approvers only; so is the first revision of one that
   a tenant is led to already: else one of them could publish a lax one under a new id and lead the tenant to
   it, or lead the tenant to a name first.
@@ -80,7 +80,7 @@ def _org_refusal(
     known = newest.get((ORG, tenant))
     before = OrgSpec() if known is None else OrgSpec.model_validate(known.document["spec"])
     after = OrgSpec.model_validate(spec)
-    if after.enforcement == SHADOW != before.enforcement:
+    if known is not None and after.enforcement == SHADOW != before.enforcement:
         return _alone(approvers, f"tenant {tenant} goes from {before.enforcement} to {SHADOW}")
     led = (before.quality_bundle_id, after.quality_bundle_id)
     if led[0] == led[1]:

@@ -193,3 +193,8 @@ def test_a_name_that_is_no_file_is_asked_of_the_broker(tmp_path: Path) -> None:
     found = sluice("bundle", "diff", file, "nobody@3")
     assert found.exit_code == 2
     assert "root_keys" in found.stderr
+    assert "a.json is no file" not in found.stderr
+    both = sluice("bundle", "diff", "nobody@3", "no-file.json")
+    assert both.exit_code == 2
+    for name in ("nobody@3", "no-file.json"):
+        assert f"{name} is no file: looked for on the broker" in both.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 import pytest
@@ -28,9 +29,12 @@ def called(folder: Path, *words: str, answer: str = "n\n") -> Result:
 
 
 def test_what_is_signed_is_shown_and_asked_for_first(tmp_path: Path) -> None:
-    found = called(tmp_path, *WHY, "--expires-at", "2999-01-01T02:00:00+02:00", "--agent", "reader")
+    ends = datetime.now(UTC) + timedelta(days=2)
+    east = ends.astimezone(timezone(timedelta(hours=2))).strftime("%Y-%m-%dT%H:%M:%S+02:00")
+    found = called(tmp_path, *WHY, "--expires-at", east, "--agent", "reader")
     assert found.exit_code == 1
-    for told in ("item_id: doc-1", "agent_id: reader", "expires_at: 2999-01-01T00:00:00.000Z", "Sign and"):
+    until = f"expires_at: {ends:%Y-%m-%dT%H:%M:%S}.000Z"
+    for told in ("item_id: doc-1", "agent_id: reader", until, "Sign and"):
         assert told in found.output
 
 
@@ -48,6 +52,10 @@ def test_without_root_keys_nothing_is_published(tmp_path: Path) -> None:
         ((*WHY, "--expires-in", "8 hours"), 2, "90s, 30m, 12h or 7d"),
         ((*WHY, "--expires-at", "tomorrow"), 2, "not an RFC 3339"),
         ((*WHY, "--expires-at", "2020-01-01T00:00:00Z"), 1, "has passed"),
+        ((*WHY, "--expires-at", "0001-01-01T00:00:00+14:00"), 1, "has passed"),
+        ((*WHY, "--expires-in", "31d"), 2, "31d is too late: an override of now ends by 20"),
+        ((*WHY, "--expires-in", "99999999d"), 2, "99999999d is too late"),
+        ((*WHY, "--expires-at", "9999-12-31T23:59:59-23:00"), 2, "9999-12-31T23:59:59-23:00 is too late"),
         (("--justification", "because", "--expires-in", "8h"), 1, "$.entries[0].spec.justification"),
         ((*WHY, "--expires-in", "8h", "--body-digest", "ab"), 1, "$.entries[0].spec.body_digest"),
     ],

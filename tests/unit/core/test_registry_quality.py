@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from app.core.errors import RegistryError
+from app.core.known_bad import LONGEST_COMPARED, MOST_SEGMENTS
 from app.core.policy import DEFAULT_QUALITY, Policy
 from app.core.quality_entries import provenance_id
 from app.core.registry import build_registry, load_registry, merged
@@ -69,9 +70,21 @@ def names(registry: Registry, tenant: str = "acme", **item: Any) -> list[str]:
     return [one.id for one in known]
 
 
+def test_two_spellings_of_one_reference_leave_one_hash_whichever_comes_first() -> None:
+    spelt = [recorded(), recorded(uri="https://WIKI.example:443/prices", hash="sha256:" + "cd" * 32)]
+    first = min(spelt, key=lambda one: f"provenance/{one['id']}@1")
+    parts = [build_registry([EntryFile.model_validate(one)]) for one in spelt]
+    known = (loaded(*spelt), loaded(*reversed(spelt)), merged(parts), merged(reversed(parts)))
+    for registry in known:
+        ((name, one),) = registry.provenance.items()
+        assert (name, one.id, one.recorded_hash) == (("acme", URI), first["id"], first["spec"]["hash"])
+
+
 def test_an_item_is_known_bad_by_its_id_its_content_and_its_source() -> None:
     found = loaded(bad("b1"), bad("b2", "content", DIGEST), bad("b3", "source", "https://wiki.example"))
-    assert names(found, item_id="doc-1", uri=URI, digest=DIGEST) == ["b1", "b2", "b3"]
+    assert names(found, item_id="doc-1") == ["b1"]
+    assert names(found, digest=DIGEST) == ["b2"]
+    assert names(found, uri=URI) == ["b3"]
     assert names(found, item_id="doc-2", uri="https://wiki.example.org/", digest="sha256:" + "0" * 64) == []
     assert names(found, item_id=None, uri=17, digest=None) == []
 
@@ -97,6 +110,43 @@ def test_a_place_is_not_hidden_by_padding() -> None:
     padded = f"https://wiki.example/{'x/../' * 2000}prices"
     assert names(found, uri=padded) == ["b1"]
     assert names(found, uri=padded.replace("wiki", "other")) == []
+
+
+@pytest.mark.parametrize("turn", [1, -1])
+def test_of_many_entries_one_decides_the_first_by_its_key(turn: int) -> None:
+    bads = [
+        bad("b4"),
+        bad("b3", "content", DIGEST),
+        bad("b2", "source", "https://wiki.example"),
+        bad("b1", "source", URI, tenant_id="globex"),
+    ][::turn]
+    found = merged(build_registry([EntryFile.model_validate(one)]) for one in bads)
+    assert names(found, item_id="doc-1", uri=URI, digest=DIGEST) == ["b2"]
+    assert names(found, "globex", item_id="doc-1", uri=URI, digest=DIGEST) == ["b1"]
+
+
+DEEP = "/a" * (MOST_SEGMENTS - 3) + "/prices"
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        (DEEP, []),
+        (f"{DEEP}?{'/' * MOST_SEGMENTS}", []),
+        (f"/a{DEEP}", ["b01"]),
+        ("/" + "a" * LONGEST_COMPARED, ["b01"]),
+        ("/" + "a/" * LONGEST_COMPARED, ["b01"]),
+    ],
+)
+def test_what_is_too_long_to_take_apart_is_bad_where_anything_of_its_host_is(
+    path: str, told: list[str]
+) -> None:
+    found = loaded(
+        *(bad(f"b{place:02}", "source", f"https://wiki.example/bad/{place}") for place in range(20, 0, -1)),
+        bad("b00", "source", "https://wiki.example/bad", tenant_id="globex"),
+    )
+    assert names(found, uri=f"https://wiki.example{path}") == told
+    assert names(found, uri=f"https://other.example{path}") == []
 
 
 def test_what_is_bad_for_one_tenant_is_not_therefore_for_another() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.uri_places import host_of, place_of, places_above
+from app.core.uri_places import host_of, normal_uri, place_of, places_above
 
 PLACE = "https://evil.example/a/b"
 
@@ -79,6 +79,57 @@ def test_a_normal_form_is_its_own(host: str, segments: list[str], query: str) ->
     for place in places_above(uri, 2048):
         assert place_of(place) == place
         assert host_of(place) == host_of(uri) == places_above(uri, 2048)[-1]
+
+
+@pytest.mark.parametrize(
+    "spelt",
+    [
+        "HTTPS://EVIL.example/a/b",
+        "https://evil.example:443/a/b",
+        "https://evil.example:/a/b",
+        "https://evil.example./a/b",
+        "https://%65vil%2eexample/%61/%62",
+        "https://evil.example/x/%2e%2e/a/./b",
+        "https://evil.example/../a/b#part",
+        "https://evil.example/a/b?",
+    ],
+)
+def test_a_document_has_one_name_however_its_reference_is_spelt(spelt: str) -> None:
+    assert normal_uri(spelt) == PLACE
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        PLACE + "/",
+        PLACE + "?q",
+        "http://evil.example/a/b",
+        "https://evil.example:8443/a/b",
+        "https://evil.example//a/b",
+        "https://evil.example/A/b",
+        "https://evil.example/a%2Fb",
+        "https://u@evil.example/a/b",
+        "gate-source://Prices/a",
+        "gate-source://prices.example.:443/a",
+        "urn:isbn:1",
+        "not a uri",
+        "HTTPS://EVIL.example/%zz",
+    ],
+)
+def test_another_document_keeps_its_own_name(other: str) -> None:
+    assert normal_uri(other) == other
+
+
+@given(HOSTS, SEGMENTS, QUERIES)
+def test_a_name_is_its_own_name_and_of_the_same_place(host: str, segments: list[str], query: str) -> None:
+    uri = f"https://{host}/{'/'.join(segments)}{query}"
+    assert normal_uri(normal_uri(uri)) == normal_uri(uri)
+    assert host_of(normal_uri(uri)) == host_of(uri)
+
+
+@given(st.text(alphabet="aA.:/?#%@[]20", max_size=40))
+def test_whatever_the_text_its_name_is_its_own(text: str) -> None:
+    assert normal_uri(normal_uri(f"https://{text}")) == normal_uri(f"https://{text}")
 
 
 @given(st.text(alphabet="aA.:/?#%@[]20", max_size=40), st.integers(0, 60))

@@ -10,11 +10,13 @@ from app.stream.answers import Ports
 from app.stream.clock import SystemClock
 from app.stream.engine import Engine, EngineSettings, Feeds
 from app.stream.policy_feed import PolicyFeed
-from app.stream.provenance_feed import ProvenanceFeed
+from app.stream.provenance_feed import Kept, ProvenanceFeed
 from app.stream.source_feed import SourceFeed
 from topics.catalog import ACTIONS
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     import pytest
 
     from app.core.arrival import Arrival
@@ -46,9 +48,9 @@ class Topic:
         self._broker = broker
         self._name = name
 
-    async def to_end(self) -> list[bytes]:
+    async def to_end(self) -> AsyncIterator[list[bytes]]:
         self._broker.asked.append(f"read the {self._name}")
-        return []
+        yield []
 
     async def close(self) -> None:
         pass
@@ -118,7 +120,7 @@ def _engine(broker: Broker, model: Model | None = None) -> Engine:
         Feeds(
             policy,
             SourceFeed(Topic(broker, "histories"), 0.0),
-            ProvenanceFeed(Topic(broker, "references"), 0.0, 1),
+            ProvenanceFeed(Topic(broker, "references"), 0.0, Kept(1, 1), lambda: 0),
         ),
         Ports({} if model is None else {"model": model}),
         _settings(),

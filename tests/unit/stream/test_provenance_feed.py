@@ -10,9 +10,11 @@ from aiokafka.errors import KafkaConnectionError
 
 from app.core.retrieval.resolution import Resolution
 from app.ports import Known
-from app.stream.provenance_feed import ProvenanceFeed
+from app.stream.provenance_feed import Kept, ProvenanceFeed
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     import pytest
 
 PAGE = "https://docs.example.com/page"
@@ -43,21 +45,24 @@ class Topic:
         self.read_all = asyncio.Event()
         self.closed = False
 
-    async def to_end(self) -> list[bytes]:
+    async def to_end(self) -> AsyncIterator[list[bytes]]:
         if not self._readings:
             self.read_all.set()
-            return []
+            return
         found = self._readings.pop(0)
         if isinstance(found, Exception):
             raise found
-        return found
+        for value in found:
+            yield [value]
 
     async def close(self) -> None:
         self.closed = True
 
 
-async def feed_of(*readings: list[bytes], most: int = 10) -> ProvenanceFeed:
-    feed = ProvenanceFeed(Topic(*readings), 0.0, most)
+async def feed_of(
+    *readings: list[bytes], most: int = 10, most_bytes: int = 1_000_000, now: int = 1000
+) -> ProvenanceFeed:
+    feed = ProvenanceFeed(Topic(*readings), 0.0, Kept(most, most_bytes), lambda: now)
     for _ in readings:
         await feed.catch_up()
     return feed
@@ -69,6 +74,27 @@ async def test_the_record_that_came_last_counts() -> None:
     )
     assert feed.recorded == {("acme", PAGE): Resolution("unresolvable", None, "http", 9, "why")}
     assert feed.known("acme", PAGE) is None
+
+
+async def test_one_that_began_before_the_record_on_hand_does_not_take_its_place() -> None:
+    older = record(seen_at=5, status="unresolvable", hash=None, detail="why")
+    feed = await feed_of([record(seen_at=9)], [older])
+    assert feed.recorded["acme", PAGE].seen_ms == 9
+    assert feed.known("acme", PAGE) is not None
+
+
+async def test_a_record_of_a_clock_that_was_ahead_gives_way_to_the_next() -> None:
+    feed = await feed_of([record(seen_at=1001)], [record(seen_at=5)], now=1000)
+    assert feed.recorded["acme", PAGE].seen_ms == 5
+
+
+async def test_long_references_are_kept_as_far_as_their_bytes_go_and_crowd_out_their_own_tenants_only() -> (
+    None
+):
+    long = [record(f"https://a.example/{n}/" + "x" * 8000) for n in range(9)]
+    feed = await feed_of([record(tenant="globex"), *long, *long], most_bytes=3 * len(long[0]))
+    assert [uri[18:19] for tenant, uri in feed.recorded if tenant == "acme"] == ["6", "7", "8"]
+    assert ("globex", PAGE) in feed.recorded
 
 
 async def test_what_the_last_resolution_left_is_there_for_the_next() -> None:
@@ -103,7 +129,7 @@ async def test_what_cannot_be_read_is_told_and_its_neighbours_count(caplog: pyte
 
 async def test_a_broker_that_is_away_is_asked_again() -> None:
     topic = Topic(KafkaConnectionError(), [record()])
-    feed = ProvenanceFeed(topic, 0.0, 10)
+    feed = ProvenanceFeed(topic, 0.0, Kept(10, 1_000_000), lambda: 1000)
     following = asyncio.create_task(feed.follow())
     async with asyncio.timeout(10):
         await topic.read_all.wait()

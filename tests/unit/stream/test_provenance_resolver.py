@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from aiokafka.errors import KafkaConnectionError
 
 from app.ports import Found, Known
-from app.stream.provenance_feed import ProvenanceFeed
+from app.stream.provenance_feed import Kept, ProvenanceFeed
 from app.stream.provenance_resolver import ProvenanceResolver, ResolverSettings
 from app.stream.provenance_turns import Shares
 
@@ -86,20 +86,24 @@ class Broker:
 
 
 class Source:
-    """Answers at once, but by what it is told of a URI: wait for ever, or raise."""
+    """Answers at once, but by what it is told of a URI: say so, wait for ever, or raise."""
 
     name = "http"
 
-    def __init__(self, told: Mapping[str, Exception | None] | None = None) -> None:
+    def __init__(self, told: Mapping[str, Exception | Found | None] | None = None) -> None:
         self._told = told or {}
         self.asked: list[tuple[str, Known | None]] = []
 
-    async def resolve(self, uri: str, known: Known | None) -> Found:
+    async def resolve(self, tenant: str, uri: str, known: Known | None) -> Found:
+        assert tenant in ("acme", "globex")
         self.asked.append((uri, known))
         if uri not in self._told:
             return FOUND
-        if (fault := self._told[uri]) is not None:
-            raise fault
+        told = self._told[uri]
+        if isinstance(told, Found):
+            return told
+        if told is not None:
+            raise told
         await asyncio.Event().wait()
         raise AssertionError
 
@@ -110,8 +114,8 @@ class Records:
     def __init__(self, *values: bytes) -> None:
         self._values = list(values)
 
-    async def to_end(self) -> list[bytes]:
-        return self._values
+    async def to_end(self) -> AsyncIterator[list[bytes]]:
+        yield self._values
 
     async def close(self) -> None:
         pass
@@ -120,9 +124,9 @@ class Records:
 @asynccontextmanager
 async def resolving(broker: Broker, source: Source, *recorded: bytes) -> AsyncIterator[ProvenanceResolver]:
     """A resolver at work, whose feed knows these records."""
-    feed = ProvenanceFeed(Records(*recorded), 0.0, 100)
+    feed = ProvenanceFeed(Records(*recorded), 0.0, Kept(100, 100_000), lambda: NOW)
     await feed.catch_up()
-    settings = ResolverSettings(Shares(4, 2, 100, 50), INTERVAL_S, again_s=0.0, pause_s=0.0)
+    settings = ResolverSettings(Shares(4, 2, 3, 100, 50, 90), INTERVAL_S, again_s=0.0, pause_s=0.0)
     resolver = ProvenanceResolver(source, broker, feed, settings, lambda: NOW)
     running = asyncio.create_task(resolver.run())
     try:
@@ -178,6 +182,55 @@ async def test_a_fault_over_one_reference_is_that_ones_record(caplog: pytest.Log
     assert "https://slow.example/1 of acme cannot be resolved" in caplog.text
 
 
+LATE = Found(None, "too late", "passing")
+REFUSED = Found(None, "host not allowed", "refused")
+
+
+async def test_a_hiccup_leaves_what_was_found_before_and_its_age() -> None:
+    broker, old = Broker(wanted(A), wanted(A)), NOW - 10**8
+    async with resolving(broker, source := Source({A: LATE}), record(A, old)):
+        await broker.until(lambda: broker.committed == 2)
+        broker.values.append(wanted(A))
+        await broker.until(lambda: broker.committed == 3)
+    told = [
+        (one["status"], one["hash"], one["etag"], one["seen_at"], one["detail"]) for one in broker.published
+    ]
+    assert told == [("resolved", DIGEST, '"v0"', old, "too late")]
+    assert len(source.asked) == 1
+
+
+async def test_a_hiccup_over_what_was_never_found_is_on_record() -> None:
+    broker = Broker(wanted(A))
+    async with resolving(broker, Source({A: LATE})):
+        await broker.until(lambda: broker.committed == 1)
+    assert [(one["status"], one["seen_at"]) for one in broker.published] == [("unresolvable", NOW)]
+
+
+async def test_what_lies_there_no_more_is_on_record_whatever_was_found_before() -> None:
+    broker = Broker(wanted(A), wanted(B))
+    told = {A: Found(None, "the server answered 404"), B: REFUSED}
+    async with resolving(broker, Source(told), record(A, NOW - 10**8), record(B, NOW - 10**8)):
+        await broker.until(lambda: broker.committed == 2)
+    assert {(one["status"], one["hash"]) for one in broker.published} == {("unresolvable", None)}
+    assert sorted(broker.uris()) == [A, B]
+
+
+async def test_of_references_that_the_rules_refuse_or_nobody_had_room_for_there_is_nothing_to_say() -> None:
+    invented = [f"https://h{n}.example/" for n in range(40)]
+    broker = Broker(*map(wanted, invented), wanted(B))
+    told = dict.fromkeys(invented, REFUSED) | {B: Found(None, "too many names", "unasked")}
+    async with resolving(broker, Source(told), record(B, NOW - 10**8)):
+        await broker.until(lambda: broker.committed == 41)
+    assert broker.published == []
+
+
+async def test_one_reference_is_resolved_once_however_it_is_spelt() -> None:
+    broker = Broker(wanted("https://A.example:443/./1#x"), wanted(A))
+    async with resolving(broker, source := Source()):
+        await broker.until(lambda: broker.committed == 2)
+    assert (broker.uris(), source.asked) == ([A], [(A, None)])
+
+
 async def test_many_decisions_that_want_one_reference_have_it_resolved_once() -> None:
     broker = Broker(*[wanted(A)] * 50)
     async with resolving(broker, source := Source()):
@@ -228,7 +281,7 @@ async def test_what_too_many_of_one_host_is_left_and_others_are_resolved(
     broker = Broker(*flood, wanted(A))
     async with resolving(broker, Source(told)):
         await broker.until(lambda: broker.uris() == [A])
-    assert caplog.text.count("too many of its host wait") == 30
+    assert caplog.text.count("too many of its host or tenant wait") == 30
 
 
 async def test_places_of_a_partition_that_was_taken_away_are_committed_by_its_owner() -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.stream.provenance_places import Places
 from app.stream.provenance_turns import Shares
-from app.stream.provenance_work import Reference, Work, host_of
+from app.stream.provenance_work import Reference, Work, host_name
 
-SHARES = Shares(concurrency=4, per_host=2, max_waiting=20, max_waiting_per_host=5)
+SHARES = Shares(
+    concurrency=4, per_host=2, per_tenant=4, max_waiting=20, max_waiting_per_host=5, max_waiting_per_tenant=20
+)
 
 
 def ref(host: str, number: int = 0, tenant: str = "acme") -> Reference:
@@ -48,6 +51,24 @@ def test_tenants_of_one_host_take_turns() -> None:
     many = [ref("docs", n) for n in range(5)]
     work = filled(*many, ref("docs", tenant="globex"))
     assert taken(work) == [many[0], ref("docs", tenant="globex")]
+
+
+def test_a_tenant_that_names_many_hosts_has_no_more_turns_than_one_that_names_one() -> None:
+    many = [ref(f"h{n}") for n in range(10)]
+    work = filled(*many, ref("docs", 0, "globex"), ref("docs", 1, "globex"))
+    others = [ref("docs", 0, "globex"), ref("docs", 1, "globex")]
+    assert taken(work) == [many[0], others[0], many[1], others[1]]
+
+
+def test_a_tenant_gets_its_share_and_leaves_the_rest_to_others() -> None:
+    work = Work(replace(SHARES, per_tenant=3, max_waiting_per_tenant=6))
+    entered = [work.enter((0, n), ref(f"h{n}")) for n in range(8)]
+    assert entered == [True] * 6 + [False] * 2
+    assert len(taken(work)) == 3
+    assert work.enter((0, 9), ref("docs", 0, "globex"))
+    assert taken(work) == [ref("docs", 0, "globex")]
+    work.ended(ref("h0"))
+    assert taken(work) == [ref("h3")]
 
 
 def test_one_more_of_a_host_than_may_wait_is_left_and_its_place_is_done() -> None:
@@ -90,8 +111,8 @@ def test_partitions_that_others_work_off_are_forgotten() -> None:
 
 def test_an_equal_path_on_another_port_or_in_capitals_is_the_same_hosts() -> None:
     uris = ["https://A.example:8443/x", "http://a.example./y", "http://u@a.example"]
-    assert {host_of(uri) for uri in uris} == {"a.example"}
-    assert [host_of(uri) for uri in ("urn:x", "http://[::1/", "")] == ["", "", ""]
+    assert {host_name(uri) for uri in uris} == {"a.example"}
+    assert [host_name(uri) for uri in ("urn:x", "http://[::1/", "")] == ["", "", ""]
 
 
 @given(st.lists(st.integers(0, 30), unique=True), st.randoms())
@@ -112,7 +133,7 @@ def test_the_shares_hold_whatever_is_wanted(wanted: list[tuple[str, int, str]]) 
     work = filled(*(ref(*one) for one in wanted))
     running = taken(work)
     assert len(running) <= SHARES.concurrency
-    assert all(count <= SHARES.per_host for count in Counter(host_of(one.uri) for one in running).values())
+    assert all(count <= SHARES.per_host for count in Counter(host_name(one.uri) for one in running).values())
     seen = list(running)
     while running:
         work.ended(running[0])

@@ -12,6 +12,8 @@ from app.core.memory.history import History, SourceName
 from app.stream.source_feed import SourceFeed
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     import pytest
 
 MAIL = SourceName("acme", "mail")
@@ -39,14 +41,15 @@ class Topic:
         self.read_all = asyncio.Event()
         self.closed = False
 
-    async def to_end(self) -> list[bytes]:
+    async def to_end(self) -> AsyncIterator[list[bytes]]:
         if not self._readings:
             self.read_all.set()
-            return []
+            return
         found = self._readings.pop(0)
         if isinstance(found, Exception):
             raise found
-        return found
+        for value in found:
+            yield [value]
 
     async def close(self) -> None:
         self.closed = True

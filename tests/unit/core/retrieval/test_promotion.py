@@ -102,7 +102,7 @@ def test_a_matrix_that_lets_through_at_high_privilege_cannot_be_enforced() -> No
         {"quality_bundle_id": "another.quality"},
         {"rollout": "enforce"},
         {"timestamp": "2026-02-28T23:59:59.999Z"},
-        {"dimensions": []},
+        {"dimensions": [], "flags_set": []},
     ],
 )
 def test_only_this_class_under_this_bundle_since_flag_only_began_is_observed(other: dict[str, Any]) -> None:

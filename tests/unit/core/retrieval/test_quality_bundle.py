@@ -148,6 +148,10 @@ def test_what_the_matrix_does_not_say_counts_as_it_comes_out() -> None:
             {"rollout": {NOTE: {"mode": "enforce", "since": "2026-02-30T00:00:00.000Z"}}},
             "$.rollout.note.since",
         ),
+        *(
+            ({"rollout": {NOTE: {"mode": "flag_only", "since": since}}}, "$.rollout.note.since")
+            for since in ("0001-01-01T00:00:00.000Z", "1969-12-31T23:59:59.999Z")
+        ),
         ({"revision": 0}, "$.revision"),
         ({"threshold": 1}, "$.threshold"),
         (

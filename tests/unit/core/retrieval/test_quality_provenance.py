@@ -276,3 +276,44 @@ def test_the_quick_look_at_a_reference_finds_what_the_whole_rules_find(
     uri = f"{scheme}://{host}{between}{path}"
     fault = fault_of(uri, {"http", "https"}, ("doc-4711",))
     assert form_fault(uri, frozenset({"http", "https"}), "doc-4711") == (fault and unverified(fault))
+
+
+SPELLINGS = [
+    URI + "#part",
+    "https://DOCS.example.com/handbook/3",
+    "https://docs.example.com:443/handbook/3",
+    "https://docs.example.com/./handbook/%33",
+]
+
+
+@pytest.mark.parametrize("uri", SPELLINGS)
+def test_the_registrys_hash_counts_however_the_reference_is_spelt(uri: str) -> None:
+    assert checked(item(uri), recorded_hash(URI)).verified
+    elsewhere = {("acme", uri): resolved(digest=OTHER), ("acme", URI): resolved(digest=OTHER)}
+    check = provenance_of(item(uri, OTHER), "acme", registry(recorded_hash(URI)), elsewhere, BUNDLE, NOW)
+    assert check.state == unverified("wrong hash: the registry has another")
+
+
+@pytest.mark.parametrize("uri", SPELLINGS)
+def test_a_resolution_counts_however_the_reference_is_spelt(uri: str) -> None:
+    assert provenance_of(item(uri), "acme", registry(), {("acme", URI): resolved()}, BUNDLE, NOW).verified
+
+
+@pytest.mark.parametrize(
+    ("ahead_s", "verified", "wanted"), [(100, True, False), (101, False, True), (10**9, False, True)]
+)
+def test_a_resolution_from_the_future_is_an_old_one(ahead_s: float, verified: bool, wanted: bool) -> None:
+    check = checked(item(), resolution=resolved(-ahead_s))
+    assert (check.verified, check.wanted) == (verified, wanted)
+
+
+def test_without_a_greatest_age_a_resolution_from_the_future_counts_and_is_asked_for_again() -> None:
+    ageless = quality_bundle(provenance_max_age_s=None, provenance_refresh_s=100)
+    check = provenance_of(item(), "acme", registry(), {("acme", URI): resolved(-101)}, ageless, NOW)
+    assert (check.verified, check.wanted) == (True, True)
+
+
+def test_a_reference_whose_name_is_longer_than_records_take_is_not_asked_for() -> None:
+    uri = "https://docs.example.com?" + "x" * (8192 - 25)
+    assert not checked(item(uri)).wanted
+    assert checked(item(uri[:-1])).wanted

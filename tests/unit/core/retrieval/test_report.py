@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -61,7 +63,7 @@ def told_of(*events: dict[str, object]) -> dict[str, Rate]:
     return quality_report(tallied(*events)).overall.rates
 
 
-def unknown(**given: object) -> dict[str, object]:
+def unknown(**given: Any) -> dict[str, Any]:
     event = decision(outcome="flag", flags_set=["stale", "low_confidence", "provenance_unverified"], **given)
     return {**event, "dimensions": [{**one, "detail": UNKNOWN_CLASS} for one in event["dimensions"]]}
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _SHIPPED = Path(__file__).resolve().parents[4] / "config" / "quality" / "default.json"
 SHIPPED: dict[str, Any] = json.loads(_SHIPPED.read_bytes())
+ROLES = ["approver"]
 SIGNS = ["bundle", "quality_bundle", "org", "agent", "tool", "quality_override"]
 DAY_S = 86_400
 
@@ -61,7 +62,7 @@ def trusting_both() -> Topics:
     """Topics in which Alice and Bob may sign quality bundles, tenants' entries and overrides."""
     topics = Topics()
     for name, key in (("alice", ALICE), ("bob", BOB)):
-        topics.entry(approver(name, key, signs=SIGNS), ROOT_KEY)
+        topics.entry(approver(name, key, signs=SIGNS, roles=ROLES), ROOT_KEY)
     return topics
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.core.trust.quality_scene import (
+    ROLES,
     SIGNS,
     in_force,
     org,
@@ -57,7 +58,7 @@ def test_nor_back_to_the_default() -> None:
 def test_two_approvers_can_and_one_may_change_the_rest_of_the_entry() -> None:
     topics = trusting_both()
     topics.entry(org(quality_bundle_id="lax"), ALICE, BOB)
-    topics.entry(org(2, quality_bundle_id="lax", enforcement="shadow"), ALICE)
+    topics.entry(org(2, quality_bundle_id="lax", irreversible_row_threshold=5), ALICE)
     assert topics.refusals() == []
     assert named(topics) == "lax"
 
@@ -66,6 +67,37 @@ def test_a_tenant_that_names_none_needs_one_approver() -> None:
     topics = trusting_both()
     topics.entry(org(), ALICE)
     assert topics.refusals() == []
+
+
+def enforcement(topics: Topics) -> str | None:
+    known = topics.fold().registry.orgs.get("acme")
+    return None if known is None else known.enforcement
+
+
+def test_one_approver_cannot_lead_an_enforced_tenant_into_shadow_mode() -> None:
+    topics = trusting_both()
+    topics.entry(org(), ALICE)
+    later = topics.entry(org(2, enforcement="shadow"), ALICE)
+    assert topics.refusals() == [(later, "second_approver_missing")]
+    assert "acme goes from enforce to shadow" in topics.fold().refused[0].message
+    assert enforcement(topics) == "enforce"
+
+
+def test_a_tenant_may_begin_in_shadow_mode_with_one_approver() -> None:
+    topics = trusting_both()
+    topics.entry(org(enforcement="shadow"), ALICE)
+    assert topics.refusals() == []
+    assert enforcement(topics) == "shadow"
+
+
+def test_two_approvers_can_and_one_leads_it_out_again() -> None:
+    topics = trusting_both()
+    topics.entry(org(enforcement="shadow"), ALICE, BOB)
+    topics.entry(org(2, enforcement="shadow", irreversible_row_threshold=5), ALICE)
+    assert enforcement(topics) == "shadow"
+    topics.entry(org(3, enforcement="enforce"), BOB)
+    assert topics.refusals() == []
+    assert enforcement(topics) == "enforce"
 
 
 def test_in_a_change_of_several_entries_the_second_approver_must_still_be_one_at_its_end() -> None:
@@ -92,7 +124,7 @@ def test_an_override_is_its_approvers_word() -> None:
 def refusal(spec: dict[str, Any], limits: dict[str, Any] | None = None) -> tuple[str, str]:
     topics = trusting_both()
     if limits is not None:
-        topics.entry(approver("alice", ALICE, 2, **{"signs": SIGNS, **limits}), ROOT_KEY)
+        topics.entry(approver("alice", ALICE, 2, **{"signs": SIGNS, "roles": ROLES, **limits}), ROOT_KEY)
     topics.entry(override(**spec), ALICE)
     assert overrides(topics) == []
     (one,) = topics.fold().refused
@@ -106,6 +138,7 @@ def refusal(spec: dict[str, Any], limits: dict[str, Any] | None = None) -> tuple
         ({"approver_id": "nobody"}, None, ("key_not_allowed", "$.spec.approver_id")),
         ({}, {"signs": ["org"]}, ("key_not_allowed", "$.signatures")),
         ({}, {"active": False}, ("key_not_allowed", "$.signatures")),
+        ({}, {"roles": ["reviewer"]}, ("key_not_allowed", "$.spec.approver_id")),
         ({}, {"tenants": ["globex"]}, ("key_not_allowed", "$.spec.tenant_id")),
         ({"expires_at": "2025-12-21T13:00:04.000Z"}, None, ("invalid_entry", "$.spec.expires_at")),
         ({"expires_at": "9999-12-31T23:59:59.999Z"}, None, ("invalid_entry", "$.spec.expires_at")),
@@ -118,6 +151,14 @@ def test_an_override_that_breaks_a_rule_is_refused(
     spec: dict[str, Any], limits: dict[str, Any] | None, told: tuple[str, str]
 ) -> None:
     assert refusal(spec, limits) == told
+
+
+@pytest.mark.parametrize("role", ["approver", "vp"])
+def test_either_role_that_answers_escalations_will_do(role: str) -> None:
+    topics = trusting_both()
+    topics.entry(approver("alice", ALICE, 2, signs=SIGNS, roles=[role]), ROOT_KEY)
+    topics.entry(override(), ALICE)
+    assert overrides(topics) == ["alice"]
 
 
 def test_an_override_ends_within_thirty_days_of_its_record() -> None:
