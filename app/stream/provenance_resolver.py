@@ -2,8 +2,8 @@
 
 Whatever a source of references does concerns its own reference only: each is resolved in a task of its own,
 within its host's and its tenant's share, and a fault in it becomes that reference's record. The place of a
-wanted reference is committed once its record is published, or there is nothing to say of it: none is lost when
-a worker ends, and one may be resolved twice.
+wanted reference is committed once its record is published, or there is nothing to say of it: none is lost
+when a worker ends, and one may be resolved twice.
 """
 
 from __future__ import annotations
