@@ -5,33 +5,22 @@ Nothing is resolved here, and no decision waits: it looks a reference up and rec
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import defaultdict
-from typing import TYPE_CHECKING, NamedTuple, Protocol
-
-from aiokafka.errors import KafkaError
+from typing import TYPE_CHECKING, NamedTuple
 
 from app.core.retrieval.resolution import Resolution
 from app.ports import Known
+from app.stream.compacted_feed import CompactedFeed
 from topics.reading import Unreadable, read
 from topics.records import ProvenanceRecord
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import Callable
+
+    from app.stream.compacted_feed import CompactedReader
 
 log = logging.getLogger(__name__)
-
-
-class RecordReader(Protocol):
-    """The topic of resolutions, read on from where the last call stopped."""
-
-    def to_end(self) -> AsyncIterator[list[bytes]]:
-        """The values of every record up to the end that the topic has now, in batches that may be taken
-        between two looks at the loop. Raises KafkaError."""
-
-    async def close(self) -> None:
-        """Give up the connection."""
 
 
 class Kept(NamedTuple):
@@ -41,7 +30,7 @@ class Kept(NamedTuple):
     max_bytes: int
 
 
-class ProvenanceFeed:
+class ProvenanceFeed(CompactedFeed):
     """`recorded` is one mapping that changes in place, by tenant and URI: whoever decides reads it once.
 
     Of a tenant's references those resolved last are kept, as many as `kept` says: who invents references
@@ -49,44 +38,20 @@ class ProvenanceFeed:
     """
 
     def __init__(
-        self, reader: RecordReader, interval_s: float, kept: Kept, wall_ms: Callable[[], int]
+        self, reader: CompactedReader, interval_s: float, kept: Kept, wall_ms: Callable[[], int]
     ) -> None:
+        super().__init__(reader, interval_s, "resolved references", self._taken)
         self.recorded: dict[tuple[str, str], Resolution] = {}
         self._known: defaultdict[str, dict[str, tuple[Known | None, int]]] = defaultdict(dict)
         self._bytes: defaultdict[str, int] = defaultdict(int)
-        self._reader = reader
-        self._interval_s = interval_s
         self._kept = kept
         self._wall_ms = wall_ms
-        self._turn = asyncio.Lock()
 
     def known(self, tenant: str, uri: str) -> Known | None:
         """What the last resolution left, None where it found nothing or there was none."""
         return self._known[tenant].get(uri, _NOTHING)[0] if tenant in self._known else None
 
-    async def catch_up(self) -> None:
-        """Read to the topic's end as of now. Raises KafkaError."""
-        async with self._turn:
-            async for batch in self._reader.to_end():
-                for value in batch:
-                    self._take(value)
-                await asyncio.sleep(0)
-
-    async def follow(self) -> None:
-        """Catch up again and again, until cancelled. A broker that is away is asked again."""
-        while True:
-            await asyncio.sleep(self._interval_s)
-            try:
-                await self.catch_up()
-            except KafkaError as away:
-                log.warning("the resolved references cannot be read now: %s", away)
-
-    async def close(self) -> None:
-        """Give up the connection."""
-        async with self._turn:
-            await self._reader.close()
-
-    def _take(self, value: bytes) -> None:
+    def _taken(self, value: bytes) -> None:
         record = read(ProvenanceRecord, value)
         if isinstance(record, Unreadable):
             log.error("a resolved reference cannot be read: %s at %s", record.code, record.path)

@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from hypothesis import given
-from hypothesis import strategies as st
 
-from app.core.memory.provenance import fault_of
 from app.core.quality_entries import provenance_id
 from app.core.registry import load_registry
 from app.core.retrieval.facts import facts_of
 from app.core.retrieval.provenance_check import ProvenanceCheck, provenance_of
-from app.core.retrieval.reference_form import form_fault, unverified
+from app.core.retrieval.reference_form import unverified
 from app.core.retrieval.resolution import Resolution
 from app.core.retrieval.signed_assertion import signed_assertion
 from tests.unit.core.retrieval.quality_scene import quality_bundle
@@ -248,34 +245,6 @@ def test_the_decision_rests_on_the_entry_of_the_source() -> None:
         "source/acme/prices@1",
         f"provenance/{provenance_id('acme', FEED)}@1",
     ]
-
-
-HOSTS = st.sampled_from(
-    [
-        "docs.example.com",
-        "a.localhost",
-        "a.LocalHost",
-        "localhost.com",
-        "x-localhost.de",
-        "127.0.0.1",
-        "a-.b",
-        "-a.de",
-    ]
-)
-PATHS = st.text(st.sampled_from("/?#@:[]%+.aDoc-4711&= é"), max_size=20) | st.sampled_from(
-    ["/doc-4711", "/DOC-4711.pdf", "?id=doc-4711", "/xdoc-4711", "/%64oc-4711"]
-)
-
-
-@given(
-    st.sampled_from(["http", "https", "HTTPS"]), HOSTS, st.sampled_from(["", "/", "?", "#", ":80/"]), PATHS
-)
-def test_the_quick_look_at_a_reference_finds_what_the_whole_rules_find(
-    scheme: str, host: str, between: str, path: str
-) -> None:
-    uri = f"{scheme}://{host}{between}{path}"
-    fault = fault_of(uri, {"http", "https"}, ("doc-4711",))
-    assert form_fault(uri, frozenset({"http", "https"}), "doc-4711") == (fault and unverified(fault))
 
 
 SPELLINGS = [
