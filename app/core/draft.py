@@ -155,7 +155,7 @@ class SessionDraft:
             add_flagged(self.change(tenant).flagged, kept_id(item_id), flags, self.now)
 
     def served_flags(self, tenant: str) -> dict[str, list[str]]:
-        """The flags of items that the tenant's agents were let see within the window, by the item's kept id."""
+        """The flags of items that the tenant's agents were let see within the window, by kept id."""
         account = self.account(tenant)
         if account is None or not account.flagged:
             return {}

@@ -1,4 +1,4 @@
-"""A compacted topic that every worker reads: caught up with before the first decision, followed from then on."""
+"""A compacted topic that every worker reads: up to its end before the first decision, on from there."""
 
 from __future__ import annotations
 
