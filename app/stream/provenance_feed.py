@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+CLOCKS_APART_MS = 60_000
+"""What is further in the future was seen by a clock that is wrong: it would be believed for ever."""
+
+
 class Kept(NamedTuple):
     """How much of a tenant's resolutions is kept: `max_bytes` are of the records as they are published."""
 
@@ -56,15 +60,16 @@ class ProvenanceFeed(CompactedFeed):
         if isinstance(record, Unreadable):
             log.error("a resolved reference cannot be read: %s at %s", record.code, record.path)
             return
-        if not self._is_behind(record):
+        if record.seen_at > self._wall_ms() + CLOCKS_APART_MS:
+            log.warning("a resolved reference is from the future and counts for nothing: %s", record.uri)
+        elif not self._is_behind(record):
             self._forget(record.tenant_id, record.uri)
             self._keep(record, len(value))
 
     def _is_behind(self, record: ProvenanceRecord) -> bool:
-        """Of two resolvers the one that began later knows better, whichever was published last; unless its
-        clock was ahead of the time: that one would be believed for ever."""
+        """Of two resolvers the one that began later knows better, whichever was published last."""
         held = self.recorded.get((record.tenant_id, record.uri))
-        return held is not None and record.seen_at < held.seen_ms <= self._wall_ms()
+        return held is not None and record.seen_at < held.seen_ms
 
     def _keep(self, record: ProvenanceRecord, size: int) -> None:
         tenant, known = record.tenant_id, self._known[record.tenant_id]

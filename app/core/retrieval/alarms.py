@@ -59,7 +59,7 @@ def _alarm(bundle: QualityBundle, one: Overdue, now_ms: int) -> OutRecord:
     window = bundle.file.rollout_window_days
     body: dict[str, Any] = {
         "schema": SCHEMA,
-        "alarm_id": f"alarm:{KIND}:{_short(bundle.id, one.content_class)}:{one.since_ms}:{one.ordinal}",
+        "alarm_id": f"alarm:{KIND}:{_short(bundle.id, one.content_class)}:{one.ended_ms}:{now_ms}",
         "kind": KIND,
         "severity": "warn" if one.ordinal == 1 else "critical",
         "recipient": bundle.file.alarm_recipient,

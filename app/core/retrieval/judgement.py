@@ -134,7 +134,7 @@ def _access(context: RetrievalContext, bundle: QualityBundle, item: RetrievedIte
         judged.denies("access", "ACCESS_DENIED", f"class_not_granted: to agent {agent.id}")
     elif not bundle.opens(named, context.tenant):
         judged.denies("access", "ACCESS_DENIED", f"class_not_granted: to tenant {context.tenant}")
-    elif bundle.file.access and class_of(named) not in bundle.lookup.classes:
+    elif bundle.keeps_classes and class_of(named) not in bundle.lookup.classes:
         judged.denies("access", "ACCESS_DENIED", "class_not_granted: the bundle does not know the class")
     else:
         judged.stages.append(("access", "pass", None))
@@ -155,7 +155,9 @@ def _poisoning(context: RetrievalContext, _: QualityBundle, item: RetrievedItem,
 def _quality(context: RetrievalContext, bundle: QualityBundle, item: RetrievedItem, judged: Judged) -> None:
     """The three dimensions, then what the class's rollout and an override make of them."""
     check = provenance_of(item, context.tenant, context.registry, context.recorded, bundle, context.now_ms)
-    tool = None if context.tool is None else context.tool.id
+    tool = context.retrieval.tool_name
+    if context.tool is None and not bundle.lookup.is_stricter(tool, class_of(item.content_class)):
+        tool = None
     facts = facts_of(item, context.now_ms, tool, check)
     found = judge_item(bundle, context.tier, facts)
     judged.check, judged.facts = check, facts

@@ -107,6 +107,15 @@ class Lookup:
         own = self.tool_limits.get((tool or "", content_class))
         return own or self.cell("", content_class).limit
 
+    def is_stricter(self, tool: str | None, content_class: str | None) -> bool:
+        """Whether a tool's own time to live for a class is shorter than the class's: that holds for whoever
+        names the tool."""
+        own = self.tool_limits.get((tool or "", content_class or "")) if self.tool_limits else None
+        if own is None or own.ms is None:
+            return False
+        of_class = self.tables.ttl_by_class.get(content_class or "")
+        return of_class is None or own.ms < milliseconds(of_class)
+
     def _places(self) -> Iterator[tuple[str, str]]:
         tiers = {*TIERS, *self.tables.action_matrix}
         return ((tier, name) for tier in sorted(tiers) for name in sorted(self.classes))

@@ -24,6 +24,8 @@ def looser_settings(before: QualityBundle, after: QualityBundle) -> Iterator[Loo
         sentence = f"a deny for {category} no longer opens an escalation"
         yield Loosening(sentence, ("high_impact_categories",))
     yield from _recipient(before.file, after.file)
+    if before.keeps_classes and not after.keeps_classes:
+        yield Loosening("classes that nobody knows are no longer closed", ("access",))
 
 
 def _recipient(before: QualityBundleFile, after: QualityBundleFile) -> Iterator[Loosening]:

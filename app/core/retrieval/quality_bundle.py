@@ -70,19 +70,17 @@ class QualityBundle:
         """Whether a reference should be resolved anew: one that led nowhere sooner than one that did."""
         resolved = seen.status == "resolved"
         longest_ms = self.provenance_refresh_ms if resolved else self.provenance_retry_ms
-        return now_ms - seen.seen_ms > longest_ms or self._is_ahead(seen, now_ms)
+        return now_ms - seen.seen_ms > longest_ms
 
     def is_too_old(self, seen: Resolution, now_ms: int) -> bool:
         """Whether the bundle relies on it no more."""
         limit_ms = self.provenance_max_age_ms
-        if limit_ms is None:
-            return False
-        return now_ms - seen.seen_ms > limit_ms or self._is_ahead(seen, now_ms)
+        return limit_ms is not None and now_ms - seen.seen_ms > limit_ms
 
-    def _is_ahead(self, seen: Resolution, now_ms: int) -> bool:
-        """By more than clocks differ: nobody knows how old it is. A difference that would not matter between
-        two tries is one of clocks."""
-        return seen.seen_ms - now_ms > self.provenance_retry_ms
+    @property
+    def keeps_classes(self) -> bool:
+        """Whether any class is closed to anybody: then those that nobody knows are closed as well."""
+        return bool(self._open_to)
 
     def content_outcome(self, tier: AutonomyTier, weight: ContentWeight) -> QualityOutcome:
         """What a finding of this weight in a body makes of the item."""

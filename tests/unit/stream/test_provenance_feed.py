@@ -10,7 +10,7 @@ from aiokafka.errors import KafkaConnectionError
 
 from app.core.retrieval.resolution import Resolution
 from app.ports import Known
-from app.stream.provenance_feed import Kept, ProvenanceFeed
+from app.stream.provenance_feed import CLOCKS_APART_MS, Kept, ProvenanceFeed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -84,7 +84,7 @@ async def test_one_that_began_before_the_record_on_hand_does_not_take_its_place(
 
 
 async def test_a_record_of_a_clock_that_was_ahead_gives_way_to_the_next() -> None:
-    feed = await feed_of([record(seen_at=1001)], [record(seen_at=5)], now=1000)
+    feed = await feed_of([record(seen_at=CLOCKS_APART_MS + 1001)], [record(seen_at=5)], now=1000)
     assert feed.recorded["acme", PAGE].seen_ms == 5
 
 

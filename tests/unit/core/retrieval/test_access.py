@@ -51,3 +51,9 @@ def test_where_classes_are_closed_nobody_gets_in_by_a_name_that_the_bundle_does_
     event = scene.read(item(content_class=named), agent_id="sandbox").event
     assert (event["outcome"], event["reason_codes"]) == ("deny", ["ACCESS_DENIED"])
     assert scene.statuses() == {"identical"}
+
+
+def test_a_class_that_is_open_to_all_by_name_closes_no_other() -> None:
+    open_to_all = quality(access={"legal_text": {"tenants": None}})
+    event = Scene(quality=open_to_all).read(item(content_class="gossip"), agent_id="sandbox").event
+    assert event["outcome"] == "flag"

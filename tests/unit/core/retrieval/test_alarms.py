@@ -98,3 +98,24 @@ def test_a_clock_that_went_ahead_once_silences_nothing_for_long() -> None:
     assert raised(scene, book, 15) == [("legal_text", "warn")]
     assert raised(scene, book, 16) == []
     assert raised(scene, book, 28) == [("legal_text", "critical")]
+
+
+def test_no_two_alarms_have_one_id_whatever_the_window_and_the_clock_do() -> None:
+    book, ids = Book({}), []
+    since = {"mode": "flag_only", "since": rfc3339(START)}
+    named = ("legal_text", "product_pricing", "internal_policy", "public_reference")
+    weekly = Scene(quality=quality(rollout=dict.fromkeys(named, since), rollout_window_days=7))
+    fortnightly = Scene(quality=quality(rollout=dict.fromkeys(named, since), revision=2))
+    for scene, days in [
+        (weekly, 7),
+        (weekly, 14),
+        (weekly, 21),
+        (fortnightly, 28),
+        (fortnightly, 300),
+        (fortnightly, 42),
+    ]:
+        decision = scene.point.alarms(book, START + days * DAY)
+        assert decision is not None
+        book.apply(decision.book)
+        ids += [record.body["alarm_id"] for record in decision.records]
+    assert len(set(ids)) == len(ids) == 6 * len(named)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.unit.core.retrieval.scene import OLD, Scene, item, quality
@@ -35,3 +37,10 @@ def test_the_name_of_a_tool_that_nobody_registered_or_granted_opens_nothing(agen
 def test_the_tool_s_entry_is_among_those_that_the_decision_rests_on() -> None:
     event = Scene(quality=ARCHIVE, entries=TOOLS).read(STALE, toolName="archive").event
     assert "tool/archive@1" in event["registry_hashes"]
+
+
+@pytest.mark.parametrize("entries", [(), TOOLS])
+def test_a_shorter_time_of_a_tool_holds_for_whoever_names_it(entries: tuple[dict[str, Any], ...]) -> None:
+    scene = Scene(quality=ARCHIVE, entries=entries)
+    assert scene.read(item(), toolName="quote").outcomes == ["deny"]
+    assert scene.statuses() == {"identical"}
