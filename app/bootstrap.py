@@ -67,6 +67,9 @@ if TYPE_CHECKING:
     from app.stream.application import SluiceApp
 
 RESOLVER_AGAIN_S = 10.0
+RESOLVER_CLOSE_S = 3.0
+"""A consumer that leaves its group takes longer than a worker has where the broker is away. What was not
+committed is resolved again, so it is not waited for."""
 """Until a resolver that failed is started again."""
 INPUTS = (ACTIONS, OUTCOMES, MEMORY_WRITES, RETRIEVALS, REPORTED, REVIEWS, SOURCE_FEEDBACK)
 
@@ -206,7 +209,7 @@ def _resolver(settings: Settings, feed: ProvenanceFeed) -> Beside:
         ),
         SystemClock().wall_ms,
     )
-    return Beside("provenance", resolver.run, RESOLVER_AGAIN_S, settings.worker.close_timeout_s)
+    return Beside("provenance", resolver.run, RESOLVER_AGAIN_S, RESOLVER_CLOSE_S)
 
 
 def _compacted(settings: Settings, topic: str) -> KafkaCompacted:
