@@ -67,10 +67,10 @@ if TYPE_CHECKING:
     from app.stream.application import SluiceApp
 
 RESOLVER_AGAIN_S = 10.0
+"""Until a resolver that failed is started again."""
 RESOLVER_CLOSE_S = 3.0
 """A consumer that leaves its group takes longer than a worker has where the broker is away. What was not
 committed is resolved again, so it is not waited for."""
-"""Until a resolver that failed is started again."""
 INPUTS = (ACTIONS, OUTCOMES, MEMORY_WRITES, RETRIEVALS, REPORTED, REVIEWS, SOURCE_FEEDBACK)
 
 
