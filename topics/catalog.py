@@ -5,7 +5,7 @@ Topic creation and checking, the AsyncAPI document and the schemas are made from
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 from topics.records import (
@@ -173,17 +173,7 @@ def _ledger(name: str, records: tuple[type[Record], ...], description: str) -> T
 
 def _released(name: str, record: type[Record], description: str) -> Topic:
     """An output that is no ledger: content, which is not kept for ever."""
-    return Topic(
-        name=name,
-        direction="out",
-        ledger=False,
-        records=(record,),
-        key=OUTPUT_KEY,
-        retention_ms=INPUT_RETENTION_MS,
-        cleanup="delete",
-        max_message_bytes=MAX_OUTPUT_MESSAGE_BYTES,
-        description=description,
-    )
+    return replace(_ledger(name, (record,), description), ledger=False, retention_ms=INPUT_RETENTION_MS)
 
 
 def _internal(name: str, record: type[Record], key: str, description: str, *, cleanup: Cleanup) -> Topic:

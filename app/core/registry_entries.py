@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
-SignedKind = Literal[
-    "bundle",
-    "quality_bundle",
+PublishedKind = Literal[
     "agent",
     "tool",
     "org",
@@ -34,6 +32,9 @@ SignedKind = Literal[
     "known_bad",
     "quality_override",
 ]
+"""Registry entries that an approver may sign; approvers' own only a root key signs."""
+SignedKind = Literal["bundle", "quality_bundle", PublishedKind]
+Kind = Literal[PublishedKind, "approver"]
 Subject = Literal["tenant", "agent", "session"]
 ApproverRole = Role | Literal["reviewer"]
 """A reviewer decides on quarantined memories, the others on escalations."""
@@ -43,19 +44,6 @@ MAX_STARS = 2
 SHORTEST_REASON = 10
 MAX_TARGETS = 512
 """Forbidden targets of one tenant: about as many as one automaton takes, and 3 s to compile."""
-Kind = Literal[
-    "agent",
-    "tool",
-    "org",
-    "freeze",
-    "enforcement_point",
-    "fact",
-    "source",
-    "provenance",
-    "known_bad",
-    "quality_override",
-    "approver",
-]
 
 
 class EntryFile(StrictModel):

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 class Judged:
     """What came of an item. `outcome` is published; `real` what it is without flag-only and shadow mode.
 
-    `stages`: each that ran with its outcome and reason. `code`: of a stage other than the quality gate.
+    `stages`: each that ran with its outcome and reason.
     """
 
     body: Body
@@ -112,13 +112,10 @@ def _stages(
         judged.stages.append(("controls", "pass", None))
     else:
         judged.denies("controls", *stopped)
-    for stage in (_access, _poisoning):
+    for stage in (_access, _poisoning, _quality):
         if judged.real == "deny" and not context.shadow:
             return
         stage(context, bundle, item, judged)
-    if judged.real == "deny" and not context.shadow:
-        return
-    _quality(context, bundle, item, judged)
     read = context.shadow or SEVERITY[judged.outcome] < SEVERITY["downgrade"]
     if read and judged.body.given:
         _content(context, bundle, judged)
@@ -156,8 +153,8 @@ def _quality(context: RetrievalContext, bundle: QualityBundle, item: RetrievedIt
     """The three dimensions, then what the class's rollout and an override make of them."""
     check = provenance_of(item, context.tenant, context.registry, context.recorded, bundle, context.now_ms)
     tool = context.retrieval.tool_name
-    if context.tool is None and not bundle.lookup.is_stricter(tool, class_of(item.content_class)):
-        tool = None
+    if tool is not None and context.tool is None:
+        tool = tool if bundle.lookup.is_stricter(tool, class_of(item.content_class)) else None
     facts = facts_of(item, context.now_ms, tool, check)
     found = judge_item(bundle, context.tier, facts)
     judged.check, judged.facts = check, facts

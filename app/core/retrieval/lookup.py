@@ -107,10 +107,10 @@ class Lookup:
         own = self.tool_limits.get((tool or "", content_class))
         return own or self.cell("", content_class).limit
 
-    def is_stricter(self, tool: str | None, content_class: str | None) -> bool:
+    def is_stricter(self, tool: str, content_class: str | None) -> bool:
         """Whether a tool's own time to live for a class is shorter than the class's: that holds for whoever
         names the tool."""
-        own = self.tool_limits.get((tool or "", content_class or "")) if self.tool_limits else None
+        own = self.tool_limits.get((tool, content_class or ""))
         if own is None or own.ms is None:
             return False
         of_class = self.tables.ttl_by_class.get(content_class or "")

@@ -11,6 +11,7 @@ from app.core.decision import OutRecord
 from app.core.ids import quality_id
 from app.core.ledger.canonical import canonical, digest
 from app.core.memory.record import finding_fields
+from app.core.retrieval.reference_form import MAX_URI_CHARACTERS
 from topics.catalog import QUALITY_DECISIONS
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ SCHEMA_VERSION = "1"
 MAX_FINDINGS = 32
 """The gravest first: a request has up to a thousand items, and each decision is a record."""
 LONGEST_CLASS = 256
-LONGEST_URI = 8192
-"""As long as those that are resolved: a rerun finds the recorded resolution by it."""
 LARGEST_SCORE = 1e15
 OF_THE_REQUEST = ("input", "quality_bundle_hash", "bundle_hash", "autonomy_tier", "enforcement")
 OF_THE_ITEM = (
@@ -160,12 +159,13 @@ def whole(number: float) -> float:
 
 
 def _claimed(item: RetrievedItem) -> dict[str, Any]:
-    """The item's quality fields as it gave them, as far as they are of their type and of bounded size."""
+    """The item's quality fields as it gave them, as far as they are of their type and of bounded size. A
+    reference is there as long as one may be that is resolved: a rerun finds its record by it."""
     named, score, uri = item.content_class, item.confidence_score, item.provenance_uri
     return {
         "content_class": named if isinstance(named, str) and len(named) <= LONGEST_CLASS else None,
         "confidence_score": whole(score) if is_score(score) else None,
-        "provenance_uri": uri if isinstance(uri, str) and len(uri) <= LONGEST_URI else None,
+        "provenance_uri": uri if isinstance(uri, str) and len(uri) <= MAX_URI_CHARACTERS else None,
     }
 
 

@@ -6,12 +6,13 @@ flags").
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from app.core.clock import rfc3339
 from app.core.decision import OutRecord
 from app.core.ids import served_id
 from topics.catalog import SERVED
+from topics.records.retrievals import QualityFlag
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from topics.records import ProposedRetrieval
 
 SCHEMA = "sluice/served_retrieval/v1"
-FLAGS = ("stale", "low_confidence", "provenance_missing", "provenance_unverified", "content_suspect")
+FLAGS: tuple[QualityFlag, ...] = get_args(QualityFlag)
 
 
 def served(

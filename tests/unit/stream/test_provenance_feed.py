@@ -11,10 +11,9 @@ from aiokafka.errors import KafkaConnectionError
 from app.core.retrieval.resolution import Resolution
 from app.ports import Known
 from app.stream.provenance_feed import CLOCKS_APART_MS, Kept, ProvenanceFeed
+from tests.unit.stream.read_topic import Topic
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     import pytest
 
 PAGE = "https://docs.example.com/page"
@@ -35,28 +34,6 @@ def record(uri: str = PAGE, tenant: str = "acme", seen_at: int = 1, **changed: A
         "seen_at": seen_at,
     }
     return json.dumps(body | changed).encode()
-
-
-class Topic:
-    """Gives one list of values at each reading; a KafkaError is raised."""
-
-    def __init__(self, *readings: list[bytes] | Exception) -> None:
-        self._readings = list(readings)
-        self.read_all = asyncio.Event()
-        self.closed = False
-
-    async def to_end(self) -> AsyncIterator[list[bytes]]:
-        if not self._readings:
-            self.read_all.set()
-            return
-        found = self._readings.pop(0)
-        if isinstance(found, Exception):
-            raise found
-        for value in found:
-            yield [value]
-
-    async def close(self) -> None:
-        self.closed = True
 
 
 async def feed_of(

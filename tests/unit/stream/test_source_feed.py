@@ -10,10 +10,9 @@ from aiokafka.errors import KafkaConnectionError
 
 from app.core.memory.history import History, SourceName
 from app.stream.source_feed import SourceFeed
+from tests.unit.stream.read_topic import Topic
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     import pytest
 
 MAIL = SourceName("acme", "mail")
@@ -31,28 +30,6 @@ def history(revision: int, positive: int = 0, source_id: str = "mail") -> bytes:
         "decided_at": "2025-11-21T13:00:00.000Z",
     }
     return json.dumps(body).encode()
-
-
-class Topic:
-    """Gives one list of values at each reading; a KafkaError is raised."""
-
-    def __init__(self, *readings: list[bytes] | Exception) -> None:
-        self._readings = list(readings)
-        self.read_all = asyncio.Event()
-        self.closed = False
-
-    async def to_end(self) -> AsyncIterator[list[bytes]]:
-        if not self._readings:
-            self.read_all.set()
-            return
-        found = self._readings.pop(0)
-        if isinstance(found, Exception):
-            raise found
-        for value in found:
-            yield [value]
-
-    async def close(self) -> None:
-        self.closed = True
 
 
 async def test_the_newest_revision_counts_in_whatever_order_it_comes() -> None:
