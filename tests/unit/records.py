@@ -88,16 +88,7 @@ def _verdict() -> dict[str, Any]:
         blockReason="forbidden_target",
         escalationId=None,
         duplicate_of=None,
-        gateResults=[
-            {"gate": "controls", "passed": True, "failureReason": None, "durationMs": 0.02, "detail": {}},
-            {
-                "gate": "fast_reject",
-                "passed": False,
-                "failureReason": "forbidden_target",
-                "durationMs": 1,
-                "detail": {"target": "prod"},
-            },
-        ],
+        gateResults=_gates(),
         rule_results=[{"rule": "r", "passed": False}],
         evidence_refs=["e"],
         rerun_hash=HASH,
@@ -123,6 +114,19 @@ def _verdict() -> dict[str, Any]:
         rows_reserved=str(2**53),
         model_outputs=[],
     )
+
+
+def _gates() -> list[dict[str, Any]]:
+    return [
+        {"gate": "controls", "passed": True, "failureReason": None, "durationMs": 0.02, "detail": {}},
+        {
+            "gate": "fast_reject",
+            "passed": False,
+            "failureReason": "forbidden_target",
+            "durationMs": 1,
+            "detail": {"target": "prod"},
+        },
+    ]
 
 
 _ESCALATION = {

@@ -177,26 +177,34 @@ def _decision() -> dict[str, Any]:
             {"dimension": "provenance", "passed": False, "outcome": "deny", "detail": "not resolved yet"},
         ],
         "findings": [_finding()],
-        "override": {
-            "override_id": "o-1",
-            "approver_id": "p-1",
-            "expires_at": MOMENT,
-            "justification": "checked by telephone",
-        },
+        "override": _override(),
         "escalation_id": None,
         "body_digest": HASH,
         "body_released": True,
         "policy_bundle_id": "default",
         "bundle_hash": HASH,
         "registry_hashes": {"agent/agent-1@1": HASH},
-        "seen": {
-            "status": "unresolvable",
-            "resolver": "http",
-            "hash": None,
-            "seen_at": 1_795_255_100_000,
-            "detail": "host not allowed",
-        },
+        "seen": _seen(),
         "rerun_hash": HASH,
+    }
+
+
+def _override() -> dict[str, Any]:
+    return {
+        "override_id": "o-1",
+        "approver_id": "p-1",
+        "expires_at": MOMENT,
+        "justification": "checked by telephone",
+    }
+
+
+def _seen() -> dict[str, Any]:
+    return {
+        "status": "unresolvable",
+        "resolver": "http",
+        "hash": None,
+        "seen_at": 1_795_255_100_000,
+        "detail": "host not allowed",
     }
 
 
