@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.arrival import Arrival
 from app.core.ledger.chain import Chain
-from tests.unit.core.scene import MINUTE, START, Session, action, outcome, read_record, signed
+from tests.unit.core.scene import MINUTE, START, Session, action, bundle, outcome, read_record, signed
 from topics import records
 from topics.catalog import BY_NAME
 from topics.reading import Unreadable
@@ -71,6 +72,12 @@ def step(session: Session, kind: str, given_: Any) -> Decision | None:
         return session.evaluate(topic, record)
     arrival = session.arrival(topic, record)
     return session.point.fault(arrival, read_record(topic, arrival.value), session.state, "why")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled() -> None:
+    """The bundle compiles for seconds: not within an example, which has a deadline."""
+    bundle()
 
 
 @given(STEPS)
