@@ -29,13 +29,14 @@ from app.stream.application import ApplicationSettings, build_application
 from app.stream.beside import Beside
 from app.stream.clock import SystemClock
 from app.stream.engine import Engine, EngineSettings, Feeds
-from app.stream.failstop import fail_stop
+from app.stream.failstop import end_stopped, fail_stop
 from app.stream.policy_feed import PolicyFeed
 from app.stream.provenance_feed import Kept, ProvenanceFeed
 from app.stream.provenance_resolver import ProvenanceResolver, ResolverSettings
 from app.stream.provenance_turns import Shares
 from app.stream.readiness import Readiness
 from app.stream.source_feed import SourceFeed
+from app.stream.stopping import StopBound
 from app.stream.transaction import BeforeCommit, TransactionSettings, Transactor
 from topics.catalog import (
     ACTIONS,
@@ -106,7 +107,11 @@ def build_worker(
         fail_stop,
     )
     readiness = Readiness(settings.worker.ready_file)
-    return build_application(_application_settings(settings), engine, fail_stop, readiness.changed)
+    worker = settings.worker
+    stop_bound = StopBound(worker.close_timeout_s, worker.session_timeout_s, fail_stop, end_stopped)
+    return build_application(
+        _application_settings(settings), engine, fail_stop, readiness.changed, stop_bound
+    )
 
 
 def policy_in_force(settings: Settings, stages: Mapping[str, Stage]) -> PolicyInForce:

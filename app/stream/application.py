@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from app.stream.engine import Engine
+    from app.stream.stopping import StopBound
 
 
 log = logging.getLogger(__name__)
@@ -55,6 +56,7 @@ class SluiceApp(faust.App):  # type: ignore[misc]
     input_names: Mapping[str, str]
     fail: Callable[[BaseException], None]
     on_ready: Callable[[list[int]], None]
+    stop_bound: StopBound
 
     def _new_transport(self) -> Any:
         transport = super()._new_transport()
@@ -63,6 +65,11 @@ class SluiceApp(faust.App):  # type: ignore[misc]
 
     def _create_directories(self) -> None:
         """Nothing is kept on disk."""
+
+    async def on_stop(self) -> None:
+        """Asked to stop: Faust gives up fetching, then the partitions are closed, then the connections."""
+        self.stop_bound.asked()
+        await super().on_stop()
 
     async def fence_partitions(self, assigned: set[Any]) -> None:
         """First step of an assignment."""
@@ -123,6 +130,7 @@ def build_application(
     engine: Engine,
     fail: Callable[[BaseException], None],
     on_ready: Callable[[list[int]], None],
+    stop_bound: StopBound,
 ) -> SluiceApp:
     """Declare the app: one agent per input topic, one table. Connects to nothing."""
     app = SluiceApp(
@@ -148,6 +156,7 @@ def build_application(
         stream_wait_empty=False,
     )
     app.engine, app.input_names, app.fail, app.on_ready = engine, settings.input_names, fail, on_ready
+    app.stop_bound = stop_bound
     app.sessions = app.Table("sessions", key_type=bytes, value_type=bytes, partitions=settings.partitions)
     for name in settings.input_names:
         _declare_agent(app, name, fail)
@@ -174,6 +183,7 @@ async def _on_revoked(app: SluiceApp, revoked: set[Any], **_: Any) -> None:
 
 async def _on_shutdown(app: SluiceApp, **_: Any) -> None:
     await app.close_partitions()
+    app.stop_bound.closed()
     try:
         await app.engine.close()
     except KafkaError as away:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import logging
 import os
+from typing import NoReturn
 
 from aiokafka.errors import ProducerFenced
 
+EXIT_STOPPED = 0
 EXIT_FAULT = 3
 EXIT_FENCED = 4
 
@@ -24,5 +26,15 @@ def fail_stop(fault: BaseException) -> None:
         log.error("fenced: another worker owns this partition now; this one stops")
     else:
         log.error("fault, the worker stops: %s", fault, exc_info=fault)
+    _exit_with(EXIT_FENCED if fenced else EXIT_FAULT)
+
+
+def end_stopped(what_is_left: str) -> None:
+    """End the process in good order, though something of no consequence has not ended: log what."""
+    log.warning("stopped: %s", what_is_left)
+    _exit_with(EXIT_STOPPED)
+
+
+def _exit_with(status: int) -> NoReturn:
     logging.shutdown()
-    os._exit(EXIT_FENCED if fenced else EXIT_FAULT)
+    os._exit(status)
