@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import random
-from time import perf_counter
+from time import thread_time
 
 import pytest
 
@@ -60,9 +60,9 @@ class _Bounded:
     def fresh(self, text: str) -> float:
         self._count += 1
         text = f"{text}\n{self._count}"
-        start = perf_counter()
+        start = thread_time()
         self._inspector.inspect(text)
-        return perf_counter() - start
+        return thread_time() - start
 
 
 BOUNDED = _Bounded()

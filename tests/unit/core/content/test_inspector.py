@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from time import perf_counter
+from time import thread_time
 from typing import Any
 
 import pytest
@@ -119,9 +119,9 @@ def test_a_text_seen_before_costs_next_to_nothing() -> None:
 
 
 def _seconds(which: ContentInspector, text: str) -> float:
-    start = perf_counter()
+    start = thread_time()
     which.inspect(text)
-    return perf_counter() - start
+    return thread_time() - start
 
 
 def test_the_shipped_library_compiles() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from time import perf_counter
+from time import thread_time
 
 import pytest
 import re2
@@ -60,9 +60,9 @@ def test_the_kinds_of_a_word_are_those_that_it_is_one_by_one(word: str) -> None:
 
 @pytest.mark.parametrize("glob", ["*a*a*a*a*a*b", "*aa?*aa?*aa?*b", "a*[ab]*[ab]*[ab]*c"])
 def test_a_word_of_thousands_does_not_stall_a_glob_of_many_stars(glob: str) -> None:
-    start = perf_counter()
+    start = thread_time()
     assert not Globs([glob]).match("a" * 8192)
-    assert perf_counter() - start < GENEROUS_SECONDS
+    assert thread_time() - start < GENEROUS_SECONDS
 
 
 def test_a_kind_may_stand_behind_a_beginning() -> None:
