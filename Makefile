@@ -21,7 +21,7 @@ demo: setup  ## broker, topics, worker; publishes actions and shows the verdicts
 	$(BIN)/sluice demo $(ARGS)
 
 test: setup  ## the tests, on a real broker that they start themselves (ARGS="-k broker")
-	$(BIN)/pytest -n 2 --dist loadgroup $(ARGS)
+	$(BIN)/pytest -n 2 --dist loadscope --no-loadscope-reorder $(ARGS)
 
 faults: setup  ## the fault runs; figures in build/faults.json
 	$(BIN)/python -m load.faults $(ARGS)

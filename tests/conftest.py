@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING, Any
 
-import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+if TYPE_CHECKING:
+    import pytest
 
 # Nothing here skips: a test that needs a broker starts one, and fails with the three ways if it cannot.
 os.environ.pop("SLUICE_CONFIG", None)  # a developer's own settings must not decide what the tests see
+BROKER = "tests/kafka/"
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What one of two processes takes at a time: all that shares the broker, or a file with its fixtures."""
-    for item in items:
-        group = "kafka" if item.get_closest_marker("kafka") else item.path.as_posix()
-        item.add_marker(pytest.mark.xdist_group(group))
+class OneProcessForTheBroker(LoadScopeScheduling):  # type: ignore[misc]
+    """A process takes all tests that share the broker, or those of a file with its fixtures."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return BROKER if file.startswith(BROKER) else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """`make test` runs in two processes; what needs the broker mostly waits."""
+    return OneProcessForTheBroker(config, log)
