@@ -16,13 +16,15 @@ class OutRecord:
 
     `topic` is the base name of the output topic, `kind` the record's model ("Verdict", ...), `subject` the
     Kafka key: the session's id, or the input's coordinates when no session could be read. Records of topics
-    that are no ledger have no place in the chain.
+    that are no ledger have no place in the chain. `ordered`: whoever made the body vouches that canonical
+    form asks nothing more of it (app/core/ledger/canonical.py, `in_order`), with room for the place.
     """
 
     topic: str
     kind: str
     body: dict[str, Any]
     subject: str
+    ordered: bool = False
 
 
 @dataclass(slots=True)

@@ -72,7 +72,7 @@ class Pipeline:
 
     def _write(self, record: OutRecord) -> None:
         if record.topic in _LEDGER:
-            self._chain.link(record.body)
+            self._chain.link(record.body, ordered=record.ordered)
             return
         body = record.body
         canonical(body, finite=True)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from app.core.arrival import Arrival
     from app.core.decide import DecisionPoint
+    from app.core.decision import OutRecord
     from load.bench.extent import Extent
 
 ITEMS = 60_000
@@ -80,17 +81,17 @@ class Gate:
         """Judge the requests and chain the decisions on their items."""
         decided = [record for one in read for record in self._decide(*one)]
         for record in decided:
-            self._chain.link(record)
-        return decided
+            self._chain.link(record.body, ordered=record.ordered)
+        return [record.body for record in decided]
 
-    def _decide(self, arrival: Arrival, message: ProposedRetrieval) -> list[dict[str, Any]]:
+    def _decide(self, arrival: Arrival, message: ProposedRetrieval) -> list[OutRecord]:
         key = session_key(message.session_id)
         state = self._sessions.get(key)
         if state is None:
             state = self._sessions[key] = SessionState(key)
         decision = drive(self._point.evaluate(arrival, message, state, self._shared), nobody)
         state.apply(decision.transition)
-        return [record.body for record in decision.records if record.topic == QUALITY_DECISIONS]
+        return [record for record in decision.records if record.topic == QUALITY_DECISIONS]
 
 
 def measure(count: int, seed: int) -> Kinds:

@@ -23,14 +23,16 @@ import rfc8785
 
 from app.core.errors import CanonicalError
 
-_OPTIONS = (
-    orjson.OPT_SORT_KEYS
-    | orjson.OPT_STRICT_INTEGER
+_OPTIONS_IN_ORDER = (
+    orjson.OPT_STRICT_INTEGER
     | orjson.OPT_PASSTHROUGH_DATACLASS
     | orjson.OPT_PASSTHROUGH_DATETIME
     | orjson.OPT_PASSTHROUGH_SUBCLASS
 )
+_OPTIONS = _OPTIONS_IN_ORDER | orjson.OPT_SORT_KEYS
 MAX_SAFE_INTEGER = 2**53 - 1
+_NO_EXPONENT_FROM, _EXPONENT_FROM = 1e-4, 1e16
+"""Between these Python writes no exponent."""
 _UTF8_BEYOND_BMP = tuple(bytes([lead]) for lead in range(0xF0, 0xF5))
 # Every float that orjson writes otherwise than RFC 8785 shows one of these; a string may too, and then costs
 # the walk below and no more. Two bytes are looked for first: in most records they are nowhere, which takes a
@@ -57,6 +59,17 @@ def canonical(value: Any, *, finite: bool = False) -> bytes:
     return _slow(value)
 
 
+def in_order(value: Any) -> bytes:
+    """The canonical form of a value that was built for it: every key stands in its place by code point, and
+    each number is one that `is_odd_float` says no of. Only the characters that sort otherwise are looked for.
+    """
+    try:
+        written = orjson.dumps(value, option=_OPTIONS_IN_ORDER)
+    except (TypeError, ValueError, RecursionError):
+        return _slow(value)
+    return canonical(value, finite=True) if _sorts_otherwise(written) else written
+
+
 def digest(value: Any, *, finite: bool = False) -> str:
     """ "sha256:" and the hex digest of the canonical form. Raises CanonicalError."""
     return "sha256:" + sha256(canonical(value, finite=finite)).hexdigest()
@@ -76,8 +89,12 @@ def wire_int(number: int) -> int | str:
     return number if -MAX_SAFE_INTEGER <= number <= MAX_SAFE_INTEGER else str(number)
 
 
+def _sorts_otherwise(fast: bytes) -> bool:
+    return not fast.isascii() and any(lead in fast for lead in _UTF8_BEYOND_BMP)
+
+
 def _same_by_bytes(fast: bytes, *, finite: bool) -> bool:
-    if not fast.isascii() and any(lead in fast for lead in _UTF8_BEYOND_BMP):
+    if _sorts_otherwise(fast):
         return False
     for part, written_otherwise in _ODD_FLOATS:
         if part in fast and written_otherwise.search(fast):
@@ -86,13 +103,13 @@ def _same_by_bytes(fast: bytes, *, finite: bool) -> bool:
 
 
 def _same_by_walk(fast: bytes, value: Any) -> bool:
-    if not fast.isascii() and any(lead in fast for lead in _UTF8_BEYOND_BMP):
-        return False
-    return not _has_odd_float(value)
+    return not _sorts_otherwise(fast) and not _has_odd_float(value)
 
 
 def is_odd_float(number: float) -> bool:
     """Whether RFC 8785 writes it otherwise than orjson does: with an exponent, or whole."""
+    if _NO_EXPONENT_FROM <= number < _EXPONENT_FROM:
+        return number.is_integer()
     written = repr(number)
     return written.endswith(".0") or not written.lstrip("-").replace(".", "", 1).isdigit()
 

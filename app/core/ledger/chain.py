@@ -9,9 +9,11 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Any
 
-from app.core.ledger.canonical import canonical
+from app.core.ledger.canonical import canonical, in_order
 
 GENESIS = "GENESIS"
+PLACE: tuple[str, ...] = ("partition", "prev_hash", "sequence")
+"""The fields that a record gets when it is linked, but for its `event_hash`."""
 
 
 class Chain:
@@ -25,8 +27,9 @@ class Chain:
         self.sequence = sequence
         self.head = head
 
-    def link(self, body: dict[str, Any]) -> bytes:
+    def link(self, body: dict[str, Any], *, ordered: bool = False) -> bytes:
         """Give `body` its place in the chain and return its wire value; `body` gets the four fields too.
+        `ordered` as in OutRecord.
 
         The wire value is the canonical form with `event_hash` appended, so that the record is serialised
         once. Raises CanonicalError, and then leaves the chain as it was.
@@ -34,7 +37,7 @@ class Chain:
         body["partition"] = self.partition
         body["sequence"] = self.sequence + 1
         body["prev_hash"] = self.head
-        written = canonical(body, finite=True)
+        written = in_order(body) if ordered else canonical(body, finite=True)
         event_hash = "sha256:" + sha256(written).hexdigest()
         body["event_hash"] = event_hash
         self.sequence += 1

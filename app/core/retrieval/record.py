@@ -1,18 +1,24 @@
-"""The QualityDecision record, field by field as topics/records/retrievals.py has it; plain dicts."""
+"""The QualityDecision record, field by field as topics/records/retrievals.py has it; plain dicts.
+
+Their keys stand in canonical order from the start, the record's own and those of all inside it, so that it is
+written by one pass that sorts nothing and looks for nothing.
+"""
 
 from __future__ import annotations
 
 import math
 from hashlib import sha256
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.core.clock import rfc3339
 from app.core.decision import OutRecord
 from app.core.ids import quality_id
-from app.core.ledger.canonical import canonical, digest
+from app.core.ledger.canonical import canonical, digest, in_order, is_odd_float
 from app.core.memory.record import finding_fields
 from app.core.retrieval.reference_form import MAX_URI_CHARACTERS
 from topics.catalog import QUALITY_DECISIONS
+from topics.records import QualityDecision
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,22 +60,25 @@ RERUN_FIELDS = (*OF_THE_REQUEST, *OF_THE_ITEM)
 """What a rerun must get again, in the hash's order; the record's other fields follow from these. What the
 items of a request share comes first: its part of the hash is made once."""
 _GRAVITY = {"definite": 0, "strong": 1, "weak": 2}
+_of_the_item = itemgetter(*OF_THE_ITEM)
+_IN_ORDER = sorted({one.alias or name for name, one in QualityDecision.model_fields.items()} - {"event_hash"})
 
 
 class Common(NamedTuple):
-    """Of a request: its decision id, the fields that its items' decisions share, and the hash over those of
-    them that a rerun must get again, to be gone on with."""
+    """Of a request: its decision id, the fields that its items' decisions share, with null for all others in
+    their places, and the hash over those of them that a rerun must get again, to be gone on with."""
 
     decision_id: str
     fields: dict[str, Any]
     begun: Any
 
-    def hash_with(self, body: dict[str, Any]) -> str:
+    def hash_with(self, body: dict[str, Any], *, ordered: bool) -> str:
         """The `rerun_hash` of an item's record: over the RFC 8785 form of the list of its RERUN_FIELDS."""
-        rest = canonical([body[name] for name in OF_THE_ITEM], finite=True)
-        whole = self.begun.copy()
-        whole.update(b"," + rest[1:])
-        return "sha256:" + str(whole.hexdigest())
+        values = _of_the_item(body)
+        rest = in_order(values) if ordered else canonical(values, finite=True)
+        going = self.begun.copy()
+        going.update(b"," + rest[1:])
+        return "sha256:" + str(going.hexdigest())
 
 
 def common_to(arrival: Arrival, context: RetrievalContext) -> Common:
@@ -95,12 +104,13 @@ def common_to(arrival: Arrival, context: RetrievalContext) -> Common:
         "enforcement": context.org.enforcement,
         "policy_bundle_id": context.bundle_asked_for,
         "bundle_hash": context.bundle.hash,
-        "registry_hashes": context.entries(),
+        "registry_hashes": dict(sorted(context.entries().items())),
         "decided_at": moment,
-        "input": arrival.coordinates(),
+        "input": dict(sorted(arrival.coordinates().items())),
     }
     begun = canonical([fields[name] for name in OF_THE_REQUEST], finite=True)
-    return Common(arrival.decision_id, fields, sha256(begun[:-1]))
+    in_place = {name: fields.get(name) for name in _IN_ORDER}
+    return Common(arrival.decision_id, in_place, sha256(begun[:-1]))
 
 
 def decision_record(
@@ -113,13 +123,15 @@ def decision_record(
     """The decision on one item without its place in the chain; `escalation` is the id of the request's."""
     check, fields = judged.check, common.fields
     hidden = fields["enforcement"] == "shadow" or judged.rollout == "flag_only"
-    body: dict[str, Any] = {
-        **fields,
+    score, age = _score(item.confidence_score), _age_seconds(judged)
+    body: dict[str, Any] = fields | {
         "ledger_event_id": quality_id(common.decision_id, place),
         "place": place,
         "item_id": item.item_id,
-        **_claimed(item),
-        "freshness_age_seconds": _age_seconds(judged),
+        "content_class": _class(item.content_class),
+        "confidence_score": score,
+        "provenance_uri": _uri(item.provenance_uri),
+        "freshness_age_seconds": age,
         "provenance_hash_verified": check is not None and check.verified,
         "outcome": judged.outcome,
         "flags_set": judged.flags,
@@ -128,13 +140,13 @@ def decision_record(
         "rollout": judged.rollout,
         "would_have_been": judged.real if hidden else None,
         "stages": [
-            {"stage": stage, "outcome": outcome, "reason": reason} for stage, outcome, reason in judged.stages
+            {"outcome": outcome, "reason": reason, "stage": stage} for stage, outcome, reason in judged.stages
         ],
         "dimensions": [
-            {"dimension": name, "passed": passed, "outcome": outcome, "detail": detail}
+            {"detail": detail, "dimension": name, "outcome": outcome, "passed": passed}
             for name, passed, outcome, detail in judged.dimensions
         ],
-        "findings": [finding_fields(one) for one in _gravest(judged.findings)],
+        "findings": [dict(sorted(finding_fields(one).items())) for one in _gravest(judged.findings)],
         "override": _override(judged),
         "escalation_id": escalation if judged.denied_for_quality else None,
         "body_digest": judged.body.digest,
@@ -142,9 +154,11 @@ def decision_record(
         "seen": None if check is None or check.seen is None else _seen(check.seen),
     }
     if judged.entries:
-        body["registry_hashes"] = fields["registry_hashes"] | judged.entries
-    body["rerun_hash"] = common.hash_with(body)
-    return OutRecord(QUALITY_DECISIONS, "QualityDecision", body, fields["session_id"])
+        every = fields["registry_hashes"] | judged.entries
+        body["registry_hashes"] = dict(sorted(every.items()))
+    ordered = not (_is_odd(score) or _is_odd(age))
+    body["rerun_hash"] = common.hash_with(body, ordered=ordered)
+    return OutRecord(QUALITY_DECISIONS, "QualityDecision", body, fields["session_id"], ordered)
 
 
 def hashed(body: dict[str, Any]) -> dict[str, Any]:
@@ -158,15 +172,22 @@ def whole(number: float) -> float:
     return int(number) if number == int(number) else number
 
 
-def _claimed(item: RetrievedItem) -> dict[str, Any]:
-    """The item's quality fields as it gave them, as far as they are of their type and of bounded size. A
-    reference is there as long as one may be that is resolved: a rerun finds its record by it."""
-    named, score, uri = item.content_class, item.confidence_score, item.provenance_uri
-    return {
-        "content_class": named if isinstance(named, str) and len(named) <= LONGEST_CLASS else None,
-        "confidence_score": whole(score) if is_score(score) else None,
-        "provenance_uri": uri if isinstance(uri, str) and len(uri) <= MAX_URI_CHARACTERS else None,
-    }
+def _is_odd(number: float | None) -> bool:
+    return isinstance(number, float) and is_odd_float(number)
+
+
+def _class(given: Any) -> str | None:
+    """An item's quality fields are recorded as it gave them, if they are of their type and of bounded size."""
+    return given if isinstance(given, str) and len(given) <= LONGEST_CLASS else None
+
+
+def _score(given: Any) -> float | None:
+    return whole(given) if is_score(given) else None
+
+
+def _uri(given: Any) -> str | None:
+    """As long as a reference may be that is resolved: a rerun finds its record by it."""
+    return given if isinstance(given, str) and len(given) <= MAX_URI_CHARACTERS else None
 
 
 def is_score(value: Any) -> bool:
@@ -192,18 +213,18 @@ def _override(judged: Judged) -> dict[str, Any] | None:
     if one is None:
         return None
     return {
-        "override_id": one.id,
         "approver_id": one.approver_id,
         "expires_at": rfc3339(one.expires_ms),
         "justification": one.justification,
+        "override_id": one.id,
     }
 
 
 def _seen(one: Resolution) -> dict[str, Any]:
     return {
-        "status": one.status,
-        "resolver": one.resolver,
-        "hash": one.hash,
-        "seen_at": one.seen_ms,
         "detail": one.detail,
+        "hash": one.hash,
+        "resolver": one.resolver,
+        "seen_at": one.seen_ms,
+        "status": one.status,
     }
