@@ -177,7 +177,7 @@ def _is_odd(number: float | None) -> bool:
 
 
 def _class(given: Any) -> str | None:
-    """An item's quality fields are recorded as it gave them, if they are of their type and of bounded size."""
+    """Quality fields are recorded as the item gave them, if they are of their type and of bounded size."""
     return given if isinstance(given, str) and len(given) <= LONGEST_CLASS else None
 
 
