@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from app.core.registry_entries import NO_ORG, hashes_of
 from app.core.retrieval.bodies import bodies_of
+from app.core.retrieval.class_terms import NO_TERMS, Reader, terms_of
 from app.core.retrieval.severity import TIERS
 from app.core.session import UNREGISTERED
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from app.core.registry import Registry
     from app.core.registry_entries import Agent, Freeze, Org, Tool
     from app.core.retrieval.bodies import Body
+    from app.core.retrieval.class_terms import TermsByClass
     from app.core.retrieval.quality_bundle import QualityBundle
     from app.core.retrieval.resolution import Resolution
     from topics.records import ProposedRetrieval, RetrievalReport
@@ -30,8 +32,8 @@ if TYPE_CHECKING:
 class RetrievalContext:
     """One per request. `tool` is the registered one that the items are for, if the bundle has times to live
     of its own for it and the agent may use it. `bundle` is the agent's policy bundle, whose detectors read
-    the bodies; `quality` the tenant's quality bundle, None where nobody knows the one asked for. `now_ms` is
-    the request's broker time.
+    the bodies; `quality` the tenant's quality bundle, None where nobody knows the one asked for; `terms` what
+    it says of each class to this reader. `now_ms` is the request's broker time.
     """
 
     retrieval: ProposedRetrieval
@@ -46,6 +48,7 @@ class RetrievalContext:
     quality_asked_for: str
     tier: AutonomyTier
     tool: Tool | None
+    terms: TermsByClass
     bodies: Sequence[Body]
     recorded: Mapping[tuple[str, str], Resolution]
     environment: str
@@ -71,6 +74,7 @@ def assess(
     org = policy.registry.orgs.get(tenant, NO_ORG)
     asked_for, bundle = policy.bundle_for(agent)
     quality_asked_for, quality = policy.quality_for(org)
+    tier, tool = tier_of(agent, retrieval), _tool(policy.registry, quality, agent, retrieval.tool_name)
     return RetrievalContext(
         retrieval,
         policy.registry,
@@ -82,13 +86,29 @@ def assess(
         asked_for,
         quality,
         quality_asked_for,
-        tier_of(agent, retrieval),
-        _tool(policy.registry, quality, agent, retrieval.tool_name),
+        tier,
+        tool,
+        NO_TERMS if quality is None else terms_of(_reader(quality, tier, tenant, agent, retrieval, tool)),
         bodies_of(retrieval.items),
         shared.provenance,
         parts.environment,
         arrival.timestamp_ms,
     )
+
+
+def _reader(
+    quality: QualityBundle,
+    tier: AutonomyTier,
+    tenant: str,
+    agent: Agent | None,
+    retrieval: ProposedRetrieval,
+    tool: Tool | None,
+) -> Reader:
+    """A tool for which the bundle has no times of its own makes no difference to anybody."""
+    named = retrieval.tool_name if retrieval.tool_name in quality.file.ttl_by_tool else None
+    if agent is None or agent.content_classes is None:
+        return Reader(quality, tier, tenant, None, None, named, tool is not None)
+    return Reader(quality, tier, tenant, agent.id, agent.content_classes, named, tool is not None)
 
 
 def _tool(

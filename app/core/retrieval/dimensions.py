@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from app.core.retrieval.severity import SEVERITY
 
 if TYPE_CHECKING:
-    from app.core.retrieval.lookup import Cell, Lookup
+    from app.core.retrieval.lookup import Cell, Limit, Lookup
     from app.core.retrieval.quality_bundle import QualityBundle
     from topics.records.retrievals import AutonomyTier, Dimension, QualityFlag, QualityOutcome, ReasonCode
 
@@ -69,9 +69,14 @@ def judge_item(bundle: QualityBundle, tier: AutonomyTier, facts: ItemFacts) -> Q
 
 def judge(lookup: Lookup, tier: str, facts: ItemFacts) -> Quality:
     """The same with nothing but a bundle's tables."""
-    cell = lookup.cell(tier, facts.content_class)
+    limit = lookup.limit(facts.tool_name, facts.content_class)
+    return judge_by(lookup.cell(tier, facts.content_class), limit, facts)
+
+
+def judge_by(cell: Cell, limit: Limit | None, facts: ItemFacts) -> Quality:
+    """The same with what they hold for the item's class."""
     if cell.known:
-        fresh, sure, traced = _fresh(lookup, cell, facts), _sure(cell, facts), _traced(cell, facts.provenance)
+        fresh, sure, traced = _fresh(cell, limit, facts), _sure(cell, facts), _traced(cell, facts.provenance)
     else:
         fresh = DimensionResult("freshness", False, cell.freshness, UNKNOWN_CLASS)
         sure = DimensionResult("confidence", False, cell.confidence, UNKNOWN_CLASS)
@@ -82,11 +87,7 @@ def judge(lookup: Lookup, tier: str, facts: ItemFacts) -> Quality:
     return _failed(results, facts.provenance.status)
 
 
-def _fresh(lookup: Lookup, cell: Cell, facts: ItemFacts) -> DimensionResult:
-    limit = cell.limit
-    if lookup.tool_limits:
-        key = (facts.tool_name or "", facts.content_class or "")
-        limit = lookup.tool_limits.get(key, limit)
+def _fresh(cell: Cell, limit: Limit | None, facts: ItemFacts) -> DimensionResult:
     if limit is None:
         return DimensionResult("freshness", True, "pass", "the bundle has no time to live for this class")
     age_ms = facts.age_ms

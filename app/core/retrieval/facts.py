@@ -23,14 +23,13 @@ NO_TIME = "malformed: not an RFC 3339 date-time with an offset"
 FUTURE = "in the future"
 
 
-def facts_of(item: RetrievedItem, now_ms: int, tool_name: str | None, check: ProvenanceCheck) -> ItemFacts:
-    """The facts of an item that is read at `now_ms`; `check`: where its reference leads."""
+def facts_of(
+    item: RetrievedItem, content_class: str | None, tool: str | None, check: ProvenanceCheck, now_ms: int
+) -> ItemFacts:
+    """The facts of an item that is read at `now_ms` for a tool; `check`: where its reference leads."""
     age_ms, age_problem = _age(item, now_ms, check)
     confidence, confidence_problem = confidence_of(item.confidence_score)
-    content_class = class_of(item.content_class)
-    return ItemFacts(
-        content_class, age_ms, age_problem, confidence, confidence_problem, check.state, tool_name
-    )
+    return ItemFacts(content_class, age_ms, age_problem, confidence, confidence_problem, check.state, tool)
 
 
 def class_of(value: Any) -> str | None:

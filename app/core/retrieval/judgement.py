@@ -11,21 +11,22 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from app.core.registry_entries import hashes_of
 from app.core.retrieval.content import content_action
-from app.core.retrieval.dimensions import judge_item
-from app.core.retrieval.facts import class_of, facts_of
+from app.core.retrieval.dimensions import judge_by
+from app.core.retrieval.facts import facts_of
 from app.core.retrieval.provenance_check import provenance_of
 from app.core.retrieval.rollout import under_rollout
-from app.core.retrieval.severity import SEVERITY, milder, most_severe
+from app.core.retrieval.severity import SEVERITY, milder
+from app.core.retrieval.stages import PASSED, Stage, stage_of
 
 if TYPE_CHECKING:
     from app.core.content.inspection import Finding
     from app.core.quality_entries import QualityOverrideEntry
     from app.core.registry_entries import Entry
     from app.core.retrieval.bodies import Body
+    from app.core.retrieval.class_terms import ClassTerms
     from app.core.retrieval.context import RetrievalContext
-    from app.core.retrieval.dimensions import DimensionResult, ItemFacts
+    from app.core.retrieval.dimensions import DimensionResult, ItemFacts, Quality
     from app.core.retrieval.provenance_check import ProvenanceCheck
     from app.core.retrieval.quality_bundle import QualityBundle
     from topics.records.retrievals import (
@@ -41,28 +42,28 @@ if TYPE_CHECKING:
 class Judged:
     """What came of an item. `outcome` is published; `real` what it is without flag-only and shadow mode.
 
-    `stages`: each that ran with its outcome and reason.
+    `stages`: each that ran; `entries`: of the registry's, those that the item's decision rests on.
     """
 
     body: Body
     outcome: QualityOutcome = "pass"
     real: QualityOutcome = "pass"
     reason: str | None = None
-    stages: list[tuple[StageName, QualityOutcome, str | None]] = field(default_factory=list)
+    stages: list[Stage] = field(default_factory=list)
     flags: tuple[QualityFlag, ...] = ()
     codes: tuple[ReasonCode, ...] = ()
     dimensions: tuple[DimensionResult, ...] = ()
     findings: tuple[Finding, ...] = ()
     facts: ItemFacts | None = None
     check: ProvenanceCheck | None = None
-    entries: dict[str, str] = field(default_factory=dict)
+    entries: tuple[Entry, ...] = ()
     rollout: str | None = None
     override: QualityOverrideEntry | None = None
 
     @property
     def denied_for_quality(self) -> bool:
         """Whether the quality gate itself denied it: then a person's override could let it through."""
-        return self.outcome == "deny" and self.stages[-1][0] == "quality"
+        return self.outcome == "deny" and self.stages[-1]["stage"] == "quality"
 
     @property
     def released(self) -> bool:
@@ -73,9 +74,9 @@ class Judged:
         self, stage: StageName, code: ReasonCode, reason: str, entries: tuple[Entry, ...] = ()
     ) -> None:
         """A stage denies."""
-        self.stages.append((stage, "deny", reason))
+        self.stages.append(stage_of(stage, "deny", reason))
         self.codes = (*self.codes, code)
-        self.entries |= hashes_of(*entries)
+        self.entries += entries
         self.comes_to("deny", reason)
 
     def comes_to(
@@ -85,7 +86,9 @@ class Judged:
         if SEVERITY[outcome] > SEVERITY[self.outcome]:
             self.outcome, self.reason = outcome, reason
         self.reason = self.reason or reason
-        self.real = most_severe((self.real, real or outcome))
+        real = real or outcome
+        if SEVERITY[real] > SEVERITY[self.real]:
+            self.real = real
 
 
 def judge(context: RetrievalContext, place: int, stopped: tuple[ReasonCode, str] | None) -> Judged:
@@ -109,7 +112,7 @@ def _stages(
     judged: Judged,
 ) -> None:
     if stopped is None:
-        judged.stages.append(("controls", "pass", None))
+        judged.stages.append(PASSED["controls"])
     else:
         judged.denies("controls", *stopped)
     for stage in (_access, _poisoning, _quality):
@@ -121,20 +124,13 @@ def _stages(
         _content(context, bundle, judged)
 
 
-def _access(context: RetrievalContext, bundle: QualityBundle, item: RetrievedItem, judged: Judged) -> None:
-    """Of the agent and of the tenant to the item's class; where classes are kept from anybody, none gets in
-    by a name that nobody knows.
-    """
-    named = item.content_class if isinstance(item.content_class, str) else None
-    agent = context.agent
-    if agent is not None and agent.content_classes is not None and named not in agent.content_classes:
-        judged.denies("access", "ACCESS_DENIED", f"class_not_granted: to agent {agent.id}")
-    elif not bundle.opens(named, context.tenant):
-        judged.denies("access", "ACCESS_DENIED", f"class_not_granted: to tenant {context.tenant}")
-    elif bundle.keeps_classes and class_of(named) not in bundle.lookup.classes:
-        judged.denies("access", "ACCESS_DENIED", "class_not_granted: the bundle does not know the class")
+def _access(context: RetrievalContext, _: QualityBundle, item: RetrievedItem, judged: Judged) -> None:
+    """Of the agent and of the tenant to the item's class."""
+    closed = _terms(context, item).closed
+    if closed is None:
+        judged.stages.append(PASSED["access"])
     else:
-        judged.stages.append(("access", "pass", None))
+        judged.denies("access", "ACCESS_DENIED", closed)
 
 
 def _poisoning(context: RetrievalContext, _: QualityBundle, item: RetrievedItem, judged: Judged) -> None:
@@ -146,31 +142,43 @@ def _poisoning(context: RetrievalContext, _: QualityBundle, item: RetrievedItem,
         if bad:
             judged.denies("poisoning", "KNOWN_BAD", f"known_bad_{bad[0].subject}: {bad[0].reason}", bad)
             return
-    judged.stages.append(("poisoning", "pass", None))
+    judged.stages.append(PASSED["poisoning"])
 
 
 def _quality(context: RetrievalContext, bundle: QualityBundle, item: RetrievedItem, judged: Judged) -> None:
-    """The three dimensions, then what the class's rollout and an override make of them."""
+    """The three dimensions, then what lets an item through all the same."""
+    terms = _terms(context, item)
     check = provenance_of(item, context.tenant, context.registry, context.recorded, bundle, context.now_ms)
-    tool = context.retrieval.tool_name
-    if tool is not None and context.tool is None:
-        tool = tool if bundle.lookup.is_stricter(tool, class_of(item.content_class)) else None
-    facts = facts_of(item, context.now_ms, tool, check)
-    found = judge_item(bundle, context.tier, facts)
-    judged.check, judged.facts = check, facts
+    facts = facts_of(item, terms.content_class, terms.tool, check, context.now_ms)
+    found = judge_by(terms.cell, terms.limit, facts)
+    judged.check, judged.facts, judged.rollout = check, facts, terms.rollout
     judged.flags, judged.dimensions = found.flags, found.dimensions
-    judged.codes = (*judged.codes, *found.codes)
-    judged.entries |= hashes_of(*check.entries)
-    judged.rollout = bundle.rollout_of(facts.content_class)
-    outcome, _ = under_rollout(bundle, facts.content_class, found.outcome)
-    if milder("flag", outcome):
+    judged.codes += found.codes
+    judged.entries += check.entries
+    if found.outcome == "pass":
+        judged.stages.append(PASSED["quality"])
+    else:
+        shown, _ = under_rollout(bundle, terms.content_class, found.outcome)
+        _failed(context, item, found, shown, judged)
+        judged.stages.append(stage_of("quality", found.outcome, found.reason))
+
+
+def _failed(
+    context: RetrievalContext, item: RetrievedItem, found: Quality, shown: QualityOutcome, judged: Judged
+) -> None:
+    """What an override makes of an item that comes to `shown` under its class's rollout."""
+    if milder("flag", shown):
         judged.override = _override(context, item, judged)
-    if judged.override is not None:
-        judged.entries |= hashes_of(judged.override)
-        outcome = "flag"
-    real = outcome if judged.override is not None else found.outcome
-    judged.comes_to(outcome, found.reason, real)
-    judged.stages.append(("quality", found.outcome, found.reason))
+    if judged.override is None:
+        judged.comes_to(shown, found.reason, found.outcome)
+    else:
+        judged.entries += (judged.override,)
+        judged.comes_to("flag", found.reason, "flag")
+
+
+def _terms(context: RetrievalContext, item: RetrievedItem) -> ClassTerms:
+    given = item.content_class
+    return context.terms[given if isinstance(given, str) else None]
 
 
 def _override(context: RetrievalContext, item: RetrievedItem, judged: Judged) -> QualityOverrideEntry | None:
@@ -191,7 +199,7 @@ def _content(context: RetrievalContext, bundle: QualityBundle, judged: Judged) -
         return
     found = context.bundle.inspector.inspect(judged.body.text)
     action, reason = content_action(bundle, context.tier, found)
-    judged.stages.append(("content", action, reason))
+    judged.stages.append(stage_of("content", action, reason))
     judged.findings = found.findings
     if action == "pass":
         return

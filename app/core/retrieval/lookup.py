@@ -102,9 +102,9 @@ class Lookup:
         known = self.cells.get((tier, content_class or ""))
         return known or self._cell(tier, content_class or "")
 
-    def limit(self, tool: str | None, content_class: str) -> Limit | None:
+    def limit(self, tool: str | None, content_class: str | None) -> Limit | None:
         """The time to live of a class for a tool; None: the bundle has none."""
-        own = self.tool_limits.get((tool or "", content_class))
+        own = self.tool_limits.get((tool or "", content_class or ""))
         return own or self.cell("", content_class).limit
 
     def is_stricter(self, tool: str, content_class: str | None) -> bool:

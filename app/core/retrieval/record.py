@@ -16,6 +16,7 @@ from app.core.decision import OutRecord
 from app.core.ids import quality_id
 from app.core.ledger.canonical import canonical, digest, in_order, is_odd_float
 from app.core.memory.record import finding_fields
+from app.core.registry_entries import hashes_of
 from app.core.retrieval.reference_form import MAX_URI_CHARACTERS
 from topics.catalog import QUALITY_DECISIONS
 from topics.records import QualityDecision
@@ -139,9 +140,7 @@ def decision_record(
         "reason": judged.reason,
         "rollout": judged.rollout,
         "would_have_been": judged.real if hidden else None,
-        "stages": [
-            {"outcome": outcome, "reason": reason, "stage": stage} for stage, outcome, reason in judged.stages
-        ],
+        "stages": judged.stages,
         "dimensions": [
             {"detail": detail, "dimension": name, "outcome": outcome, "passed": passed}
             for name, passed, outcome, detail in judged.dimensions
@@ -154,7 +153,7 @@ def decision_record(
         "seen": None if check is None or check.seen is None else _seen(check.seen),
     }
     if judged.entries:
-        every = fields["registry_hashes"] | judged.entries
+        every = fields["registry_hashes"] | hashes_of(*judged.entries)
         body["registry_hashes"] = dict(sorted(every.items()))
     ordered = not (_is_odd(score) or _is_odd(age))
     body["rerun_hash"] = common.hash_with(body, ordered=ordered)

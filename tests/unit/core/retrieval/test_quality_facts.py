@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.core.retrieval.dimensions import ItemFacts, ProvenanceState, judge_item
-from app.core.retrieval.facts import facts_of
+from app.core.retrieval.facts import class_of, facts_of
 from app.core.retrieval.provenance_check import ProvenanceCheck
 from tests.unit.core.retrieval.quality_scene import NOTE, item_facts, quality_bundle
 from topics.records.retrievals import RetrievedItem
@@ -17,7 +17,8 @@ VERIFIED = ProvenanceCheck(ProvenanceState("verified", "its hash verifies"), ver
 
 
 def read(**fields: Any) -> ItemFacts:
-    return facts_of(RetrievedItem(item_id="i", **fields), NOW, "trader", VERIFIED)
+    item = RetrievedItem(item_id="i", **fields)
+    return facts_of(item, class_of(item.content_class), "trader", VERIFIED, NOW)
 
 
 @pytest.mark.parametrize(

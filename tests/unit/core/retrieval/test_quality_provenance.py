@@ -74,7 +74,7 @@ def resolved(age_s: float = 10, digest: str | None = HASH) -> Resolution:
 
 
 def facts(read: RetrievedItem, check: ProvenanceCheck) -> ItemFacts:
-    return facts_of(read, NOW, None, check)
+    return facts_of(read, None, None, check, NOW)
 
 
 @pytest.mark.parametrize("uri", [None, ""])
