@@ -7,6 +7,7 @@ abandoned leaves nothing behind.
 from __future__ import annotations
 
 from itertools import islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from app.core.recent_retrieval import MARK_DIGITS, RecentRetrieval, add_flagged, flags_in
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from app.core.limits import SessionLimits
+
+_MARKS_OF = itemgetter(1)
 
 
 class SessionDraft:
@@ -230,7 +233,7 @@ class SessionDraft:
 
 
 def _items_in(retrievals: dict[str, Any]) -> int:
-    return sum(len(stored[1]) for stored in retrievals.values()) // MARK_DIGITS
+    return sum(map(len, map(_MARKS_OF, retrievals.values()))) // MARK_DIGITS
 
 
 def _alike(tenant: str, other: str) -> bool:

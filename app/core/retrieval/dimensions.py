@@ -6,7 +6,7 @@ overrides come after it, in whoever asks.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
 
 from app.core.retrieval.severity import SEVERITY
 
@@ -40,13 +40,14 @@ class ItemFacts(NamedTuple):
     tool_name: str | None
 
 
-class DimensionResult(NamedTuple):
-    """A dimension's result, under the names of the record's. `outcome` is pass where it passed."""
+class DimensionResult(TypedDict):
+    """A dimension's result as an item's record has it, its fields in canonical order. `outcome` is pass where
+    it passed."""
 
-    dimension: Dimension
-    passed: bool
-    outcome: QualityOutcome
     detail: str
+    dimension: Dimension
+    outcome: QualityOutcome
+    passed: bool
 
 
 class Quality(NamedTuple):
@@ -78,55 +79,64 @@ def judge_by(cell: Cell, limit: Limit | None, facts: ItemFacts) -> Quality:
     if cell.known:
         fresh, sure, traced = _fresh(cell, limit, facts), _sure(cell, facts), _traced(cell, facts.provenance)
     else:
-        fresh = DimensionResult("freshness", False, cell.freshness, UNKNOWN_CLASS)
-        sure = DimensionResult("confidence", False, cell.confidence, UNKNOWN_CLASS)
-        traced = DimensionResult("provenance", False, cell.provenance, UNKNOWN_CLASS)
+        fresh = _fails("freshness", cell.freshness, UNKNOWN_CLASS)
+        sure = _fails("confidence", cell.confidence, UNKNOWN_CLASS)
+        traced = _fails("provenance", cell.provenance, UNKNOWN_CLASS)
     results = (fresh, sure, traced)
-    if fresh.passed and sure.passed and traced.passed:
+    if fresh["passed"] and sure["passed"] and traced["passed"]:
         return Quality("pass", (), (), results, None)
     return _failed(results, facts.provenance.status)
 
 
+def _passes(dimension: Dimension, detail: str) -> DimensionResult:
+    return {"detail": detail, "dimension": dimension, "outcome": "pass", "passed": True}
+
+
+def _fails(dimension: Dimension, outcome: QualityOutcome, detail: str) -> DimensionResult:
+    return {"detail": detail, "dimension": dimension, "outcome": outcome, "passed": False}
+
+
 def _fresh(cell: Cell, limit: Limit | None, facts: ItemFacts) -> DimensionResult:
     if limit is None:
-        return DimensionResult("freshness", True, "pass", "the bundle has no time to live for this class")
+        return _passes("freshness", "the bundle has no time to live for this class")
     age_ms = facts.age_ms
     if facts.age_problem is not None or age_ms is None:
-        return DimensionResult("freshness", False, cell.freshness, facts.age_problem or "missing")
+        return _fails("freshness", cell.freshness, facts.age_problem or "missing")
     detail = f"{age_ms / _MS:.3f} s old; {limit.text}"
     if limit.ms is None or age_ms <= limit.ms:
-        return DimensionResult("freshness", True, "pass", detail)
-    return DimensionResult("freshness", False, cell.freshness, detail)
+        return _passes("freshness", detail)
+    return _fails("freshness", cell.freshness, detail)
 
 
 def _sure(cell: Cell, facts: ItemFacts) -> DimensionResult:
     minimum = cell.minimum
     if minimum is None:
-        return DimensionResult("confidence", True, "pass", "the bundle has no minimum for this class")
+        return _passes("confidence", "the bundle has no minimum for this class")
     score = facts.confidence
     if facts.confidence_problem is not None or score is None:
-        return DimensionResult("confidence", False, cell.confidence, facts.confidence_problem or "missing")
+        return _fails("confidence", cell.confidence, facts.confidence_problem or "missing")
     if score >= minimum:
-        return DimensionResult("confidence", True, "pass", f"{score} of at least {minimum}")
-    return DimensionResult("confidence", False, cell.confidence, f"{score} is below {minimum}")
+        return _passes("confidence", f"{score} of at least {cell.least}")
+    return _fails("confidence", cell.confidence, f"{score} is below {cell.least}")
 
 
 def _traced(cell: Cell, state: ProvenanceState) -> DimensionResult:
     status, detail = state
     if status == "verified" or (status == "missing" and not cell.required):
-        return DimensionResult("provenance", True, "pass", detail)
+        return _passes("provenance", detail)
     outcome = cell.unregistered if status == "unregistered_scheme" else cell.provenance
-    return DimensionResult("provenance", False, outcome, detail)
+    return _fails("provenance", outcome, detail)
 
 
 def _failed(results: tuple[DimensionResult, ...], status: ProvenanceStatus) -> Quality:
-    failed = [one for one in results if not one.passed]
-    decided = max(failed, key=lambda one: SEVERITY[one.outcome])
+    failed = [one for one in results if not one["passed"]]
+    decided = max(failed, key=lambda one: SEVERITY[one["outcome"]])
     missing: QualityFlag = "provenance_missing" if status == "missing" else "provenance_unverified"
-    flags = tuple(_FLAGS.get(one.dimension, missing) for one in failed)
-    codes = tuple(_CODES[one.dimension] for one in failed)
-    reason = None if decided.outcome == "pass" else f"{decided.dimension}: {decided.detail}"
-    return Quality(decided.outcome, flags, codes, results, reason)
+    flags = tuple(_FLAGS.get(one["dimension"], missing) for one in failed)
+    codes = tuple(_CODES[one["dimension"]] for one in failed)
+    outcome = decided["outcome"]
+    reason = None if outcome == "pass" else f"{decided['dimension']}: {decided['detail']}"
+    return Quality(outcome, flags, codes, results, reason)
 
 
 _FLAGS: dict[Dimension, QualityFlag] = {"freshness": "stale", "confidence": "low_confidence"}

@@ -69,7 +69,8 @@ class Limit(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """What holds for one tier and class. `limit` or `minimum` None: the dimension is not looked at.
+    """What holds for one tier and class. `limit` or `minimum` None: the dimension is not looked at. `least`
+    is the minimum in words.
 
     `freshness`, `confidence` and `provenance` are what each comes to when it fails.
     """
@@ -77,6 +78,7 @@ class Cell(NamedTuple):
     known: bool
     limit: Limit | None
     minimum: float | None
+    least: str
     required: bool
     freshness: QualityOutcome
     confidence: QualityOutcome
@@ -123,10 +125,12 @@ class Lookup:
     def _cell(self, tier: str, name: str) -> Cell:
         tables = self.tables
         limit = _limit(tables.ttl_by_class[name], name) if name in tables.ttl_by_class else None
+        minimum = tables.min_confidence_by_class.get(name)
         return Cell(
             name in self.classes,
             limit,
-            tables.min_confidence_by_class.get(name),
+            minimum,
+            str(minimum),
             tables.provenance_required_by_class.get(name, False),
             tables.outcome(tier, name, "freshness"),
             tables.outcome(tier, name, "confidence"),

@@ -15,11 +15,10 @@ from app.core.retrieval.reference_form import (
     GATE_SOURCE,
     MAX_URI_CHARACTERS,
     form_fault,
-    scheme_of,
+    spelling_of,
     unverified,
 )
 from app.core.retrieval.signed_assertion import form_problem, signed_by_source
-from app.core.uri_places import normal_uri
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,7 +77,7 @@ def provenance_of(
     """Where the item's reference leads for this tenant. The keys of `recorded` name URIs in normal form."""
     uri = item.provenance_uri
     if uri is None or uri == "":
-        return _without(item, ProvenanceState("missing", "no provenance_uri"))
+        return _without(item, _MISSING)
     fault = form_fault(uri, bundle.schemes, item.item_id)
     if fault is not None:
         return _without(item, fault)
@@ -87,7 +86,8 @@ def provenance_of(
         return _without(item, unverified("provenance_hash is missing"))
     if not isinstance(given, str) or _HASH.fullmatch(given) is None:
         return _without(item, unverified("provenance_hash is not sha256: and 64 lower-case hex digits"))
-    reference = _Reference(tenant, uri, normal_uri(uri), scheme_of(uri), given, item.freshness_assertion)
+    scheme, name, _ = spelling_of(uri)
+    reference = _Reference(tenant, uri, name, scheme, given, item.freshness_assertion)
     if reference.scheme in (GATE_SOURCE, GATE_FEED):
         return _of_source(reference, registry)
     return _unsigned(
@@ -134,10 +134,8 @@ def _of_registry(reference: _Reference, registry: Registry) -> ProvenanceCheck |
     if entry is None:
         return None
     if entry.recorded_hash == reference.hash:
-        return ProvenanceCheck(
-            ProvenanceState("verified", "the registry has this hash"), True, None, (entry,)
-        )
-    return ProvenanceCheck(unverified("wrong hash: the registry has another"), entries=(entry,))
+        return ProvenanceCheck(_VERIFIED_BY_REGISTRY, True, None, (entry,))
+    return ProvenanceCheck(_WRONG_BY_REGISTRY, entries=(entry,))
 
 
 def _of_record(
@@ -172,4 +170,7 @@ def _unsigned(reference: _Reference, check: ProvenanceCheck) -> ProvenanceCheck:
     return check._replace(assertion_problem=UNSIGNED) if isinstance(reference.assertion, dict) else check
 
 
+_MISSING = ProvenanceState("missing", "no provenance_uri")
+_VERIFIED_BY_REGISTRY = ProvenanceState("verified", "the registry has this hash")
+_WRONG_BY_REGISTRY = unverified("wrong hash: the registry has another")
 _VERIFIED_BY_RECORD = ProvenanceState("verified", "the source had this hash when it was resolved")

@@ -62,7 +62,9 @@ RERUN_FIELDS = (*OF_THE_REQUEST, *OF_THE_ITEM)
 items of a request share comes first: its part of the hash is made once."""
 _GRAVITY = {"definite": 0, "strong": 1, "weak": 2}
 _of_the_item = itemgetter(*OF_THE_ITEM)
-_IN_ORDER = sorted({one.alias or name for name, one in QualityDecision.model_fields.items()} - {"event_hash"})
+_BLANK = dict.fromkeys(
+    sorted({one.alias or name for name, one in QualityDecision.model_fields.items()} - {"event_hash"})
+)
 
 
 class Common(NamedTuple):
@@ -109,9 +111,8 @@ def common_to(arrival: Arrival, context: RetrievalContext) -> Common:
         "decided_at": moment,
         "input": dict(sorted(arrival.coordinates().items())),
     }
-    begun = canonical([fields[name] for name in OF_THE_REQUEST], finite=True)
-    in_place = {name: fields.get(name) for name in _IN_ORDER}
-    return Common(arrival.decision_id, in_place, sha256(begun[:-1]))
+    begun = in_order([fields[name] for name in OF_THE_REQUEST])
+    return Common(arrival.decision_id, _BLANK | fields, sha256(begun[:-1]))
 
 
 def decision_record(
@@ -141,10 +142,7 @@ def decision_record(
         "rollout": judged.rollout,
         "would_have_been": judged.real if hidden else None,
         "stages": judged.stages,
-        "dimensions": [
-            {"detail": detail, "dimension": name, "outcome": outcome, "passed": passed}
-            for name, passed, outcome, detail in judged.dimensions
-        ],
+        "dimensions": judged.dimensions,
         "findings": [dict(sorted(finding_fields(one).items())) for one in _gravest(judged.findings)],
         "override": _override(judged),
         "escalation_id": escalation if judged.denied_for_quality else None,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from app.core.memory.provenance import fault_of
 from app.core.retrieval.dimensions import ProvenanceState
+from app.core.uri_places import normal_uri
 
 MAX_URI_CHARACTERS = 8192
 """As many as the records of what is to be resolved take."""
@@ -18,6 +20,24 @@ _USUAL = re.compile(
 )
 """No address, no number, no port, no user, nothing encoded: about such a reference only one question is open,
 whether it names the item. Reading it with the general rules takes 20 us, this 1 us."""
+
+
+_KEPT, LONGEST_KEPT = 4096, 256
+"""Spellings: the same references come again and again, and reading one takes 2 us."""
+
+
+class Spelling(NamedTuple):
+    """What a reference's text says by itself. `name`: its normal form, under which something may be known of
+    it. `folded`: in lower case, if its form is the usual one, else None."""
+
+    scheme: str
+    name: str
+    folded: str | None
+
+
+def spelling_of(uri: str) -> Spelling:
+    """Kept of the last references that are not overlong."""
+    return _kept_spelling(uri) if len(uri) <= LONGEST_KEPT else _spelling(uri)
 
 
 def form_fault(uri: Any, schemes: frozenset[str], item_id: str) -> ProvenanceState | None:
@@ -46,10 +66,17 @@ def unverified(detail: str) -> ProvenanceState:
     return ProvenanceState("unverified", detail)
 
 
+def _spelling(uri: str) -> Spelling:
+    usual = _USUAL.fullmatch(uri) is not None
+    return Spelling(scheme_of(uri), normal_uri(uri), uri.casefold() if usual else None)
+
+
+_kept_spelling = lru_cache(maxsize=_KEPT)(_spelling)
+
+
 def _is_usual(uri: str, schemes: frozenset[str], item_id: str) -> bool:
-    if _USUAL.fullmatch(uri) is None or uri.partition(":")[0] not in schemes:
-        return False
-    return item_id.casefold() not in uri.casefold()
+    scheme, _, folded = spelling_of(uri)
+    return folded is not None and scheme in schemes and item_id.casefold() not in folded
 
 
 def _unregistered(uri: str, scheme: str, item_id: str) -> ProvenanceState:

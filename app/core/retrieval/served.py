@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 SCHEMA = "sluice/served_retrieval/v1"
 FLAGS: tuple[QualityFlag, ...] = get_args(QualityFlag)
 
+_NO_FLAGS = dict.fromkeys(FLAGS, False)
+
 
 def served(
     arrival: Arrival, context: RetrievalContext, decisions: Sequence[tuple[dict[str, Any], Judged]]
@@ -80,7 +82,7 @@ def _item(record: dict[str, Any], judged: Judged) -> dict[str, Any]:
         "item_id": record["item_id"],
         "ledger_event_id": record["ledger_event_id"],
         "outcome": judged.outcome,
-        "flags": {flag: flag in judged.flags for flag in FLAGS},
+        "flags": {flag: flag in judged.flags for flag in FLAGS} if judged.flags else _NO_FLAGS,
         "content_class": record["content_class"],
         "freshness_age_seconds": record["freshness_age_seconds"],
         "confidence_score": record["confidence_score"],
