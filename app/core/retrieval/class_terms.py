@@ -23,6 +23,7 @@ class ClassTerms(NamedTuple):
     `tool`: whose time to live counts, if the bundle has one of its own for it; `limit` is the one that does.
     """
 
+    bundle: QualityBundle
     content_class: str | None
     closed: str | None
     cell: Cell
@@ -80,6 +81,7 @@ def _worked_out(reader: Reader, named: str | None) -> ClassTerms:
     if tool is not None and not reader.vouched:
         tool = tool if lookup.is_stricter(tool, content_class) else None
     return ClassTerms(
+        reader.bundle,
         content_class,
         _closed(reader, named, content_class),
         lookup.cell(reader.tier, content_class),

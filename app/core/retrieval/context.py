@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from app.core.registry_entries import NO_ORG, hashes_of
 from app.core.retrieval.bodies import bodies_of
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
     from topics.records.retrievals import AutonomyTier, ReasonCode
 
 
-@dataclass(frozen=True, slots=True)
-class RetrievalContext:
+class RetrievalContext(NamedTuple):
     """One per request. `tool` is the registered one that the items are for, if the bundle has times to live
     of its own for it and the agent may use it. `bundle` is the agent's policy bundle, whose detectors read
     the bodies; `quality` the tenant's quality bundle, None where nobody knows the one asked for; `terms` what

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _CLASS_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}")
 NO_TIME = "malformed: not an RFC 3339 date-time with an offset"
 FUTURE = "in the future"
+NUMBERS = (float, int)
+"""What JSON's numbers are read as; a truth value is none of them."""
 
 
 def facts_of(
@@ -41,7 +43,7 @@ def confidence_of(value: Any) -> tuple[float | None, str | None]:
     """The score and its problem; a number that is no score is kept as far as a ledger can hold it."""
     if value is None:
         return None, "missing"
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if type(value) not in NUMBERS:
         return None, "malformed: not a number"
     if 0 <= value <= 1:
         return value, None

@@ -115,25 +115,25 @@ def _stages(
         judged.stages.append(PASSED["controls"])
     else:
         judged.denies("controls", *stopped)
+    named = item.content_class
+    terms = context.terms[named if isinstance(named, str) else None]
     for stage in (_access, _poisoning, _quality):
         if judged.real == "deny" and not context.shadow:
             return
-        stage(context, bundle, item, judged)
-    read = context.shadow or SEVERITY[judged.outcome] < SEVERITY["downgrade"]
-    if read and judged.body.given:
+        stage(context, terms, item, judged)
+    if judged.body.given and (context.shadow or SEVERITY[judged.outcome] < SEVERITY["downgrade"]):
         _content(context, bundle, judged)
 
 
-def _access(context: RetrievalContext, _: QualityBundle, item: RetrievedItem, judged: Judged) -> None:
+def _access(_: RetrievalContext, terms: ClassTerms, __: RetrievedItem, judged: Judged) -> None:
     """Of the agent and of the tenant to the item's class."""
-    closed = _terms(context, item).closed
-    if closed is None:
+    if terms.closed is None:
         judged.stages.append(PASSED["access"])
     else:
-        judged.denies("access", "ACCESS_DENIED", closed)
+        judged.denies("access", "ACCESS_DENIED", terms.closed)
 
 
-def _poisoning(context: RetrievalContext, _: QualityBundle, item: RetrievedItem, judged: Judged) -> None:
+def _poisoning(context: RetrievalContext, _: ClassTerms, item: RetrievedItem, judged: Judged) -> None:
     """What the registry knows to be bad: an item, a source, a content."""
     registry = context.registry
     if registry.known_bad:
@@ -145,9 +145,9 @@ def _poisoning(context: RetrievalContext, _: QualityBundle, item: RetrievedItem,
     judged.stages.append(PASSED["poisoning"])
 
 
-def _quality(context: RetrievalContext, bundle: QualityBundle, item: RetrievedItem, judged: Judged) -> None:
+def _quality(context: RetrievalContext, terms: ClassTerms, item: RetrievedItem, judged: Judged) -> None:
     """The three dimensions, then what lets an item through all the same."""
-    terms = _terms(context, item)
+    bundle = terms.bundle
     check = provenance_of(item, context.tenant, context.registry, context.recorded, bundle, context.now_ms)
     facts = facts_of(item, terms.content_class, terms.tool, check, context.now_ms)
     found = judge_by(terms.cell, terms.limit, facts)
@@ -174,11 +174,6 @@ def _failed(
     else:
         judged.entries += (judged.override,)
         judged.comes_to("flag", found.reason, "flag")
-
-
-def _terms(context: RetrievalContext, item: RetrievedItem) -> ClassTerms:
-    given = item.content_class
-    return context.terms[given if isinstance(given, str) else None]
 
 
 def _override(context: RetrievalContext, item: RetrievedItem, judged: Judged) -> QualityOverrideEntry | None:

@@ -17,6 +17,7 @@ from app.core.ids import quality_id
 from app.core.ledger.canonical import canonical, digest, in_order, is_odd_float
 from app.core.memory.record import finding_fields
 from app.core.registry_entries import hashes_of
+from app.core.retrieval.facts import NUMBERS
 from app.core.retrieval.reference_form import MAX_URI_CHARACTERS
 from topics.catalog import QUALITY_DECISIONS
 from topics.records import QualityDecision
@@ -37,6 +38,9 @@ MAX_FINDINGS = 32
 """The gravest first: a request has up to a thousand items, and each decision is a record."""
 LONGEST_CLASS = 256
 LARGEST_SCORE = 1e15
+_LEAST_PLAIN = 1e-4
+"""From here up to 1 nobody writes an exponent, and there is nothing whole: what nearly every score is."""
+_MS = 1000
 OF_THE_REQUEST = ("input", "quality_bundle_hash", "bundle_hash", "autonomy_tier", "enforcement")
 OF_THE_ITEM = (
     "place",
@@ -125,7 +129,7 @@ def decision_record(
     """The decision on one item without its place in the chain; `escalation` is the id of the request's."""
     check, fields = judged.check, common.fields
     hidden = fields["enforcement"] == "shadow" or judged.rollout == "flag_only"
-    score, age = _score(item.confidence_score), _age_seconds(judged)
+    score, ordered = _score(item.confidence_score)
     body: dict[str, Any] = fields | {
         "ledger_event_id": quality_id(common.decision_id, place),
         "place": place,
@@ -133,7 +137,7 @@ def decision_record(
         "content_class": _class(item.content_class),
         "confidence_score": score,
         "provenance_uri": _uri(item.provenance_uri),
-        "freshness_age_seconds": age,
+        "freshness_age_seconds": _age_seconds(judged),
         "provenance_hash_verified": check is not None and check.verified,
         "outcome": judged.outcome,
         "flags_set": judged.flags,
@@ -153,7 +157,6 @@ def decision_record(
     if judged.entries:
         every = fields["registry_hashes"] | hashes_of(*judged.entries)
         body["registry_hashes"] = dict(sorted(every.items()))
-    ordered = not (_is_odd(score) or _is_odd(age))
     body["rerun_hash"] = common.hash_with(body, ordered=ordered)
     return OutRecord(QUALITY_DECISIONS, "QualityDecision", body, fields["session_id"], ordered)
 
@@ -169,17 +172,18 @@ def whole(number: float) -> float:
     return int(number) if number == int(number) else number
 
 
-def _is_odd(number: float | None) -> bool:
-    return isinstance(number, float) and is_odd_float(number)
-
-
 def _class(given: Any) -> str | None:
     """Quality fields are recorded as the item gave them, if they are of their type and of bounded size."""
     return given if isinstance(given, str) and len(given) <= LONGEST_CLASS else None
 
 
-def _score(given: Any) -> float | None:
-    return whole(given) if is_score(given) else None
+def _score(given: Any) -> tuple[float | None, bool]:
+    """With it, whether canonical form writes the number as any other writer does. Ages are always so: they
+    are whole or in thousandths."""
+    if type(given) is float and _LEAST_PLAIN <= given < 1:
+        return given, True
+    score = whole(given) if is_score(given) else None
+    return score, not (isinstance(score, float) and is_odd_float(score))
 
 
 def _uri(given: Any) -> str | None:
@@ -189,14 +193,16 @@ def _uri(given: Any) -> str | None:
 
 def is_score(value: Any) -> bool:
     """Whether it is a number that a record can carry, within 0 and 1 or not."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if type(value) not in NUMBERS:
         return False
     return -LARGEST_SCORE < value < LARGEST_SCORE and math.isfinite(value)
 
 
 def _age_seconds(judged: Judged) -> float | None:
     age_ms = None if judged.facts is None else judged.facts.age_ms
-    return None if age_ms is None else whole(age_ms / 1000)
+    if age_ms is None:
+        return None
+    return age_ms / _MS if age_ms % _MS else age_ms // _MS
 
 
 def _gravest(findings: tuple[Finding, ...]) -> Sequence[Finding]:

@@ -92,7 +92,7 @@ def _wanted(context: RetrievalContext, judged: Sequence[Judged]) -> list[OutReco
 def _remember(draft: SessionDraft, context: RetrievalContext, judged: Sequence[Judged]) -> None:
     """The session keeps which items were decided on, and the flags of those that were let through."""
     items = context.retrieval.items
-    marks = "".join(item_mark(item.item_id) for item in items)
+    marks = "".join([item_mark(item.item_id) for item in items])
     remembered = RecentRetrieval(context.tier, marks, draft.now)
     draft.remember_retrieval(context.tenant, context.retrieval.request_id, remembered)
     for item, one in zip(items, judged, strict=True):

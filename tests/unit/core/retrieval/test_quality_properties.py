@@ -98,8 +98,8 @@ def test_the_most_severe_of_the_dimensions_wins_and_none_hides_another(
 ) -> None:
     found = judge_item(bundle, tier, facts)  # type: ignore[arg-type]
     failed = [one for one in found.dimensions if not one["passed"]]
-    assert [one.dimension for one in found.dimensions] == list(DIMENSIONS)
-    assert OUTCOMES.index(found.outcome) == max((OUTCOMES.index(one.outcome) for one in failed), default=0)
+    assert [one["dimension"] for one in found.dimensions] == list(DIMENSIONS)
+    assert OUTCOMES.index(found.outcome) == max((OUTCOMES.index(one["outcome"]) for one in failed), default=0)
     assert len(found.flags) == len(found.codes) == len(failed)
     assert (found.reason is None) is (found.outcome == "pass")
     assert all(one["detail"] for one in found.dimensions)
