@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from app.core.ledger.chain import PLACE
 from topics.catalog import BY_NAME
 
 if TYPE_CHECKING:
@@ -37,15 +38,17 @@ def answers(decision: Decision) -> list[OutRecord]:
 
 
 def without_content(record: OutRecord) -> dict[str, Any]:
-    """The record by wire names; an admitted memory and served items without what is in them."""
+    """The record by wire names, without the place in a chain that it never gets; an admitted memory and
+    served items without what is in them."""
+    told = _without(record.body, *PLACE)
     content = _CONTENT.get(record.kind)
     if content is None:
-        return record.body
-    told = _without(record.body, content)
+        return told
+    told = _without(told, content)
     if "items" in told:
         told["items"] = [_without(item, content) for item in told["items"]]
     return told
 
 
-def _without(fields: dict[str, Any], name: str) -> dict[str, Any]:
-    return {one: value for one, value in fields.items() if one != name}
+def _without(fields: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {one: value for one, value in fields.items() if one not in names}

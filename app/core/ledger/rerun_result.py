@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import orjson
 
 from app.core.ledger.canonical import canonical
+from app.core.ledger.chain import PLACE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 Status = Literal["identical", "different", "evidence_gone"]
 Kind = Literal["verdict", "memory_decision", "quality_decision"]
 HASH_FIELD = "rerun_hash"
-_PLACE_IN_THE_LEDGER = frozenset({"partition", "sequence", "prev_hash", "event_hash"})
+_PLACE_IN_THE_LEDGER = frozenset({*PLACE, "event_hash"})
 _GATES = "gateResults"
 _DURATION = "durationMs"
 

@@ -8,13 +8,14 @@ import struct
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 import rfc8785
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.core.errors import CanonicalError
-from app.core.ledger.canonical import canonical, digest, wire_int, wire_safe
+from app.core.ledger.canonical import canonical, digest, in_order, is_odd_float, wire_int, wire_safe
 
 SAFE = 2**53 - 1
 VECTORS = [
@@ -40,6 +41,27 @@ TREES = st.recursive(
 @example(1.0, True)
 def test_it_equals_the_reference_implementation(tree: Any, finite: bool) -> None:
     assert canonical(tree, finite=finite) == rfc8785.dumps(tree)
+
+
+def ordered(tree: Any) -> Any:
+    """With its keys in their order by code point, and without numbers that RFC 8785 writes otherwise."""
+    if isinstance(tree, dict):
+        return {key: ordered(tree[key]) for key in sorted(tree)}
+    if isinstance(tree, list):
+        return [ordered(one) for one in tree]
+    return "odd" if isinstance(tree, float) and is_odd_float(tree) else tree
+
+
+@given(TREES)
+@example({"😀": 2, "\ufb33": 1})
+@example([0.0001, 0.00009, 9.5e15, 1e16])
+def test_what_is_built_in_order_is_written_as_it_stands(tree: Any) -> None:
+    assert in_order(ordered(tree)) == rfc8785.dumps(ordered(tree))
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False) | st.floats(1e-5, 1e-3) | st.floats(1e15, 1e17))
+def test_a_number_is_odd_if_a_fast_writer_writes_it_otherwise(number: float) -> None:
+    assert is_odd_float(number) >= (orjson.dumps(number) != rfc8785.dumps(number))
 
 
 def given_value(row: dict[str, Any]) -> Any:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import CanonicalError
-from app.core.ledger.chain import GENESIS, Chain
+from app.core.ledger.chain import GENESIS, PLACE, Chain
 from tests.unit.core.scene import Session
 
 BODIES = st.lists(
@@ -40,6 +40,15 @@ def recomputed(values: list[bytes], partition: int) -> None:
 def test_every_link_names_the_one_before(bodies: list[dict[str, Any]], partition: int) -> None:
     chain = Chain(partition)
     recomputed([chain.link(body) for body in bodies], partition)
+
+
+@given(BODIES)
+def test_a_body_with_room_for_its_place_is_linked_as_any_other(bodies: list[dict[str, Any]]) -> None:
+    one, other = Chain(0), Chain(0)
+    for body in bodies:
+        whole = {name: value if value != 1.0 else 1 for name, value in body.items()}
+        room = dict(sorted({**whole, **dict.fromkeys(PLACE)}.items()))
+        assert one.link(room, ordered=True) == other.link(whole)
 
 
 def test_the_records_of_a_session_form_one_chain() -> None:
