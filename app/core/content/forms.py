@@ -49,13 +49,12 @@ _TELLS = PatternSet(
 )
 REMEMBERED_WORDS = 1 << 16
 _LETTERS = bytes(code if chr(code) in ascii_lowercase else ord(" ") for code in range(256))
-_LONGEST_WORD = 24
 _ROT13 = 13
 _LEAST_HINTS = 2
 """So many words of a text must have come from the same disguise before the text is read without it."""
 
 
-_PIECE = re.compile(r"((?<=[.!?\n])\s+)")
+_PIECE = re.compile(r"(\s(?<=[.!?\n]\s)\s*)")  # the blank first, which is five times as fast to look for
 _SHORT = 256
 """A text of this size is read again as a whole; of a longer one the sentences that came out different."""
 
@@ -134,15 +133,14 @@ class Forms:
 
     def _by_words(self, text: str) -> Iterator[tuple[str, str]]:
         tokens = letters_of(text).split()
-        unknown = set(tokens) - self._words.known
-        hints = {word: self._hints(word) for word in unknown if len(word) <= _LONGEST_WORD}
-        if any(hint.garbled for hint in hints.values()):
+        hints = list(filter(None, map(self._hints, set(tokens) - self._words.known)))
+        if any(hint.garbled for hint in hints):
             yield "misspelt", ungarbled(text, self._words)
-        if fragments := frozenset(word for word, hint in hints.items() if hint.fragment):
+        if fragments := frozenset(hint.word for hint in hints if hint.fragment):
             yield "split", rejoined(text, tokens, self._words, fragments)
-        if sum(hint.reversed for hint in hints.values()) >= _LEAST_HINTS:
+        if sum(hint.reversed for hint in hints) >= _LEAST_HINTS:
             yield from (("reversed", one) for one in reversals(text))
-        shifts = Counter(hint.shift for hint in hints.values() if hint.shift)
+        shifts = Counter(hint.shift for hint in hints if hint.shift)
         for shift in (one for one, times in shifts.items() if times >= _LEAST_HINTS):
             yield "rot13" if shift == _ROT13 else f"shifted-{shift}", shifted(text, shift)
 

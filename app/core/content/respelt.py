@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from app.core.content.vocabulary import Vocabulary
 
 _LEET_TOKEN = re.compile(r"(?<![0-9a-z@$!|+])(?=[a-z]*+[0-9@$!|+])[0-9a-z@$!|+]{2,24}+")
+_LONGEST_TOKEN = 24
+_LEET_RUNS = bytes(
+    code if chr(code) in "0123456789abcdefghijklmnopqrstuvwxyz@$!|+" else 0x20 for code in range(256)
+)
 _NUMBER = re.compile(r"\b[0-9@$!|+]{1,5}\b")
 _TOKEN = re.compile(r"[a-z]+")
 _SPLIT = re.compile(r"[a-z]{1,12}(?:[\s\-._*~|/\\+^]{1,2}[a-z]{1,12}){1,9}+")
@@ -30,6 +34,8 @@ _LONG_WORD = 4
 def without_leet(text: str, words: Vocabulary) -> str:
     """Digits and signs as the letters they stand for, in words that this makes known; then numbers too."""
     folded = text.casefold()
+    if not any(_is_told(token, words) for token in _of_leet(folded)):
+        return text
     found = set[str]()
 
     def read(token: re.Match[str]) -> str:
@@ -39,9 +45,27 @@ def without_leet(text: str, words: Vocabulary) -> str:
         return word or _to_the_sign(token[0], words)
 
     plain = _LEET_TOKEN.sub(read, folded)
-    if not any(len(word) >= _LONG_WORD or word in words.ranked for word in found & words.looked_for):
+    if not any(_tells(word, words) for word in found):
         return text
     return _NUMBER.sub(lambda one: words.without_leet(one[0]) or one[0], plain)
+
+
+def _of_leet(folded: str) -> list[str]:
+    """The runs of letters, digits and leet signs that are not letters alone."""
+    runs = folded.encode().translate(_LEET_RUNS).decode().split()
+    return [run for run in runs if not run.isalpha()]
+
+
+def _is_told(run: str, words: Vocabulary) -> bool:
+    """Whether what a run stands for makes a text one of leetspeak; one too long for a word may."""
+    word = words.without_leet(run) if len(run) <= _LONGEST_TOKEN else None
+    return len(run) > _LONGEST_TOKEN or (
+        word is not None and len(word) > _SHORTEST_FEW and _tells(word, words)
+    )
+
+
+def _tells(word: str, words: Vocabulary) -> bool:
+    return word in words.looked_for and (len(word) >= _LONG_WORD or word in words.ranked)
 
 
 def _to_the_sign(token: str, words: Vocabulary) -> str:

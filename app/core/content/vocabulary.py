@@ -7,6 +7,7 @@ P. Norvig, "Natural Language Corpus Data" (2009): the likeliest row of words, in
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from itertools import pairwise
 from math import log
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,15 +20,19 @@ _KEY = str.maketrans({sign: same[0] for same in _SAME for sign in same})
 _SAME_AGAIN = re.compile(r"(.)\1+")
 _UNKNOWN_LETTER = 11.0
 """What a letter of no word costs, against the logarithm of a word's rank."""
+REMEMBERED_WORDS = 1 << 14
 _SHORTEST_GARBLED = 5
 _SHORTEST_TURNED = 4
 _SHORTEST_FRAGMENT = 3
+_LONGEST = 24
+"""Characters; a longer run of letters is no word."""
 _BEGIN = 5
 
 
 class Hints(NamedTuple):
     """Which disguises may be taken off a word to get one that is looked for."""
 
+    word: str
     garbled: bool
     reversed: bool
     fragment: bool
@@ -49,6 +54,7 @@ class Vocabulary:
         "_by_steps",
         "_costs",
         "_fragments",
+        "_leet",
         "_prefixes",
         "known",
         "looked_for",
@@ -61,6 +67,7 @@ class Vocabulary:
         order = list(dict.fromkeys((*ranked, *looked_for)))
         self.known = frozenset(order)
         self.looked_for = frozenset(looked_for)
+        self._leet = lru_cache(REMEMBERED_WORDS)(self._without_leet)
         self._by_key: dict[str, str] = {}
         self._costs: dict[str, float] = {}
         for rank, word in enumerate(order):
@@ -78,19 +85,28 @@ class Vocabulary:
 
     def without_leet(self, word: str) -> str | None:
         """The word that a leetspelt one stands for."""
+        return self._leet(word)
+
+    def _without_leet(self, word: str) -> str | None:
         return self._by_key.get(key(word))
 
     def ungarbled(self, word: str) -> str | None:
         """The word that an unknown one is with its inner letters in another order, or one doubled."""
         if len(word) < _SHORTEST_GARBLED:
             return None
-        return self._by_shape.get(_shape(word)) or self._by_shape.get(_shape(_SAME_AGAIN.sub(r"\1", word)))
+        found = self._by_shape.get(_shape(word))
+        if found is None and (single := _SAME_AGAIN.sub(r"\1", word)) != word:
+            found = self._by_shape.get(_shape(single))
+        return found
 
-    def hints(self, word: str) -> Hints:
-        """What an unknown word, casefolded and of letters alone, may be in disguise."""
+    def hints(self, word: str) -> Hints | None:
+        """What an unknown word, casefolded and of letters alone, may be in disguise; None for nothing."""
+        if len(word) > _LONGEST:
+            return None
         shift = self.shift(word)
         garbled = not shift and self.ungarbled(word) is not None
-        return Hints(garbled, self.is_reversed(word), self.is_fragment(word), shift)
+        hints = Hints(word, garbled, self.is_reversed(word), self.is_fragment(word), shift)
+        return hints if any(hints[1:]) else None
 
     def shift(self, word: str) -> int:
         """How far along the alphabet a word looked for was moved to give this one; 0 if none was."""
