@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ WATCH_S = 0.05
 RESTART_AFTER_S = 0.3
 MAX_RESTARTS = 60
 PATIENCE_S = 30.0
+TELL_S = 1.0
 KILLED = -signal.SIGKILL
 RESTARTED = frozenset({EXIT_FAULT, EXIT_FENCED, KILLED})
 
@@ -103,6 +105,13 @@ class Fleet:
     async def close(self) -> None:
         """Stop all."""
         await asyncio.gather(*(self.remove(slot) for slot in list(self.workers)))
+
+    def where(self) -> str:
+        """What each worker waits for, by its own account."""
+        for worker in self.workers.values():
+            worker.ask()
+        time.sleep(TELL_S)
+        return "\n".join(f"{worker.name}: {worker.last_words()}" for worker in self.workers.values())
 
     def kill_all(self) -> None:
         """End every process now, whatever happened."""

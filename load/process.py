@@ -6,15 +6,19 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from load import gauge
+from load.standing import ASK
 
 if TYPE_CHECKING:
     from load.site import Site
 
 KILL_S = 10.0
+WORDS_S = 1.0
+LAST_WORDS = 6000
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -70,6 +74,10 @@ class WorkerProcess:
         """Send a signal."""
         self._child.send_signal(number)
 
+    def ask(self) -> None:
+        """Have it tell its log where it stands."""
+        self.send(ASK)
+
     def set_trap(self, number: signal.Signals) -> None:
         """Have it send itself the signal between its next produce and commit."""
         whole = self._trap.with_suffix(".setting")
@@ -88,7 +96,13 @@ class WorkerProcess:
         try:
             return self._child.wait(patience_s)
         except subprocess.TimeoutExpired:
-            return self.end_now()
+            self.ask()
+            return self._end_after(WORDS_S)
+
+    def _end_after(self, seconds: float) -> int:
+        with suppress(subprocess.TimeoutExpired):
+            self._child.wait(seconds)
+        return self.end_now()
 
     def end_now(self) -> int:
         """SIGKILL; the exit code."""
@@ -97,4 +111,4 @@ class WorkerProcess:
 
     def last_words(self) -> str:
         """The end of its log."""
-        return self.log.read_text(encoding="utf-8", errors="replace")[-3000:]
+        return self.log.read_text(encoding="utf-8", errors="replace")[-LAST_WORDS:]

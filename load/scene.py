@@ -108,7 +108,8 @@ class Scene:
             if now != left:
                 left, since = now, time.monotonic()
             if time.monotonic() > since + STALL_S:
-                raise RunFailed(f"no progress for {STALL_S:.0f} s with {left} inputs undecided")
+                where = await asyncio.to_thread(self.fleet.where)
+                raise RunFailed(f"no progress for {STALL_S:.0f} s with {left} inputs undecided\n{where}")
             await asyncio.sleep(LOOK_S)
 
 

@@ -23,6 +23,7 @@ from app.core.requests import Ask, Request
 from app.settings import load_settings
 from load.events import POISON_MARK, SLOW_MARK
 from load.gauge import Gauge
+from load.standing import tell_when_asked
 
 if TYPE_CHECKING:
     from app.core.actions.stage import ActionContext
@@ -112,6 +113,7 @@ def main() -> None:
     parser.add_argument("--trap", type=Path, required=True)
     parser.add_argument("--slow-s", type=float, required=True)
     given = parser.parse_args()
+    tell_when_asked()
     slow = SlowPort(given.slow_s, Gauge(given.gauge))
     additions = Additions(
         stages={SlowProbe.name: SlowProbe(), Poison.name: Poison()},

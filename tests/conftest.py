@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 # Nothing here skips: a test that needs a broker starts one, and fails with the three ways if it cannot.
 os.environ.pop("SLUICE_CONFIG", None)  # a developer's own settings must not decide what the tests see
-BROKER = "tests/kafka/"
+BROKER, FAULTS = "tests/kafka/", "test_faults.py"
 
 
 class OneProcessForTheBroker(LoadScopeScheduling):  # type: ignore[misc]
@@ -21,6 +21,11 @@ class OneProcessForTheBroker(LoadScopeScheduling):  # type: ignore[misc]
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
         return BROKER if file.startswith(BROKER) else file
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The fault runs come last: by then the other process is done, and they have the machine to themselves."""
+    items.sort(key=lambda item: item.path.name == FAULTS)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:

@@ -25,6 +25,10 @@ class Batch:
     offsets: Mapping[aiokafka.TopicPartition, int] = field(default_factory=dict)
 
 
+class TransactionOverdue(Exception):
+    """A transaction has outlived its time-out, after which the broker aborts it: the worker is to stop."""
+
+
 class RecordTooLarge(Exception):
     """A record is beyond what the producer may send: the bounds on state and records are wrong."""
 
@@ -71,7 +75,19 @@ class Transactor:
     async def write(self, batch: Batch) -> int | None:
         """Commit the batch; the last changelog offset written. Raises KafkaError, ProducerFenced above all.
 
-        Every send is awaited before the commit, because a failed one does not fail the commit, and before
+        Raises TransactionOverdue too: after an outage a client can wait for what no broker owes it any more.
+        """
+        timeout_s = self._settings.transaction_timeout_ms / 1000
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._write(batch)
+        except TimeoutError as waited:
+            raise TransactionOverdue(
+                f"partition {self._number}: not committed after {timeout_s:g} s, when the broker aborts it"
+            ) from waited
+
+    async def _write(self, batch: Batch) -> int | None:
+        """Every send is awaited before the commit, because a failed one does not fail the commit, and before
         the offsets, because the broker refuses those beside a produce to a partition it is still adding.
         """
         producer = self._producer
