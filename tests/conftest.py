@@ -24,7 +24,7 @@ class OneProcessForTheBroker(LoadScopeScheduling):  # type: ignore[misc]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The fault runs come last: by then the other process is done, and they have the machine to themselves."""
+    """The fault runs come last: by then the other process is done, and the machine is theirs."""
     items.sort(key=lambda item: item.path.name == FAULTS)
 
 
