@@ -21,6 +21,7 @@ from app.core.content.respelt import (
     reversals,
     shifted,
     ungarbled,
+    without_glued,
     without_leet,
 )
 from app.core.patterns import PatternSet
@@ -118,6 +119,7 @@ class Forms:
     def _without_one(self, text: str) -> Iterator[tuple[str, str]]:
         if not text.isascii():
             yield "look-alike", alike(text)
+            yield "mixed-script", without_glued(text)
         tells = _TELLS.matches(text)
         yield from decodings.decodings(text, tells)
         if "spaceless" in tells and "letters apart" in tells:

@@ -27,8 +27,20 @@ _IDENTIFIER = re.compile(r"(?<![A-Za-z])[A-Za-z]++(?:_[A-Za-z]++)++|(?<![a-z])[a
 _CAMEL = re.compile(r"_+|(?<=[a-z])(?=[A-Z])")
 _MOST_PARTS = 6
 _SHORTEST_FEW = 2
+_OTHERS = r"[^\W\d_a-zA-Z\u00aa-\u024f]++"
+_GLUED = re.compile(rf"(?<=[a-zA-Z]){_OTHERS}|{_OTHERS}(?=[a-zA-Z])")
+_LEAST_GLUED = 2
 _LONG_WORD = 4
 """A shorter one must be a common word: it may be an accident in a number or a name ("PI1", "1st")."""
+
+
+def without_glued(text: str) -> str:
+    """A blank for letters of other scripts that stand at Latin ones: they part its words from the patterns'.
+
+    Once is no disguise: a sign of a unit, or a foreign name with its ending.
+    """
+    cut, times = _GLUED.subn(" ", text)
+    return cut if times >= _LEAST_GLUED else text
 
 
 def without_leet(text: str, words: Vocabulary) -> str:

@@ -51,6 +51,10 @@ DISGUISES: dict[str, Callable[[str], str]] = {
     "html": lambda text: "".join(f"&#{ord(sign)};" for sign in text),
     "escapes": lambda text: "".join(f"\\x{byte:02x}" for byte in text.encode()),
     "rot13": lambda text: codecs.encode(text, "rot13"),
+    "a letter of another script behind each word": lambda text: " ".join(
+        f"{word}無" for word in text.split()
+    ),
+    "words between letters of another script": lambda text: "я" + "я".join(text.split()) + "я",
     "reversed": lambda text: text[::-1],
     "reversed words": lambda text: " ".join(word[::-1] for word in text.split()),
     "morse": morse,
