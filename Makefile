@@ -20,7 +20,7 @@ setup: $(VENV)/.installed  ## .venv from requirements.lock, every file held agai
 demo: setup  ## broker, topics, worker; publishes actions and shows the verdicts (ARGS="--keep")
 	$(BIN)/sluice demo $(ARGS)
 
-test: setup  ## the tests, on a real broker that they start themselves (ARGS="-k broker")
+test: setup  ## the tests in two processes, on a real broker that they start (ARGS="-n 0 -k broker": in one)
 	$(BIN)/pytest -n 2 --dist loadscope --no-loadscope-reorder $(ARGS)
 
 faults: setup  ## the fault runs; figures in build/faults.json
