@@ -108,10 +108,11 @@ class Fleet:
 
     def where(self) -> str:
         """What each worker waits for, by its own account."""
-        for worker in self.workers.values():
+        workers = list(self.workers.values())  # called beside `watch`, which may replace one
+        for worker in workers:
             worker.ask()
         time.sleep(TELL_S)
-        return "\n".join(f"{worker.name}: {worker.last_words()}" for worker in self.workers.values())
+        return "\n".join(f"{worker.name}: {worker.last_words()}" for worker in workers)
 
     def kill_all(self) -> None:
         """End every process now, whatever happened."""

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pytest
 from xdist.scheduler import LoadScopeScheduling
-
-if TYPE_CHECKING:
-    import pytest
 
 # Nothing here skips: a test that needs a broker starts one, and fails with the three ways if it cannot.
 os.environ.pop("SLUICE_CONFIG", None)  # a developer's own settings must not decide what the tests see
@@ -28,6 +26,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.name == FAULTS)
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
-    """`make test` runs in two processes; what needs the broker mostly waits."""
+    """`make test` runs in two processes; what needs the broker mostly waits. Nobody asks with `-p no:xdist`."""
     return OneProcessForTheBroker(config, log)

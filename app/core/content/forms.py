@@ -24,6 +24,7 @@ from app.core.content.respelt import (
     without_glued,
     without_leet,
 )
+from app.core.content.vocabulary import LONGEST
 from app.core.patterns import PatternSet
 
 if TYPE_CHECKING:
@@ -135,7 +136,8 @@ class Forms:
 
     def _by_words(self, text: str) -> Iterator[tuple[str, str]]:
         tokens = letters_of(text).split()
-        hints = list(filter(None, map(self._hints, set(tokens) - self._words.known)))
+        unknown = [word for word in set(tokens) - self._words.known if len(word) <= LONGEST]
+        hints = list(filter(None, map(self._hints, unknown)))
         if any(hint.garbled for hint in hints):
             yield "misspelt", ungarbled(text, self._words)
         if fragments := frozenset(hint.word for hint in hints if hint.fragment):

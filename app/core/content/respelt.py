@@ -27,8 +27,9 @@ _IDENTIFIER = re.compile(r"(?<![A-Za-z])[A-Za-z]++(?:_[A-Za-z]++)++|(?<![a-z])[a
 _CAMEL = re.compile(r"_+|(?<=[a-z])(?=[A-Z])")
 _MOST_PARTS = 6
 _SHORTEST_FEW = 2
-_OTHERS = r"[^\W\d_a-zA-Z\u00aa-\u024f]++"
-_GLUED = re.compile(rf"(?<=[a-zA-Z]){_OTHERS}|{_OTHERS}(?=[a-zA-Z])")
+_OTHER = r"[^\W\d_a-zA-Z\u00aa-\u024f]"
+_GLUED = re.compile(rf"(?<=[a-zA-Z]){_OTHER}++|(?<!{_OTHER}){_OTHER}++(?=[a-zA-Z])")
+"""A run is looked at from its start alone: from each of its letters, 16 000 of them took 3 s."""
 _LEAST_GLUED = 2
 _LONG_WORD = 4
 """A shorter one must be a common word: it may be an accident in a number or a name ("PI1", "1st")."""

@@ -24,8 +24,8 @@ REMEMBERED_WORDS = 1 << 14
 _SHORTEST_GARBLED = 5
 _SHORTEST_TURNED = 4
 _SHORTEST_FRAGMENT = 3
-_LONGEST = 24
-"""Characters; a longer run of letters is no word."""
+LONGEST = 24
+"""Characters; a longer run of letters is no word, and nothing is kept of it: it may be as long as a text."""
 _BEGIN = 5
 
 
@@ -85,7 +85,7 @@ class Vocabulary:
 
     def without_leet(self, word: str) -> str | None:
         """The word that a leetspelt one stands for."""
-        return self._leet(word)
+        return self._leet(word) if len(word) <= LONGEST else self._without_leet(word)
 
     def _without_leet(self, word: str) -> str | None:
         return self._by_key.get(key(word))
@@ -101,7 +101,7 @@ class Vocabulary:
 
     def hints(self, word: str) -> Hints | None:
         """What an unknown word, casefolded and of letters alone, may be in disguise; None for nothing."""
-        if len(word) > _LONGEST:
+        if len(word) > LONGEST:
             return None
         shift = self.shift(word)
         garbled = not shift and self.ungarbled(word) is not None
