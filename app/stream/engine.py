@@ -128,6 +128,7 @@ class Engine:
         self._fail = fail
         self._linger = Linger(settings.linger_low_s, settings.linger_high_s)
         self._alone = asyncio.Lock()
+        self._draining = asyncio.Lock()
         self._fenced: dict[int, Transactor] = {}
         self._owned: dict[int, Owned] = {}
         self._generation: int | None = None
@@ -230,14 +231,17 @@ class Engine:
                     pause_at = self._clock.monotonic_s() + self.settings.slice_s
 
     async def drain(self) -> None:
-        """Stop intake, give up what waits (it changed nothing), commit what is staged, close the records."""
+        """Stop intake, give up what waits (it changed nothing), commit what is staged, close the records.
+
+        A stop during a revocation finds nothing left to close, and still waits: all was committed, or it raises.
+        """
         self._generation = None
         for task in self._background:
             task.cancel()
         self._background = []
         owned, self._owned = self._owned, {}
         fenced, self._fenced = self._fenced, {}
-        async with asyncio.timeout(self.settings.close_timeout_s):
+        async with asyncio.timeout(self.settings.close_timeout_s), self._draining:
             await asyncio.gather(*(one.close() for one in owned.values()))
             self._written |= {n: o for n, one in owned.items() if (o := one.changelog_offset) is not None}
             await asyncio.gather(*(transactor.stop() for transactor in fenced.values()))

@@ -32,6 +32,8 @@ class Broker:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.answers = asyncio.Event()
+        self.answers.set()
 
     async def to_end(self) -> list[Arrival]:
         self.asked.append("read the policy")
@@ -66,7 +68,7 @@ class Fence:
         self._broker.asked.append("fence")
 
     async def stop(self) -> None:
-        pass
+        await self._broker.answers.wait()
 
 
 class Model:
@@ -112,6 +114,19 @@ async def test_the_policy_is_read_once_every_former_owner_is_fenced() -> None:
     broker = Broker()
     await _engine(broker).assign(NUMBERS)
     assert broker.asked == ASSIGNED
+
+
+async def test_a_stop_during_a_revocation_waits_for_what_that_closes() -> None:
+    broker = Broker()
+    engine = _engine(broker)
+    await engine.assign(NUMBERS)
+    broker.answers.clear()
+    revoked, stopped = asyncio.create_task(engine.drain()), asyncio.create_task(engine.drain())
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not stopped.done()
+    broker.answers.set()
+    await asyncio.gather(revoked, stopped)
 
 
 def _engine(broker: Broker, model: Model | None = None) -> Engine:
