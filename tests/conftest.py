@@ -28,5 +28,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
-    """`make test` runs in two processes; what needs the broker mostly waits. Nobody asks with `-p no:xdist`."""
+    """`make test` runs in two processes; what needs the broker mostly waits. Without xdist nobody asks."""
     return OneProcessForTheBroker(config, log)

@@ -233,7 +233,7 @@ class Engine:
     async def drain(self) -> None:
         """Stop intake, give up what waits (it changed nothing), commit what is staged, close the records.
 
-        A stop during a revocation finds nothing left to close, and still waits: all was committed, or it raises.
+        A stop during a revocation finds nothing left to close, and waits all the same until that is done.
         """
         self._generation = None
         for task in self._background:

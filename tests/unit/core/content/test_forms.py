@@ -55,6 +55,12 @@ DISGUISES: dict[str, Callable[[str], str]] = {
         f"{word}無" for word in text.split()
     ),
     "words between letters of another script": lambda text: "я" + "я".join(text.split()) + "я",
+    "pictures for blanks": lambda text: "😀".join(text.split()),
+    "a symbol behind each word": lambda text: " ".join(f"{word}→" for word in text.split()),
+    "a mark behind each word": lambda text: " ".join(f"{word}\u0e34" for word in text.split()),
+    "a digit of another script behind each word": lambda text: " ".join(
+        f"{word}\u0663" for word in text.split()
+    ),
     "reversed": lambda text: text[::-1],
     "reversed words": lambda text: " ".join(word[::-1] for word in text.split()),
     "morse": morse,
