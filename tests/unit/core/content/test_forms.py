@@ -61,6 +61,7 @@ DISGUISES: dict[str, Callable[[str], str]] = {
     "a digit of another script behind each word": lambda text: " ".join(
         f"{word}\u0663" for word in text.split()
     ),
+    "an arrow between words": lambda text: " → ".join(text.split()),
     "reversed": lambda text: text[::-1],
     "reversed words": lambda text: " ".join(word[::-1] for word in text.split()),
     "morse": morse,
