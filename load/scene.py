@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from load.fleet import Fleet, RunFailed
 from load.positions import behind, committed
@@ -55,7 +55,7 @@ class Scene:
         while not holds():
             self.check()
             if time.monotonic() > end:
-                raise RunFailed(f"waited {STALL_S:.0f} s in vain until {what}")
+                await self._stalled(f"waited {STALL_S:.0f} s in vain until {what}")
             await asyncio.sleep(look_s)
 
     def check(self) -> None:
@@ -94,7 +94,7 @@ class Scene:
         while not await settled(self.site):
             self.check()
             if time.monotonic() > end:
-                raise RunFailed(f"after {STALL_S:.0f} s memories are still held, or feedback is not folded")
+                await self._stalled(f"after {STALL_S:.0f} s memories are held, or feedback is not folded")
             await asyncio.sleep(LOOK_S)
 
     async def _decided(self, ends: Ends) -> None:
@@ -108,9 +108,12 @@ class Scene:
             if now != left:
                 left, since = now, time.monotonic()
             if time.monotonic() > since + STALL_S:
-                where = await asyncio.to_thread(self.fleet.where)
-                raise RunFailed(f"no progress for {STALL_S:.0f} s with {left} inputs undecided\n{where}")
+                await self._stalled(f"no progress for {STALL_S:.0f} s with {left} inputs undecided")
             await asyncio.sleep(LOOK_S)
+
+    async def _stalled(self, how: str) -> NoReturn:
+        """Raise RunFailed with what the workers wait for."""
+        raise RunFailed(f"{how}\n{await asyncio.to_thread(self.fleet.where)}")
 
 
 @asynccontextmanager

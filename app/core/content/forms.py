@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from functools import lru_cache
 from itertools import zip_longest
 from string import ascii_lowercase
 from typing import TYPE_CHECKING, NamedTuple
@@ -24,7 +23,6 @@ from app.core.content.respelt import (
     without_glued,
     without_leet,
 )
-from app.core.content.vocabulary import LONGEST
 from app.core.patterns import PatternSet
 
 if TYPE_CHECKING:
@@ -49,7 +47,6 @@ _TELLS = PatternSet(
         ("identifier", r"[a-z]_[a-z]|(?-i:[a-z][A-Z][a-z])"),
     ]
 )
-REMEMBERED_WORDS = 1 << 16
 _LETTERS = bytes(code if chr(code) in ascii_lowercase else ord(" ") for code in range(256))
 _ROT13 = 13
 _LEAST_HINTS = 2
@@ -79,11 +76,10 @@ class Unfolding(NamedTuple):
 class Forms:
     """Unfolds texts with the help of a vocabulary."""
 
-    __slots__ = ("_hints", "_words")
+    __slots__ = ("_words",)
 
     def __init__(self, words: Vocabulary) -> None:
         self._words = words
-        self._hints = lru_cache(REMEMBERED_WORDS)(words.hints)
 
     def of(self, text: str) -> Unfolding:
         """Each different form once."""
@@ -136,8 +132,7 @@ class Forms:
 
     def _by_words(self, text: str) -> Iterator[tuple[str, str]]:
         tokens = letters_of(text).split()
-        unknown = [word for word in set(tokens) - self._words.known if len(word) <= LONGEST]
-        hints = list(filter(None, map(self._hints, unknown)))
+        hints = list(filter(None, map(self._words.hints, set(tokens) - self._words.known)))
         if any(hint.garbled for hint in hints):
             yield "misspelt", ungarbled(text, self._words)
         if fragments := frozenset(hint.word for hint in hints if hint.fragment):

@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from app.core.content.vocabulary import LONGEST
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from app.core.content.vocabulary import Vocabulary
 
-_LEET_TOKEN = re.compile(r"(?<![0-9a-z@$!|+])(?=[a-z]*+[0-9@$!|+])[0-9a-z@$!|+]{2,24}+")
-_LONGEST_TOKEN = 24
+_LEET_TOKEN = re.compile(rf"(?<![0-9a-z@$!|+])(?=[a-z]*+[0-9@$!|+])[0-9a-z@$!|+]{{2,{LONGEST}}}+")
 _LEET_RUNS = bytes(
     code if chr(code) in "0123456789abcdefghijklmnopqrstuvwxyz@$!|+" else 0x20 for code in range(256)
 )
@@ -75,10 +76,10 @@ def _of_leet(folded: str) -> list[str]:
 
 def _is_told(run: str, words: Vocabulary) -> bool:
     """Whether what a run stands for makes a text one of leetspeak; one too long for a word may."""
-    word = words.without_leet(run) if len(run) <= _LONGEST_TOKEN else None
-    return len(run) > _LONGEST_TOKEN or (
-        word is not None and len(word) > _SHORTEST_FEW and _tells(word, words)
-    )
+    if len(run) > LONGEST:
+        return True
+    word = words.without_leet(run)
+    return word is not None and len(word) > _SHORTEST_FEW and _tells(word, words)
 
 
 def _tells(word: str, words: Vocabulary) -> bool:

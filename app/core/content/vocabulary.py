@@ -20,7 +20,7 @@ _KEY = str.maketrans({sign: same[0] for same in _SAME for sign in same})
 _SAME_AGAIN = re.compile(r"(.)\1+")
 _UNKNOWN_LETTER = 11.0
 """What a letter of no word costs, against the logarithm of a word's rank."""
-REMEMBERED_WORDS = 1 << 14
+REMEMBERED_WORDS = 1 << 16
 _SHORTEST_GARBLED = 5
 _SHORTEST_TURNED = 4
 _SHORTEST_FRAGMENT = 3
@@ -54,6 +54,7 @@ class Vocabulary:
         "_by_steps",
         "_costs",
         "_fragments",
+        "_hints",
         "_leet",
         "_prefixes",
         "known",
@@ -67,6 +68,7 @@ class Vocabulary:
         order = list(dict.fromkeys((*ranked, *looked_for)))
         self.known = frozenset(order)
         self.looked_for = frozenset(looked_for)
+        self._hints = lru_cache(REMEMBERED_WORDS)(self._hints_of)
         self._leet = lru_cache(REMEMBERED_WORDS)(self._without_leet)
         self._by_key: dict[str, str] = {}
         self._costs: dict[str, float] = {}
@@ -101,8 +103,9 @@ class Vocabulary:
 
     def hints(self, word: str) -> Hints | None:
         """What an unknown word, casefolded and of letters alone, may be in disguise; None for nothing."""
-        if len(word) > LONGEST:
-            return None
+        return self._hints(word) if len(word) <= LONGEST else None
+
+    def _hints_of(self, word: str) -> Hints | None:
         shift = self.shift(word)
         garbled = not shift and self.ungarbled(word) is not None
         hints = Hints(word, garbled, self.is_reversed(word), self.is_fragment(word), shift)

@@ -67,9 +67,7 @@ def in_order(value: Any) -> bytes:
         written = orjson.dumps(value, option=_OPTIONS_IN_ORDER)
     except (TypeError, ValueError, RecursionError):
         return _slow(value)
-    if written.isascii() or not _sorts_otherwise(written):
-        return written
-    return canonical(value, finite=True)
+    return canonical(value, finite=True) if _sorts_otherwise(written) else written
 
 
 def digest(value: Any, *, finite: bool = False) -> str:

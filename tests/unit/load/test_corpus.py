@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from tests.unit.core.content.shipped import inspector
+from tests.unit.core.content.shipped import holding
 
 CORPUS = Path(__file__).resolve().parents[3] / "load" / "corpus"
 FILES = sorted(CORPUS.glob("*.jsonl"))
@@ -15,10 +15,6 @@ FILES = sorted(CORPUS.glob("*.jsonl"))
 
 def rows(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-
-
-def caught(text: str) -> bool:
-    return any(one.weight != "weak" and not one.framed for one in inspector().inspect(text).findings)
 
 
 def test_no_text_and_no_id_is_there_twice() -> None:
@@ -37,6 +33,6 @@ def test_every_row_is_one_that_evaluate_reads() -> None:
 
 def test_of_the_texts_kept_back_the_rules_hold_few_harmless_ones_and_miss_most_harmful_ones() -> None:
     """The second half is no goal: whoever makes it better is to say so in docs/memory.md."""
-    held = Counter(row["label"] for row in rows(CORPUS / "kept_back.jsonl") if caught(row["input"]["text"]))
+    held = Counter(row["label"] for row in rows(CORPUS / "kept_back.jsonl") if holding(row["input"]["text"]))
     assert held["benign"] <= 3
     assert 25 <= held["harmful"] <= 120
