@@ -35,36 +35,38 @@ class Expanded(NamedTuple):
 
 
 class Lexicon:
-    """The classes by name, each expanded once."""
+    """The classes by name, each expanded once with edges of words and once without."""
 
     __slots__ = ("_classes", "_expanded", "_open")
 
     def __init__(self, classes: Mapping[str, list[str]]) -> None:
         self._classes = classes
         self._expanded = {
-            name: Expanded(rewritten(between), demanded) for name, (between, demanded) in BUILT_IN.items()
+            (name, edges): Expanded(rewritten(between), demanded)
+            for name, (between, demanded) in BUILT_IN.items()
+            for edges in (True, False)
         }
         self._open: list[str] = []
 
     def expand(self, expression: str) -> Expanded:
         """The expression without class names; beside other scripts there is no \\b. Raises LexiconError."""
-        whole = self._expand(expression)
-        if whole.searched.isascii():
-            return whole
-        return whole._replace(searched=_BOUNDARY.sub(r"\1", whole.searched))
+        whole = self._expand(expression, edges=True)
+        return whole if whole.searched.isascii() else self._expand(expression, edges=False)
 
-    def _expand(self, expression: str) -> Expanded:
-        spelt = plain_letters(expression)
-        searched = _NAME.sub(lambda one: self._class(one[1]).searched if one[1] else one[0], rewritten(spelt))
-        return Expanded(searched, demand(spelt, lambda name: self._class(name).demand))
+    def _expand(self, expression: str, *, edges: bool) -> Expanded:
+        spelt = plain_letters(expression if edges else _BOUNDARY.sub(r"\1", expression))
+        searched = _NAME.sub(
+            lambda one: self._class(one[1], edges=edges).searched if one[1] else one[0], rewritten(spelt)
+        )
+        return Expanded(searched, demand(spelt, lambda name: self._class(name, edges=edges).demand))
 
-    def _class(self, name: str) -> Expanded:
-        if name not in self._expanded:
+    def _class(self, name: str, *, edges: bool) -> Expanded:
+        if (name, edges) not in self._expanded:
             if name in self._open:
                 raise LexiconError(f"${name} contains itself: {' > '.join((*self._open, name))}")
             if name not in self._classes:
                 raise LexiconError(f"there is no class ${name}")
             self._open.append(name)
-            self._expanded[name] = self._expand(f"(?:{'|'.join(self._classes[name])})")
+            self._expanded[name, edges] = self._expand(f"(?:{'|'.join(self._classes[name])})", edges=edges)
             self._open.pop()
-        return self._expanded[name]
+        return self._expanded[name, edges]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import re2
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from app.core.content.lexicon import Lexicon
@@ -76,6 +76,8 @@ def may_hold(expression: str, text: str) -> bool:
 
 
 @given(expressions(), st.lists(texts, min_size=1, max_size=8))
+@example(r"act\b", ["actзабудь"])
+@example(r"забудьa\b", ["забудьact"])
 @settings(max_examples=400)
 def test_no_text_that_an_expression_is_found_in_is_left_out(expression: str, some: list[str]) -> None:
     try:
