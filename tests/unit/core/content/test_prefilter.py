@@ -76,8 +76,8 @@ def may_hold(expression: str, text: str) -> bool:
 
 
 @given(expressions(), st.lists(texts, min_size=1, max_size=8))
-@example(r"act\b", ["actзабудь"])
-@example(r"забудьa\b", ["забудьact"])
+@example(r"act\b", ["act忽略"])
+@example(r"忽略a\b", ["忽略act"])
 @settings(max_examples=400)
 def test_no_text_that_an_expression_is_found_in_is_left_out(expression: str, some: list[str]) -> None:
     try:
