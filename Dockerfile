@@ -14,6 +14,8 @@ COPY topics topics
 COPY app app
 # Editable: config/ is read from beside app/, as in a checkout.
 RUN pip install --no-deps --no-build-isolation -e . && useradd --system --uid 10001 sluice
+# Where `sluice init` keeps settings and keys; volumes that are mounted here take this owner.
+RUN install -d -o sluice -m 0700 /var/lib/sluice /var/lib/sluice/keys
 
 USER sluice
 ENTRYPOINT ["sluice"]

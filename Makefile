@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 UV_VERSION := 0.13.9
 LOCK_FLAGS := --universal --generate-hashes --no-emit-index-url --no-header --extra dev
 
-.PHONY: help setup demo test faults bench lint ruff format types imports lock jars clean distclean
+.PHONY: help setup demo test faults attacks bench lint ruff format types imports lock jars clean distclean
 
 help:  ## this list
 	@awk -F ':.*## *' '/^[a-z]+:.*##/ {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ test: setup  ## the tests in two processes, on a real broker that they start (AR
 
 faults: setup  ## the fault runs; figures in build/faults.json
 	$(BIN)/python -m load.faults $(ARGS)
+
+attacks: setup  ## what an attacker would try against each guarantee (ARGS="caller_words --all")
+	$(BIN)/python -m load.attacks $(ARGS)
 
 bench: setup  ## the benchmarks; figures in build/bench.json
 	$(BIN)/python -m load.bench $(ARGS)

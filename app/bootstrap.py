@@ -8,41 +8,43 @@ from typing import TYPE_CHECKING
 
 import httpcore2
 
-from app.adapters.analysis_off import AnalysisOff
-from app.adapters.host_names import HostNames
-from app.adapters.http_provenance import HttpProvenance
-from app.adapters.http_target import HttpRules
-from app.adapters.kafka_compacted import KafkaCompacted
-from app.adapters.kafka_control import KafkaControlReader
-from app.adapters.kafka_held_input import KafkaHeldInput
-from app.adapters.kafka_lineage import KafkaLineage
-from app.adapters.kafka_provenance import KafkaProvenance
-from app.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
-from app.core.actions.stages import shipped_stage
-from app.core.decide import DecisionPoint
-from app.core.errors import CoreError
+from app.adapters.http.host_names import HostNames
+from app.adapters.http.http_provenance import HttpProvenance
+from app.adapters.http.http_target import HttpRules
+from app.adapters.kafka.kafka_consumers import KafkaCompacted
+from app.adapters.kafka.kafka_control import KafkaControlReader
+from app.adapters.kafka.kafka_inputs import KafkaHeldInput
+from app.adapters.kafka.kafka_lineage import KafkaLineage
+from app.adapters.kafka.kafka_provenance import KafkaProvenance
+from app.adapters.models.analysis_off import AnalysisOff
+from app.adapters.models.sentence_encoder import EncoderSettings, SentenceEncoder
+from app.core.actions.stages import shipped_stages
+from app.core.decide.decide import DecisionPoint
+from app.core.foundation.errors import CoreError
 from app.core.memory import analysis, lineage, reviews, similarity
+from app.core.rerun.policy_then import Installation
 from app.core.trust.in_force import PolicyError, PolicyInForce
-from app.core.trust.keys import Roots
-from app.stream.answers import Ports
+from app.decider_version import decider_version
+from app.settings import no_root_keys, real_names
 from app.stream.application import ApplicationSettings, build_application
-from app.stream.beside import Beside
-from app.stream.clock import SystemClock
-from app.stream.engine import Engine, EngineSettings, Feeds
-from app.stream.failstop import end_stopped, fail_stop
-from app.stream.policy_feed import PolicyFeed
-from app.stream.provenance_feed import Kept, ProvenanceFeed
-from app.stream.provenance_resolver import ProvenanceResolver, ResolverSettings
-from app.stream.provenance_turns import Shares
-from app.stream.readiness import Readiness
-from app.stream.source_feed import SourceFeed
-from app.stream.stopping import StopBound
-from app.stream.transaction import BeforeCommit, TransactionSettings, Transactor
+from app.stream.engine.engine import Engine, Feeds
+from app.stream.engine.engine_settings import EngineSettings
+from app.stream.engine.transaction import BeforeCommit, TransactionSettings, Transactor
+from app.stream.feeds.beside import Beside
+from app.stream.feeds.policy_feed import PolicyFeed
+from app.stream.feeds.provenance_feed import Kept, ProvenanceFeed
+from app.stream.feeds.source_feed import SourceFeed
+from app.stream.intake.answers import Ports
+from app.stream.process.clock import SystemClock
+from app.stream.process.failstop import end_stopped, fail_stop
+from app.stream.process.readiness import Readiness
+from app.stream.process.stopping import StopBound
+from app.stream.provenance.provenance_resolver import ProvenanceResolver, ResolverSettings
+from app.stream.provenance.provenance_turns import Shares
 from topics.catalog import (
     ACTIONS,
     BUNDLES,
     BY_NAME,
-    CATALOG,
     MEMORY_WRITES,
     OUTCOMES,
     PROVENANCE_RECORDS,
@@ -60,9 +62,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from app.core.actions.stage import Stage
-    from app.core.arrival import Arrival
-    from app.core.memory.similarity_settings import Library
-    from app.core.policy import Policy
+    from app.core.foundation.arrival import Arrival
+    from app.core.policy.policy import Policy
+    from app.core.policy.similarity_settings import Library
     from app.ports import Port
     from app.settings import Settings
     from app.stream.application import SluiceApp
@@ -116,26 +118,31 @@ def build_worker(
 
 def policy_in_force(settings: Settings, stages: Mapping[str, Stage]) -> PolicyInForce:
     """From control records to decision points; `stages` adds gates to those that ship. Raises PolicyError."""
-    keys = settings.policy.root_keys
-    if not keys:
-        raise PolicyError(
-            "policy.root_keys is empty: no signature counts. `sluice keys new` makes a root key"
-        )
-    order = _stages(settings, stages)
+    if not settings.policy.root_keys:
+        raise PolicyError(no_root_keys())
+    known = (*shipped_stages(), *stages.values())
 
     def new_point(policy: Policy) -> DecisionPoint:
-        return _decision_point(settings, policy, order)
+        return _decision_point(settings, policy, known)
 
     try:
         named = settings.policy
-        return PolicyInForce(Roots(keys), named.default_bundle, new_point, named.default_quality_bundle)
+        return PolicyInForce(
+            named.roots(), named.default_bundle, new_point, named.default_quality_bundle, known
+        )
     except CoreError as wrong:
         raise PolicyError(f"policy.root_keys: {wrong}") from wrong
 
 
 def build_decision_point(settings: Settings, policy: Policy, stages: Mapping[str, Stage]) -> DecisionPoint:
-    """The pure core over one policy, with the settings' stages and bounds. Raises PolicyError."""
-    return _decision_point(settings, policy, _stages(settings, stages))
+    """The pure core over one policy, with the settings' bounds; `stages` adds gates to those that ship.
+
+    Raises PolicyError.
+    """
+    try:
+        return _decision_point(settings, policy, (*shipped_stages(), *stages.values()))
+    except CoreError as wrong:
+        raise PolicyError(str(wrong)) from wrong
 
 
 def _decision_point(settings: Settings, policy: Policy, stages: Sequence[Stage]) -> DecisionPoint:
@@ -144,11 +151,24 @@ def _decision_point(settings: Settings, policy: Policy, stages: Sequence[Stage])
     return DecisionPoint(policy, stages, limits, stopwatch=time.perf_counter_ns, environment=environment)
 
 
-def _stages(settings: Settings, added: Mapping[str, Stage]) -> list[Stage]:
+def build_installation(settings: Settings, stages: Mapping[str, Stage]) -> Installation:
+    """What a rerun must know of the settings; `stages` adds gates to those that ship. Raises PolicyError."""
+    given = settings.policy
     try:
-        return [added[name] if name in added else shipped_stage(name) for name in settings.policy.stages]
+        roots = given.roots() if given.root_keys else None
     except CoreError as wrong:
-        raise PolicyError(f"policy.stages: {wrong}") from wrong
+        raise PolicyError(f"policy.root_keys: {wrong}") from wrong
+    return Installation(
+        (*shipped_stages(), *stages.values()),
+        roots,
+        given.default_bundle,
+        given.default_quality_bundle,
+        given.environment,
+        settings.limits(),
+        int(given.max_lag_s * 1000),
+        decider_version(),
+        settings.worker.app_id,
+    )
 
 
 def build_ports(settings: Settings, libraries: Sequence[Library] = ()) -> dict[str, Port]:
@@ -178,7 +198,7 @@ def _analysis(settings: Settings) -> Port:
     given = settings.analysis
     if given.api_key is None:
         return AnalysisOff("no API key is set")
-    from app.adapters.anthropic_analysis import AnthropicAnalysis, AnthropicSettings  # noqa: PLC0415 - 1 s
+    from app.adapters.models.anthropic_analysis import AnthropicAnalysis, AnthropicSettings  # noqa: PLC0415 - 1 s
 
     effort = None if given.effort == "none" else given.effort
     chosen = AnthropicSettings(**given.model_dump(exclude={"api_key", "effort"}), effort=effort)
@@ -229,11 +249,6 @@ def control_reader(settings: Settings) -> KafkaControlReader:
     return KafkaControlReader(settings.kafka.bootstrap_servers, topics)
 
 
-def real_names(settings: Settings) -> dict[str, str]:
-    """Topic name on the broker by base name."""
-    return {t.name: t.real_name(settings.kafka.topic_prefix, settings.worker.app_id) for t in CATALOG}
-
-
 def _engine_settings(settings: Settings) -> EngineSettings:
     worker = settings.worker
     return EngineSettings(
@@ -249,6 +264,7 @@ def _engine_settings(settings: Settings) -> EngineSettings:
         timer_interval_s=worker.timer_interval_s,
         close_timeout_s=worker.close_timeout_s,
         halt_on_offset_gap=worker.halt_on_offset_gap,
+        decider_version=decider_version(),
     )
 
 

@@ -21,13 +21,12 @@ from typing import TYPE_CHECKING
 
 from aiokafka.errors import KafkaError
 
-from app.adapters.kafka_read import KafkaUnreachable
+from app.adapters.kafka.kafka_read import KafkaUnreachable
 from app.broker import locate
 from app.broker.errors import BrokerError
 from app.broker.local import Layout
-from load import figures
-from load.bed import Bed
-from load.fleet import RunFailed
+from load.results import figures
+from load.runs.bed import Bed
 from load.runs.kills import kill_one, kill_two
 from load.runs.malformed import malformed
 from load.runs.outages import outages
@@ -35,12 +34,13 @@ from load.runs.poison import poison
 from load.runs.reload import reload
 from load.runs.scaling import scaling
 from load.runs.zombies import zombies
-from load.scale import FULL, SHORT, Scale
+from load.sites.fleet import RunFailed
+from load.sites.scale import FULL, SHORT, Scale
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from load.figures import Figure
+    from load.results.figures import Figure
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNS: dict[str, Callable[[Bed, Scale], Awaitable[list[Figure]]]] = {

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
+
+from app.adapters.kept_compilations import KeptCompilations
+from app.core.content.kept import keep_in
+
+KEPT = Path(__file__).resolve().parents[1] / "build" / "kept"
 
 # Nothing here skips: a test that needs a broker starts one, and fails with the three ways if it cannot.
 os.environ.pop("SLUICE_CONFIG", None)  # a developer's own settings must not decide what the tests see
+# How long an example takes says how busy the machine is. In CI the profile goes on from hypothesis's own.
+settings.register_profile("sluice", settings(), deadline=None)
+settings.load_profile("sluice")
+keep_in(lambda: KeptCompilations(KEPT))
 BROKER, FAULTS = "tests/kafka/", "test_faults.py"
 
 

@@ -8,11 +8,55 @@ from typing import TYPE_CHECKING, Any
 from pydantic.json_schema import models_json_schema
 
 from topics.catalog import CATALOG, DEFAULT_PARTITIONS, Topic, wire_schema
-from topics.header_schemas import INPUT_HEADERS, OUTPUT_HEADERS, VERDICT_HEADERS
+from topics.fields import fields_page
 from topics.headers import API_VERSION
 
 if TYPE_CHECKING:
     from topics.records.base import Record
+
+# The record headers of `topics.headers` as JSON Schemas, for the AsyncAPI document.
+
+_CLOUD_EVENTS = {
+    "ce_id": "the record's id",
+    "ce_source": "who made the record",
+    "ce_type": "the record's kind and version, such as sluice.gate.verdict.v1",
+    "ce_time": "RFC 3339; of an output the moment of the decision",
+    "ce_specversion": "1.0",
+    "content-type": "application/json",
+    "traceparent": "W3C Trace Context; an output continues its input's trace",
+}
+_SHAPE = {
+    "X-Mnemom-Schema": "the record's schema field",
+    "X-Mnemom-Version": "date-based version of the shapes",
+}
+_SUBJECT = {
+    "X-Mnemom-Agent": "the agent's id, percent-encoded",
+    "X-Mnemom-Session": "the session's id, percent-encoded",
+}
+_VERDICT = {
+    "X-Mnemom-Request-Id": "the caller's request id, else the verdict's id, percent-encoded",
+    "X-Mnemom-Verdict": "front=…; autonomy=…; integrity=…; back=…, each pass, observed, nudged or enforced",
+}
+_ADVISORY = {
+    "X-Mnemom-Advisory": "JSON array of at most five {source, text, severity?, id?}; absent when empty"
+}
+
+
+def _schema(always: dict[str, str], sometimes: dict[str, str]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {
+            name: {"type": "string", "description": text} for name, text in (always | sometimes).items()
+        },
+        "required": list(always),
+    }
+
+
+INPUT_HEADERS = _schema({}, _CLOUD_EVENTS)
+"""An input needs none of them; `traceparent` is continued where it is there."""
+OUTPUT_HEADERS = _schema(_CLOUD_EVENTS | _SHAPE, _SUBJECT)
+VERDICT_HEADERS = _schema(_CLOUD_EVENTS | _SHAPE | _VERDICT, _SUBJECT | _ADVISORY)
+
 
 Json = dict[str, Any]
 
@@ -40,7 +84,10 @@ def documents() -> dict[str, str]:
     """Every generated file: its path below docs/ and its text."""
     files = {"asyncapi.json": asyncapi()}
     files |= {f"schemas/{record.__name__}.json": schema(record) for record in _records()}
-    return {path: json.dumps(content, indent=2, ensure_ascii=False) + "\n" for path, content in files.items()}
+    written = {
+        path: json.dumps(content, indent=2, ensure_ascii=False) + "\n" for path, content in files.items()
+    }
+    return written | {"fields.md": fields_page()}
 
 
 def schema(record: type[Record]) -> Json:

@@ -19,6 +19,7 @@ from topics.records import (
     EscalationResolved,
     InputRefused,
     MemoryDecision,
+    OutcomeAlarm,
     ProposedAction,
     ProposedMemoryWrite,
     ProposedRetrieval,
@@ -223,7 +224,7 @@ CATALOG: tuple[Topic, ...] = (
         "Memories that wait for a reviewer, and how the waiting ended.",
     ),
     _ledger(QUALITY_DECISIONS, (QualityDecision,), "One decision per item of a retrieval."),
-    _ledger(ALARMS, (Alarm,), "What an operator must see."),
+    _ledger(ALARMS, (Alarm, OutcomeAlarm), "What an operator must see."),
     _released(
         ADMITTED,
         AdmittedMemory,

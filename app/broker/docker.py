@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from app.broker import ports, properties
 from app.broker.errors import BrokerError
 from app.broker.ready import wait_until_ready
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 IMAGE = "apache/kafka:4.1.0"
 READY_S = 90.0
@@ -64,15 +67,15 @@ class DockerBroker:
         return found
 
 
-def launch(port: int | None = None) -> DockerBroker:
-    """A new broker on `port` of loopback (or a free one).
+def launch(port: int | None = None, more: Mapping[str, str] | None = None) -> DockerBroker:
+    """A new broker on `port` of loopback (or a free one), with `more` broker properties.
 
     Raises BrokerError: no testcontainers, no daemon, image not to be had, not ready in time.
     """
     chosen, controller = ports.free_ports(2)
     port = port or chosen
     _client()
-    broker = DockerBroker(port, _run(port, controller))
+    broker = DockerBroker(port, _run(port, controller, more or {}))
     try:
         broker.wait()
     except BaseException:
@@ -81,7 +84,7 @@ def launch(port: int | None = None) -> DockerBroker:
     return broker
 
 
-def _run(port: int, controller_port: int) -> str:
+def _run(port: int, controller_port: int, more: Mapping[str, str]) -> str:
     from docker.errors import DockerException  # noqa: PLC0415 - see _client
     from testcontainers.core.config import testcontainers_config  # noqa: PLC0415
     from testcontainers.core.container import DockerContainer  # noqa: PLC0415
@@ -92,6 +95,7 @@ def _run(port: int, controller_port: int) -> str:
         **properties.listeners(port, controller_port, "0.0.0.0"),  # noqa: S104 - of the container's own network
         "listeners": f"PLAINTEXT://0.0.0.0:{port},CONTROLLER://127.0.0.1:{controller_port}",
         "log.dirs": DATA,
+        **more,
     }
     container = DockerContainer(IMAGE).with_envs(
         **properties.as_environment({**properties.SINGLE_NODE, **where}), KAFKA_HEAP_OPTS="-Xmx512m"

@@ -10,11 +10,15 @@ import subprocess
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from app.broker import jars, ports, properties
 from app.broker.errors import BrokerError
 from app.broker.process import ProcessIdentity
 from app.broker.ready import wait_until_ready
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 READY_S = 60.0
 FORMAT_S = 60.0
@@ -45,13 +49,15 @@ class Layout:
 class LocalBroker:
     """A broker on this machine's JVM. It outlives this object; `stop`, `kill` or `close` end it.
 
-    Built by `launch`, or by `app.broker.state` from what an earlier process wrote down.
+    Built by `launch`, or by `app.broker.state` from what an earlier process wrote down. `more` are broker
+    properties beyond those of `properties.SINGLE_NODE`.
     """
 
     layout: Layout
     port: int
     controller_port: int
     identity: ProcessIdentity | None = None
+    more: Mapping[str, str] = field(default_factory=dict)
     kind: str = field(default="jvm", init=False)
     _child: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
 
@@ -111,7 +117,7 @@ class LocalBroker:
         self.layout.work.mkdir(parents=True, exist_ok=True)
         jars.resolve(self.layout.jars)
         where = properties.listeners(self.port, self.controller_port, ports.LOOPBACK)
-        settings = {**properties.SINGLE_NODE, **where, "log.dirs": str(self.layout.data)}
+        settings = {**properties.SINGLE_NODE, **where, "log.dirs": str(self.layout.data), **self.more}
         self.layout.properties.write_text(properties.as_file(settings), encoding="utf-8")
         if not (self.layout.data / "meta.properties").exists():
             self._format(java)
@@ -146,13 +152,15 @@ class LocalBroker:
         return self.layout.log.read_text(encoding="utf-8", errors="replace")[-LOG_TAIL:]
 
 
-def launch(layout: Layout, port: int | None = None) -> LocalBroker:
+def launch(layout: Layout, port: int | None = None, more: Mapping[str, str] | None = None) -> LocalBroker:
     """Start a broker on `port` (and the next free one for its controller), or on free ports.
+
+    `more`: broker properties that it gets beside those of every broker of ours.
 
     Raises BrokerError: no JDK, no Maven, jars other than the manifest's, port taken, not ready in time.
     """
     chosen, controller = ports.free_ports(2)
-    broker = LocalBroker(layout, port or chosen, controller)
+    broker = LocalBroker(layout, port or chosen, controller, more=more or {})
     try:
         broker.start()
     except BaseException:  # an interrupt too: nobody else would stop the JVM

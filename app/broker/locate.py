@@ -10,7 +10,7 @@ from app.broker import docker, external, local
 from app.broker.errors import BrokerError, NoBrokerError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from app.broker.handle import Broker
 
@@ -30,11 +30,16 @@ def find_broker(bootstrap_servers: str | None, work: Path, port: int | None = No
     return start_broker(local.Layout(work, work / "data", JARS), port)
 
 
-def start_broker(layout: local.Layout, port: int | None = None) -> Broker:
-    """A new broker of ours on loopback: in Docker if a daemon answers, else on the local JVM."""
+def start_broker(
+    layout: local.Layout, port: int | None = None, more: Mapping[str, str] | None = None
+) -> Broker:
+    """A new broker of ours on loopback: in Docker if a daemon answers, else on the local JVM.
+
+    `more`: broker properties that it gets beside those of every broker of ours.
+    """
     ways: dict[str, Callable[[], Broker]] = {
-        "Docker": lambda: docker.launch(port),
-        "local JVM": lambda: local.launch(layout, port),
+        "Docker": lambda: docker.launch(port, more),
+        "local JVM": lambda: local.launch(layout, port, more),
     }
     reasons = {"KAFKA_BOOTSTRAP_SERVERS": "not set"}
     for way, launch in ways.items():

@@ -1,48 +1,147 @@
-"""`sluice`: one verb per file of this folder; this one puts them together."""
+"""`sluice`: each verb is a module of this folder, imported when the verb is called and not before."""
 
 from __future__ import annotations
 
-import typer
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from app.cli import (
-    broker,
-    bundle,
-    decide,
-    demo,
-    evaluate,
-    keys,
-    ledger,
-    publish,
-    quality,
-    quarantine,
-    registry,
-    rerun,
-    topics,
-    watch,
-    worker,
-)
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+from app.core.content.kept import keep_in
+
+if TYPE_CHECKING:
+    from app.core.content.kept import Store
+
+_RUN, _POLICY, _LEDGER, _OFFLINE = "Run it", "Say what holds", "See what was decided", "Try without Kafka"
+
+
+class Verb(NamedTuple):
+    """A verb in the list: its panel, its module and the beginning of its help. The list imports none."""
+
+    panel: str
+    module: str
+    says: str
+
+
+VERBS = {
+    "init": Verb(
+        _RUN, "app.cli.machine.init", "Set a development machine up: keys, topics, a registry and bundles"
+    ),
+    "demo": Verb(_RUN, "app.cli.demo.demo", "Show Sluice at work"),
+    "broker": Verb(_RUN, "app.cli.machine.broker", "Start, find and stop a Kafka broker for this checkout."),
+    "topics": Verb(_RUN, "app.cli.machine.topics", "Create, list and check the topics on the broker"),
+    "worker": Verb(
+        _RUN,
+        "app.cli.machine.worker",
+        "Decide: read proposed actions and outcomes, publish verdicts, until stopped",
+    ),
+    "publish": Verb(_RUN, "app.cli.machine.publish", "Publish JSON lines to an input topic"),
+    "keys": Verb(_POLICY, "app.cli.policy.keys", "Make Ed25519 keys."),
+    "bundle": Verb(
+        _POLICY,
+        "app.cli.policy.bundle",
+        "Write, check, compare, sign and publish bundles of policy and of quality.",
+    ),
+    "registry": Verb(
+        _POLICY, "app.cli.policy.registry", "Write, check, sign and publish entries of the registry"
+    ),
+    "watch": Verb(_LEDGER, "app.cli.ledger.watch", "Show records as they are committed, one a line."),
+    "show": Verb(_LEDGER, "app.cli.ledger.show", "Show one decision's whole story, the reason first."),
+    "rerun": Verb(_LEDGER, "app.cli.ledger.rerun", "Execute decisions again, and compare field by field."),
+    "ledger": Verb(_LEDGER, "app.cli.ledger.ledger", "Verify the ledger, or export it for an auditor."),
+    "quality": Verb(
+        _LEDGER, "app.cli.quality.quality", "Retrievals: the report of how items were decided, alarms"
+    ),
+    "quarantine": Verb(
+        _LEDGER,
+        "app.cli.quarantine.quarantine",
+        "Memories that wait for a reviewer: list and show them, decide on one",
+    ),
+    "decide": Verb(
+        _OFFLINE, "app.cli.offline.decide", "Decide on input records offline: what a worker would answer."
+    ),
+    "evaluate": Verb(
+        _OFFLINE,
+        "app.cli.offline.evaluate",
+        "Measure the gates on labelled tool calls, memory writes and retrievals.",
+    ),
+}
+"""Every verb, in the order of the help. In its module it is `cli`, or what `register` adds."""
+
+
+class VerbGroup(TyperGroup):
+    """The verbs of the command: the help lists them by `VERBS`, a call imports the module of one."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        for name, verb in VERBS.items():
+            self.add_command(TyperCommand(name, help=verb.says, rich_help_panel=verb.panel))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The verb that is called; an unknown one ends the command with proposals."""
+        name, listed, rest = super().resolve_command(ctx, args)
+        return name, listed if name is None else load_verb(name), rest
+
+
+def load_verb(name: str) -> Any:
+    """The command or the group of commands of a verb."""
+    module = import_module(VERBS[name].module)
+    holder = getattr(module, "cli", None)
+    if holder is None:
+        holder = typer.Typer(add_completion=False)
+        module.register(holder)
+    command = get_command(holder)
+    command.name = name
+    return command
+
 
 cli = typer.Typer(
     name="sluice",
+    cls=VerbGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="""The gate on a Kafka stream that decides what AI agents may do, remember and read.
 
-    A first look: sluice broker start, sluice topics create, sluice worker (leave it running), then in another
-    terminal sluice watch gate.verdicts and sluice publish FILE. Settings: config/sluice.toml.
-    Exit codes: 0 done, 1 the answer is no (differences, findings), 2 could not do it; of a worker also 3,
-    stopped on a fault, and 4, another worker took over.""",
+    A first look: sluice broker start, sluice init (it says what to export),
+    sluice worker (leave it running), then in another terminal sluice watch
+    gate.verdicts and sluice publish FILE. Settings: config/sluice.toml.
+
+    Exit codes: 0 done, 1 the answer is no (differences, findings), 2 could
+    not do it; of a worker also 3, stopped on a fault, and 4, another worker
+    took over.""",
 )
-cli.add_typer(broker.cli, name="broker")
-cli.add_typer(topics.cli, name="topics")
-cli.add_typer(ledger.cli, name="ledger")
-cli.add_typer(keys.cli, name="keys")
-cli.add_typer(bundle.cli, name="bundle")
-cli.add_typer(registry.cli, name="registry")
-cli.add_typer(quality.cli, name="quality")
-cli.add_typer(quarantine.cli, name="quarantine")
-for verb in (demo, worker, publish, watch, decide, rerun, evaluate):
-    verb.register(cli)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"sluice {version('sluice')}")
+        raise typer.Exit
+
+
+@cli.callback()
+def _options(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, callback=_print_version, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    """Say where compilations are kept, for every verb. The help is that of `cli`."""
+    keep_in(_open_store)
+
+
+def _open_store() -> Store | None:
+    from app.adapters.kept_compilations import KeptCompilations  # noqa: PLC0415 - for verbs that compile
+    from app.settings import SettingsError, load_settings  # noqa: PLC0415 - as above
+
+    try:
+        folder = load_settings().cache.folder
+    except SettingsError:
+        return None
+    return KeptCompilations(Path(folder).expanduser()) if folder else None
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from rich.markup import escape
 from app.settings import Settings, SettingsError, load_settings
 
 if TYPE_CHECKING:
-    from app.adapters.kafka_read import UnknownTopics
+    from app.adapters.kafka.kafka_read import UnknownTopics
 
 WELL = 0
 WRONG = 1
@@ -32,8 +32,12 @@ def shown(value: object) -> str:
 
 
 def print_json(value: Any) -> None:
-    """One JSON value on one line of standard output."""
-    typer.echo(json.dumps(value))
+    """One JSON value on one line of standard output, in printable ASCII: the only way that JSON goes there.
+
+    Records hold what strangers wrote. C1 controls, bidirectional controls and line separators would move a
+    terminal's cursor or turn its text round; DEL is the one control character that JSON lets stand.
+    """
+    typer.echo(json.dumps(value).replace("\x7f", "\\u007f"))
 
 
 def stop(message: str, code: int = IMPOSSIBLE) -> NoReturn:

@@ -7,25 +7,22 @@ import random
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from app.adapters.kafka_publish import publish
-from app.adapters.kafka_read import open_reader
-from app.adapters.kafka_topics import create
+from app.adapters.kafka.kafka_publish import publish
+from app.adapters.kafka.kafka_read import open_reader
+from app.adapters.kafka.kafka_topics import create
 from app.demo.answers import TOPICS, Answers
-from app.demo.outcomes import make_outcomes
-from app.demo.overrides import answer_escalations
-from app.demo.reports import make_reports
-from app.demo.reviews import make_reviews
-from app.demo.trust import publish_policy
+from app.demo.inputs.trust import publish_policy
+from app.demo.overrides import answer_escalations, make_outcomes, make_reports, make_reviews
 from topics.catalog import BY_NAME
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
-    from app.adapters.kafka_read import StoredRecord
-    from app.demo.material import Material
+    from app.adapters.kafka.kafka_read import StoredRecord
+    from app.demo.inputs.material import Material
+    from app.demo.inputs.plan import Planned
+    from app.demo.inputs.trust import ThrowawayTrust
     from app.demo.place import Place
-    from app.demo.plan import Planned
-    from app.demo.trust import ThrowawayTrust
 
 PATIENCE_S = 30.0
 """How long no new answer may come before the rest counts as unanswered."""

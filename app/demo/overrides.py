@@ -5,16 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from app.core.clock import milliseconds_of, rfc3339
-from app.demo.plan import retrieval_of
-from app.demo.retrievals import STORY_AGAIN
-from app.demo.trust import REVIEWER
+from app.core.foundation.clock import milliseconds_of, rfc3339
+from app.core.trust.review_signing import signed_review
+from app.demo.answers import ENTERED
+from app.demo.inputs.memories import HELD_TO_APPROVE, HELD_TO_REJECT
+from app.demo.inputs.plan import input_of, retrieval_of
+from app.demo.inputs.retrievals import STORY_AGAIN, STORY_READ
+from app.demo.inputs.trust import REVIEWER
+from topics.catalog import OUTCOMES, REPORTED, REVIEWS, VERDICTS
 
 if TYPE_CHECKING:
-    from app.demo.answers import Answers
-    from app.demo.library import Override
-    from app.demo.plan import Planned
-    from app.demo.read_answers import Read
+    import random
+
+    from app.core.registry.keys import SigningKey
+    from app.demo.answers import Answers, Read
+    from app.demo.inputs.library import Override
+    from app.demo.inputs.plan import Planned
+    from app.demo.inputs.recipe import Recipe
 
 _HOUR_MS = 3600 * 1000
 
@@ -52,3 +59,83 @@ def _override(decision: dict[str, Any], override: Override) -> dict[str, Any]:
 
 def _again(one: Read, time: str) -> Planned:
     return retrieval_of(one.planned.fields | {"request_id": STORY_AGAIN}, time)
+
+
+# Outcomes of actions that were allowed, made up: the rows that each really touched.
+
+
+def make_outcomes(answers: Answers, recipe: Recipe, rng: random.Random, time: str) -> list[Planned]:
+    """An outcome for every so many-th allowed action, reported by its agent; `time` as for `make_plan`."""
+    allowed = [
+        one.planned.fields
+        for one in answers.of(VERDICTS)
+        if one.body["verdict"] == "allowed" and one.planned.kind == "action"
+    ]
+    return [_outcome(action, recipe, rng, time) for action in allowed[:: recipe.outcome_every]]
+
+
+def _outcome(action: dict[str, Any], recipe: Recipe, rng: random.Random, time: str) -> Planned:
+    fields = {
+        "action_id": action["action_id"],
+        "session_id": action["session_id"],
+        "rows_affected": round(action["rows_affected"] * rng.uniform(0, recipe.outcome_factor)),
+        "reported_by": action["agent_id"],
+    }
+    return input_of("outcome", OUTCOMES, action["action_id"], fields, time)
+
+
+# What the stores say that they returned: of each reading its items, and once more than was decided on.
+
+STORE = "vector-store"
+UNDECIDED = "story-shared-drive"
+"""An item that the store returned without asking the gate."""
+
+
+def make_reports(answers: Answers, time: str) -> list[Planned]:
+    """A report on every retrieval of which the agent was shown something; `time` as for `make_plan`."""
+    served = [one.served for one in answers.retrievals() if one.served["items"]]
+    return [_report(one, time) for one in served]
+
+
+def _report(served: dict[str, Any], time: str) -> Planned:
+    request = served["request_id"]
+    returned = [item["item_id"] for item in served["items"]]
+    fields = {
+        "report_id": f"{request}-report",
+        "request_id": request,
+        "agent_id": served["agent_id"],
+        "session_id": served["session_id"],
+        "items": [*returned, UNDECIDED] if request == STORY_READ else returned,
+        "reported_by": STORE,
+    }
+    return input_of("report", REPORTED, fields["report_id"], fields, time)
+
+
+# Reviews of what is held: one memory approved, one rejected, the rest left to time.
+
+DECISIONS = {HELD_TO_APPROVE: "approve", HELD_TO_REJECT: "reject"}
+JUSTIFICATIONS = {
+    "approve": "compared with the closing report of March",
+    "reject": "hearsay, and the closing report says otherwise",
+}
+
+
+def make_reviews(answers: Answers, reviewer: SigningKey, time: str) -> list[Planned]:
+    """Signed reviews of the story's held memories; one comes twice, since a review counts once."""
+    entered = [one for one in answers.quarantine if one["schema"] == ENTERED]
+    reviews = [_review(one, reviewer, time) for one in entered if one["write_id"] in DECISIONS]
+    return [*reviews, *reviews[:1]]
+
+
+def _review(entered: dict[str, Any], reviewer: SigningKey, time: str) -> Planned:
+    decision = DECISIONS[entered["write_id"]]
+    fields = {
+        "subject_id": entered["memory_id"],
+        "session_id": entered["session_id"],
+        "decision": decision,
+        "approver_id": REVIEWER,
+        "digest": entered["content_digest"],
+        "justification": JUSTIFICATIONS[decision],
+    }
+    signed = signed_review(fields, reviewer).model_dump()
+    return input_of("review", REVIEWS, entered["memory_id"], signed, time)

@@ -51,6 +51,7 @@ class Place:
             "SLUICE_KAFKA__PARTITIONS": str(PARTITIONS),
             "SLUICE_WORKER__APP_ID": self.run,
             "SLUICE_POLICY__ROOT_KEYS": json.dumps([self.root_key]),
+            "SLUICE_POLICY__ENVIRONMENT": "demo",
         }
 
     def for_worker(self, environment: Mapping[str, str]) -> dict[str, str]:
@@ -60,5 +61,4 @@ class Place:
             **kept,
             **self.for_commands(),
             "SLUICE_WORKER__READY_FILE": str(self.ready_file),
-            "SLUICE_POLICY__ENVIRONMENT": "demo",
         }

@@ -4,29 +4,45 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import signal
 import tempfile
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.broker import locate, own, state
 from app.demo import kept
 from app.demo.conversation import converse, create_topics
+from app.demo.inputs.trust import publish_policy
 from app.demo.place import Place
 from app.demo.result import Result, examine
-from app.demo.stopping import undisturbed
-from app.demo.trust import publish_policy
 from app.demo.worker import start_worker
 from topics.catalog import REGISTRY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from app.broker.handle import Broker
-    from app.demo.material import Material, Wish
-    from app.demo.narration import Narrator, Step
-    from app.demo.trust import ThrowawayTrust
+    from app.demo.inputs.material import Material, Wish
+    from app.demo.inputs.trust import ThrowawayTrust
+    from app.demo.result import Narrator, Step
     from app.demo.worker import Worker
+
+# Stopping what was started, without being stopped oneself half way.
+
+_ENDING = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """A second Ctrl-C, or a SIGTERM, does nothing in here. Main thread only, as signals are."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in _ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
 
 BROKER_VARIABLE = "KAFKA_BOOTSTRAP_SERVERS"
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from app.core.requests import Answer
+from app.core.foundation.requests import Answer
 from app.ports import Lasting, PortUnavailable
+from topics.catalog import MEMORY_WRITES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from app.core.requests import Request
+    from app.core.foundation.arrival import Arrival
+    from app.core.foundation.requests import Request
+    from app.core.state.book import Book
+    from app.core.state.decision import Decision
     from app.ports import Port
 
 
@@ -56,3 +60,72 @@ class Asking:
         for port in self._ports.values():
             if isinstance(port, Lasting):
                 await port.close()
+
+
+# The port `held_input` without a broker: memory writes that were read and wait for a reviewer.
+
+
+class HeldInputs:
+    """Keeps the bytes of what is in a quarantine, and forgets them with it."""
+
+    def __init__(self) -> None:
+        self._values: dict[tuple[str, int, int], bytes | None] = {}
+
+    def note(self, arrival: Arrival, book: Book) -> None:
+        """Keep a write that was just decided on; forget what `book` holds no more."""
+        if arrival.topic == MEMORY_WRITES:
+            self._values[(arrival.topic, arrival.partition, arrival.offset)] = arrival.value
+        if len(self._values) > len(book):
+            held = {(one.topic, one.partition, one.offset) for one in book.all_held}
+            self._values = {place: value for place, value in self._values.items() if place in held}
+
+    async def ask(self, payload: object) -> object:
+        """The value's bytes at `payload` {topic, partition, offset}. Raises PortUnavailable."""
+        place: Any = payload
+        value = self._values.get((place["topic"], place["partition"], place["offset"]))
+        if value is None:
+            raise PortUnavailable(f"no held memory was read at {place}")
+        return value
+
+
+# The port `lineage` without a ledger: what was decided on the memories of the lines above.
+
+Place = tuple[str | None, float | None, bool | None]
+"""Tenant, trust when decided, and whether a person let it through (None: nobody was asked)."""
+
+
+class EarlierDecisions:
+    """Of every line so far: its memory's tenant and trust, and what a reviewer said."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Place] = {}
+
+    def note(self, decision: Decision) -> None:
+        """Take in what was just decided."""
+        for record in decision.records:
+            body = record.body
+            if record.kind == "MemoryDecision":
+                score = body["trustScore"]
+                trust = None if score is None else score["total"]
+                self._known[body["memory_id"]] = (body["tenant_id"], trust, None)
+            elif record.kind in ("QuarantineApproved", "QuarantineRejected"):
+                tenant, trust, _ = self._known[body["memory_id"]]
+                self._known[body["memory_id"]] = (tenant, trust, record.kind == "QuarantineApproved")
+
+    async def ask(self, payload: object) -> object:
+        """`payload` {tenant, memories, approved}: {parents: trust by id}, null for what is no such memory."""
+        asked: Any = payload
+        return {
+            "parents": {
+                one: self._trust(one, asked["tenant"], asked["approved"]) for one in asked["memories"]
+            }
+        }
+
+    def _trust(self, memory_id: str, tenant: str, approved: float) -> float | None:
+        """What a person approved counts as at least `approved`, what a person rejected as nothing."""
+        owner, trust, let_through = self._known.get(memory_id, (None, None, None))
+        if owner != tenant or trust is None:
+            return None
+        if let_through is None:
+            return trust
+        return max(trust, approved) if let_through else 0

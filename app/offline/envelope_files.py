@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from app.core.arrival import Arrival
+    from app.core.foundation.arrival import Arrival
     from app.core.trust.refused import Refused
 
 

@@ -6,22 +6,22 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from app.core.arrival import Arrival
-from app.core.decide import DecisionPoint
-from app.core.limits import ROOM_FOR_ONE
-from app.core.neutral_registry import neutral_entries
-from app.core.policy import Policy
-from app.core.registry import build_registry
-from app.core.replay import decide
-from app.core.session import SessionState, session_key
+from app.core.decide.decide import DecisionPoint
+from app.core.decide.replay import decide
+from app.core.foundation.arrival import Arrival
+from app.core.foundation.limits import ROOM_FOR_ONE
+from app.core.policy.policy import Policy
+from app.core.registry.loading import build_registry
+from app.core.registry.neutral_registry import neutral_entries
+from app.core.state.session import SessionState, session_key
 from topics.catalog import ACTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from app.core.actions.stage import Stage
-    from app.core.bundles import Bundle
-    from app.core.decision import Decision
+    from app.core.policy.bundles import Bundle
+    from app.core.state.decision import Decision
     from app.offline.panel import Row
 
 TENANT = "evaluation"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from app.core.retrieval.report_tally import NotADecisionError
+from app.core.reports.report_tally import NotADecisionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

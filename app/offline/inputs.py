@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from app.core.arrival import Arrival
-from app.core.clock import milliseconds_of
+from app.core.foundation.arrival import Arrival
+from app.core.foundation.clock import milliseconds_of
 from topics.catalog import ACTIONS, MEMORY_WRITES, OUTCOMES, REPORTED, RETRIEVALS, REVIEWS
 from topics.json_text import parse
 

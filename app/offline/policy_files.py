@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from app.core.any_bundle import load_any_bundle
-from app.core.bundles import Bundle
-from app.core.cases import run_cases
-from app.core.errors import CoreError
-from app.core.policy import DEFAULT_QUALITY, Policy
-from app.core.registry import build_registry, load_registry
-from app.core.registry_entries import RegistryFile
-from app.core.retrieval.quality_bundle import QualityBundle
-from app.core.strict import json_object
+from app.core.cases.any_bundle import load_any_bundle
+from app.core.cases.cases import run_cases
+from app.core.foundation.errors import CoreError
+from app.core.foundation.strict import json_object
+from app.core.policy.bundles import Bundle
+from app.core.policy.policy import DEFAULT_QUALITY, Policy
+from app.core.quality_bundle.quality_bundle import QualityBundle
+from app.core.registry.loading import build_registry, load_registry
+from app.core.registry.registry_entries import RegistryFile
 from app.core.trust.compiled import Compiled
 from app.core.trust.fold import fold
 from app.offline.bundle_source import whole_bundle
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from app.core.registry import Registry
-    from app.core.registry_entries import EntryFile
-    from app.core.trust.keys import Roots
+    from app.core.registry.keys import Roots
+    from app.core.registry.registry import Registry
+    from app.core.registry.registry_entries import EntryFile
 
 _REVISION_MARK = "@"
 

@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from app.core.retrieval.dimensions import ItemFacts, ProvenanceState, judge
+from app.core.foundation.strict import first_error
+from app.core.metadata.provenance import form_fault
+from app.core.metadata.resolution import ProvenanceState
+from app.core.quality_bundle.lookup import Lookup, milliseconds
+from app.core.retrieval.dimensions import ItemFacts, judge
 from app.core.retrieval.facts import FUTURE, confidence_of
-from app.core.retrieval.lookup import Lookup, milliseconds
-from app.core.retrieval.reference_form import form_fault
-from app.core.strict import first_error
 from app.offline.quality_panel import RowTables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from app.core.retrieval.quality_bundle import QualityBundle
+    from app.core.quality_bundle.quality_bundle import QualityBundle
     from app.offline.quality_panel import RetrievalRow
 
 UNREADABLE = "unreadable"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.core.retrieval.lookup import Tables
+from app.core.quality_bundle.lookup import Tables
 from topics.records.retrievals import (  # noqa: TC001 - pydantic reads the annotations
     AutonomyTier,
     Dimension,

@@ -9,28 +9,29 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from app.core.arrival import Arrival
-from app.core.clock import rfc3339
-from app.core.decide import DecisionPoint
-from app.core.errors import BundleError
-from app.core.limits import ROOM_FOR_ONE
-from app.core.memory.similarity_settings import without
-from app.core.neutral_registry import neutral_entries
-from app.core.neutral_write import SOURCE_ID, neutral_metadata
-from app.core.policy import Policy
-from app.core.registry import build_registry
-from app.core.replay import decide
-from app.core.requests import Answer
-from app.core.session import SessionState, session_key
+from app.core.actions.stages import shipped_stages
+from app.core.cases.write_cases import SOURCE_ID, neutral_metadata
+from app.core.decide.decide import DecisionPoint
+from app.core.decide.replay import decide
+from app.core.foundation.arrival import Arrival
+from app.core.foundation.clock import rfc3339
+from app.core.foundation.errors import BundleError
+from app.core.foundation.limits import ROOM_FOR_ONE
+from app.core.foundation.requests import Answer
+from app.core.policy.policy import Policy
+from app.core.policy.similarity_settings import without
+from app.core.registry.loading import build_registry
+from app.core.registry.neutral_registry import neutral_entries
+from app.core.state.session import SessionState, session_key
 from app.offline.evaluation import TENANT, UNREADABLE
 from topics.catalog import MEMORY_WRITES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from app.core.bundles import Bundle
-    from app.core.decision import Decision
-    from app.core.requests import Request
+    from app.core.foundation.requests import Request
+    from app.core.policy.bundles import Bundle
+    from app.core.state.decision import Decision
     from app.offline.write_panel import WriteRow
 
     Ask = Callable[[Sequence[Request]], list[Answer]]
@@ -152,7 +153,7 @@ def _point(trial: WriteTrial, file: str, rows: Sequence[WriteRow]) -> DecisionPo
     bundle.memory = memory.model_copy(update={"trust": trust, "similarity": similarity})
     registry = build_registry(neutral_entries(TENANT, [AGENT], []))
     policy = Policy({bundle.id: bundle}, registry, bundle.id)
-    return DecisionPoint(policy, (), ROOM_FOR_ONE, stopwatch=lambda: 0, environment=TENANT)
+    return DecisionPoint(policy, shipped_stages(), ROOM_FOR_ONE, stopwatch=lambda: 0, environment=TENANT)
 
 
 def _arrival(row: WriteRow, number: int, trial: WriteTrial) -> Arrival:

@@ -12,17 +12,17 @@ from aiokafka.errors import KafkaError
 from faust.types import TP
 
 from app.stream.consumer import BatchConsumer
-from app.stream.engine import Recovered, StateBehind
+from app.stream.engine.engine import Recovered, StateBehind
+from app.stream.engine.store import SessionTable
+from app.stream.process.log_line import Explained, service_log
 from app.stream.recovery import FencedTableManager
-from app.stream.service_log import service_log
-from app.stream.store import SessionTable
 from topics.catalog import REVIEWS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from app.stream.engine import Engine
-    from app.stream.stopping import StopBound
+    from app.stream.engine.engine import Engine
+    from app.stream.process.stopping import StopBound
 
 
 log = logging.getLogger(__name__)
@@ -68,6 +68,8 @@ class SluiceApp(faust.App):  # type: ignore[misc]
 
     async def on_stop(self) -> None:
         """Asked to stop: Faust gives up fetching, then the partitions are closed, then the connections."""
+        if not self._crashed.is_set():
+            log.info("asked to stop: commits what is decided and closes partitions %s", self.engine.numbers)
         self.stop_bound.asked()
         await super().on_stop()
 
@@ -118,7 +120,7 @@ class SluiceApp(faust.App):  # type: ignore[misc]
         """
         self.on_ready([])
         if self._crashed.is_set():
-            self.fail(RuntimeError(f"a service crashed: {self._crash_reason!r}"))
+            self.fail(Explained(f"a service of Faust's crashed: {self._crash_reason!r}"))
         try:
             await self.engine.drain()
         except Exception as fault:  # noqa: BLE001 - likewise
@@ -171,7 +173,7 @@ def _declare_agent(app: SluiceApp, name: str, fail: Callable[[BaseException], No
     async def decide(stream: Any) -> None:
         stream.enable_acks = False
         async for event in stream.events():
-            fail(RuntimeError(f"{event.message.tp} came by the stream; batches go to the engine below it"))
+            fail(Explained(f"{event.message.tp} came by the stream; batches go to the engine below it"))
 
     app.agent(topic, name=f"decide:{name}")(decide)
 

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from aiokafka.errors import ConsumerStoppedError, IllegalStateError
 from faust.transport.drivers import aiokafka as driver
+from faust.types import TP
 from mode import Service
 
-from app.core.arrival import Arrival
-from app.stream.service_log import service_log
+from app.core.foundation.arrival import Arrival
+from app.stream.process.log_line import Explained, service_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,6 +39,11 @@ class CommittedConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[mi
         consumer._isolation_level = "read_committed"
         consumer._fetch_max_wait_ms = FETCH_MAX_WAIT_MS
         return consumer
+
+    def close(self) -> None:
+        """Does nothing. Faust calls it from the app's thread at a rebalance while the worker stops, to close
+        connections that this thread's loop reads (base.py:1849): uvloop then calls what is gone, and the
+        process dies of SIGSEGV. This thread closes them itself when it is stopped, and leaves the group."""
 
     def verify_event_path(self, now: float, tp: Any) -> None:
         """Faust's livelock warnings are about streams and commits that this worker does not use."""
@@ -64,6 +70,10 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]
         assignment = subscription.assignment if subscription else None
         state = assignment.state_value(tp) if assignment else None
         return None if state is None else state._position
+
+    def _read_position(self, topic: str, number: int) -> int | None:
+        """Meant between two fetches, when all that a fetch took has been handed over."""
+        return self.fetch_position(TP(topic, number))
 
     def known_end(self, tp: Any) -> int | None:
         """The end of an assigned partition as the last fetch told it; None before there was one."""
@@ -109,6 +119,7 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]
         records = await super()._getmany(wanted, timeout if len(wanted) == len(active) else POLL_S)
         if self.flow_active and generation == self.app.consumer_generation_id:
             await self._deliver(generation, records)
+            self.app.engine.note_read(generation, self._read_position)
         elif records:
             await self._put_back(records)
 
@@ -140,7 +151,7 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]
             fetching, coordinator = consumer._fetcher._fetch_task, consumer._coordinator
             dead = fetching.done() or coordinator._coordination_task.done()
             if dead or coordinator._pending_exception is not None:
-                self.app.fail(RuntimeError("the consumer's background task ended"))
+                self.app.fail(Explained("the consumer's background task ended"))
 
 
 def arrivals(topic: str, records: Sequence[Any]) -> Iterator[Arrival]:

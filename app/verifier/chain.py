@@ -1,8 +1,8 @@
 """One partition's chain, over all its topics: numbers gapless from 1, each record linked to the one before.
 
 Records come in any order between topics. A record waits until all before it have come; when it is its turn it
-is linked and forgotten, but for 8 bytes of its hash. What waits is therefore as much as the topics were read
-unevenly, and after a gap everything up to the end (about 0.4 KB a record).
+is linked and forgotten, but for 16 bytes of its hash and place. What waits is therefore as much as the topics
+were read unevenly, and after a gap everything up to the end (about 0.4 KB a record).
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from app.verifier.findings import Finding, Summary
-from app.verifier.paged import Fingerprints
+from .findings import Finding, Summary
+from .paged import Fingerprints
+from .record import Entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from app.verifier.findings import Code
-    from app.verifier.record import Entry
+    from .findings import Code
 
 GENESIS = "GENESIS"
+ANOTHER = "another record with this number is the one that the chain goes through"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class PartitionChain:
 
     def _pass(self, entry: Entry) -> None:
         self._first = entry.sequence if self._first is None else self._first
-        self._passed.put(entry.sequence, entry.hash)
+        self._passed.put(entry.sequence, entry.hash, entry.topic, entry.offset)
         self._head = entry
         self._next = entry.sequence + 1
 
@@ -89,26 +90,69 @@ class PartitionChain:
         return Finding("missing", self._partition, start, "", None, message)
 
     def _second_claims(self) -> Iterator[Finding]:
+        """Of the records of one number, the one that the record after it links to belongs: from the end back,
+        so that what is found out about one number decides the one before."""
+        claims: dict[int, list[Entry]] = {}
         for entry in self._late:
-            following = self._breaks.get(entry.sequence + 1)
-            if following and following.before and following.after.previous == entry.hash:
-                yield self._false_claim(entry, following.before)
-            elif self._passed.same(entry.sequence, entry.hash):
+            claims.setdefault(entry.sequence, []).append(entry)
+        genuine: Entry | None = None
+        for sequence in sorted(claims, reverse=True):
+            follows = genuine if genuine and genuine.sequence == sequence + 1 else None
+            genuine = self._belonging(sequence, claims[sequence], follows)
+            if genuine is not None:
+                self._put_in_place(genuine)
+                yield self._found_at("inserted", sequence, *self._passed.lies(sequence), ANOTHER)
+            yield from self._others(claims[sequence], genuine)
+
+    def _belonging(self, sequence: int, claims: list[Entry], follows: Entry | None) -> Entry | None:
+        """The claim that belongs in place of the record that came first; None: that one does."""
+        broken = self._breaks.get(sequence + 1)
+        if follows is not None:
+            wanted = follows.previous
+        elif broken is not None and broken.before is not None:
+            wanted = broken.after.previous
+        elif sequence == self._last() and sequence in self._breaks:
+            return next((one for one in claims if self._passed.same(sequence - 1, one.previous)), None)
+        else:
+            return None
+        if self._passed.same(sequence, wanted):
+            return None
+        return next((one for one in claims if one.hash == wanted), None)
+
+    def _put_in_place(self, genuine: Entry) -> None:
+        """What was broken by the record that came first is whole now, or is broken before this one."""
+        sequence = genuine.sequence
+        self._breaks.pop(sequence + 1, None)
+        self._breaks.pop(sequence, None)
+        linked = self._passed.same(sequence - 1, genuine.previous) or genuine.previous == GENESIS
+        if sequence > 1 and not linked and self._passed.known(sequence - 1):
+            before = Entry(sequence - 1, "", "", *self._passed.lies(sequence - 1))
+            self._breaks[sequence] = _Break(before, genuine)
+
+    def _others(self, claims: list[Entry], genuine: Entry | None) -> Iterator[Finding]:
+        for entry in claims:
+            if entry is genuine:
+                continue
+            if self._passed.same(entry.sequence, entry.hash):
                 yield self._found("duplicate_sequence", entry, "the same record is there twice")
+            elif genuine is None and self._forks(entry):
+                topic, offset = self._passed.lies(entry.sequence)
+                message = (
+                    f"it and the one in {topic} at offset {offset} both end the chain: one of them is forged"
+                )
+                yield self._found("forked", entry, message)
             else:
-                yield self._inserted(entry)
+                yield self._found("inserted", entry, ANOTHER)
 
-    def _false_claim(self, genuine: Entry, false: Entry) -> Finding:
-        """The chain goes on from the record that came later, so the one that came first does not belong."""
-        del self._breaks[genuine.sequence + 1]
-        own = self._breaks.get(genuine.sequence)
-        if own and genuine.previous == (own.before.hash if own.before else GENESIS):
-            del self._breaks[genuine.sequence]
-        return self._inserted(false)
+    def _forks(self, entry: Entry) -> bool:
+        """Whether nothing comes after it, and it continues the chain as well as the record that came
+        first."""
+        sequence = entry.sequence
+        before = self._passed.same(sequence - 1, entry.previous) or entry.previous == GENESIS
+        return sequence == self._last() and before and sequence not in self._breaks
 
-    def _inserted(self, entry: Entry) -> Finding:
-        message = "another record with this number is the one that the chain goes through"
-        return self._found("inserted", entry, message)
+    def _last(self) -> int:
+        return self._head.sequence if self._head else 0
 
     def _broken_links(self) -> Iterator[Finding]:
         for broken in self._breaks.values():
@@ -119,7 +163,10 @@ class PartitionChain:
             yield self._found("broken_link", broken.after, message)
 
     def _found(self, code: Code, entry: Entry, message: str) -> Finding:
-        return Finding(code, self._partition, entry.sequence, entry.topic, entry.offset, message)
+        return self._found_at(code, entry.sequence, entry.topic, entry.offset, message)
+
+    def _found_at(self, code: Code, sequence: int, topic: str, offset: int, message: str) -> Finding:
+        return Finding(code, self._partition, sequence, topic, offset, message)
 
 
 def _where(entry: Entry) -> str:

@@ -10,7 +10,7 @@ import base64
 import json
 from typing import TYPE_CHECKING, Any
 
-from app.verifier.located import Located
+from .located import Located
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -56,7 +56,11 @@ def _located(fields: dict[str, Any]) -> Located:
     if not (isinstance(topic, str) and type(partition) is int and type(offset) is int):
         raise TypeError("topic, partition or offset has the wrong type")
     key = fields["key"]
-    return Located(topic, partition, offset, None if key is None else base64.b64decode(key), _raw(fields))
+    timestamp_ms = fields["timestamp"]
+    if type(timestamp_ms) is not int:
+        raise TypeError("timestamp has the wrong type")
+    decoded = None if key is None else base64.b64decode(key)
+    return Located(topic, partition, offset, decoded, _raw(fields), timestamp_ms)
 
 
 def _raw(fields: dict[str, Any]) -> bytes | None:

@@ -9,13 +9,16 @@ Code = Literal[
     "unreadable",  # not strict JSON, or without the chain's fields
     "altered",  # event_hash is not the hash of the record
     "inserted",  # a second, different record under a number that the chain has already given
+    "forked",  # two records end the chain, and nothing tells which of them belongs
     "missing",  # a number that no record carries
     "duplicate_sequence",  # the same record twice
     "duplicate_id",  # two records with one decision id
     "foreign_id",  # a decision id that does not follow from the record's input
     "out_of_order",  # offsets and numbers of one topic disagree
     "moved",  # the record belongs to another partition
-    "misplaced",  # the record belongs to another topic
+    "misplaced",  # the record belongs to another topic, or its topic to another installation
+    "key_mismatch",  # the Kafka key is not the session that the record is of
+    "too_early",  # the broker took the record before it took the input that it decides
     "broken_link",  # prev_hash is not the event_hash of the record before
 ]
 

@@ -6,17 +6,19 @@ import hashlib
 import re
 from typing import TYPE_CHECKING
 
-from app.verifier.findings import Finding
-from app.verifier.kinds import KINDS, Kind
-from app.verifier.paged import NumberSet
+from .findings import Finding
+from .kinds import KINDS, Kind
+from .paged import NumberSet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from app.verifier.findings import Code
-    from app.verifier.located import Located
-    from app.verifier.record import Coordinates, Opened
+    from .findings import Code
+    from .located import Located
+    from .record import Coordinates, Opened
 
+CLOCKS_APART_MS = 60_000
+"""Brokers' clocks differ by less than this."""
 _PLACE = re.compile(r":([2-9]|[1-9][0-9]+)")
 
 
@@ -34,6 +36,7 @@ class Placement:
     def __init__(self) -> None:
         self._decided: dict[tuple[str, str, int], NumberSet] = {}
         self._named: set[tuple[str, bytes]] = set()
+        self._prefix: str | None = None
 
     def check(self, opened: Opened, located: Located) -> Iterator[Finding]:
         """Every finding about the place of this one record; of a moved one, only that it is moved."""
@@ -45,8 +48,30 @@ class Placement:
         if kind is None or not located.topic.endswith(kind.topic):
             home = f"belongs to {kind.topic}" if kind else "is not a record of the ledger"
             yield _finding("misplaced", opened, located, f"schema {schema!r} {home}")
-        elif kind.id_field is not None:
-            yield from self._identity(kind, kind.id_field, opened, located)
+        else:
+            yield from self._around(kind, opened, located)
+            if kind.id_field is not None:
+                yield from self._identity(kind, kind.id_field, opened, located)
+
+    def _around(self, kind: Kind, opened: Opened, located: Located) -> Iterator[Finding]:
+        """What lies outside the hash, held against the record."""
+        prefix = located.topic.removesuffix(kind.topic)
+        self._prefix = prefix if self._prefix is None else self._prefix
+        if prefix != self._prefix:
+            message = f"the topic's prefix is {prefix!r}, that of the records before is {self._prefix!r}"
+            yield _finding("misplaced", opened, located, message)
+        session = opened.fields.get("session_id")
+        if isinstance(session, str) and located.key != session.encode("utf-8", "surrogatepass"):
+            message = f"the Kafka key is {located.key!r}, the record is of session {session!r}"
+            yield _finding("key_mismatch", opened, located, message)
+        came = None if opened.input is None else opened.input.timestamp
+        if (
+            came is not None
+            and located.timestamp_ms is not None
+            and located.timestamp_ms < came - CLOCKS_APART_MS
+        ):
+            message = f"the broker's time of the record is {located.timestamp_ms}, of its input {came}"
+            yield _finding("too_early", opened, located, message)
 
     def _identity(self, kind: Kind, field: str, opened: Opened, located: Located) -> Iterator[Finding]:
         name = opened.fields.get(field)
@@ -74,7 +99,7 @@ def _follows(kind: Kind, name: str, source: Coordinates | None) -> bool:
     if kind.word is None:
         return True
     first = f"{kind.word}:{source}"
-    if source is None or not name.startswith(first):
+    if source is None or kind.of not in (None, source.topic) or not name.startswith(first):
         return False
     rest = name[len(first) :]
     return not rest or (kind.many and _PLACE.fullmatch(rest) is not None)

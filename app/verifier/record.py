@@ -6,21 +6,22 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from app.verifier.strict_json import SAFE_INTEGER, NotStrict, canonical, read_object
+from .strict_json import SAFE_INTEGER, NotStrict, canonical, read_object
 
 if TYPE_CHECKING:
-    from app.verifier.located import Located
+    from .located import Located
 
 _REQUIRED = ("schema", "partition", "sequence", "prev_hash", "event_hash", "input")
 
 
 @dataclass(frozen=True, slots=True)
 class Coordinates:
-    """Where the decided input lies."""
+    """Where the decided input lies, and the broker's time of it, None where the record does not say."""
 
     topic: str
     partition: int
     offset: int
+    timestamp: int | None = None
 
     def __str__(self) -> str:
         return f"{self.topic}:{self.partition}:{self.offset}"
@@ -77,6 +78,7 @@ def _coordinates(value: Any) -> Coordinates | None:
         _text(value.get("topic"), "input.topic"),
         _whole(value.get("partition"), "input.partition"),
         _whole(value.get("offset"), "input.offset"),
+        _whole(value["timestamp"], "input.timestamp") if "timestamp" in value else None,
     )
 
 

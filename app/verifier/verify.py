@@ -1,23 +1,23 @@
 """The verification: feed every record of the ledger's topics, in any order between topics, then ask.
 
-It holds, whatever the size of the values: per record 8 bytes for its hash and a bit for its input, and an
-entry of about 0.4 KB for each record that came before its turn (see `chain.py`).
+It holds, whatever the size of the values: per record 16 bytes for its hash and place and a bit for its input,
+and an entry of about 0.4 KB for each record that came before its turn (see `chain.py`).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.verifier.chain import PartitionChain
-from app.verifier.findings import Finding, Report
-from app.verifier.placement import Placement, is_moved
-from app.verifier.record import Opened, open_record
-from app.verifier.strict_json import NotStrict
+from .chain import PartitionChain
+from .findings import Finding, Report
+from .placement import Placement, is_moved
+from .record import Opened, open_record
+from .strict_json import NotStrict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from app.verifier.located import Located
+    from .located import Located
 
 _STRANGERS = frozenset({"inserted", "duplicate_sequence"})
 _IMPLIED = frozenset({"out_of_order", "duplicate_id"})

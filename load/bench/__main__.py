@@ -16,21 +16,9 @@ from rich.console import Console
 
 from app.broker.locate import find_broker
 from app.settings import ROOT
-from load.bench import (
-    encoder,
-    gate1,
-    memories,
-    peer,
-    pipeline,
-    quality_report,
-    retrieval_gate,
-    retrievals,
-    rules,
-    stream,
-)
-from load.bench.extent import Extent
-from load.bench.figures import Figure, table
-from load.bench.target import TARGET, WORK
+from load.bench.figures import TARGET, WORK, Extent, Figure, table
+from load.bench.gates import encoder, gate1, memories, peer, pipeline, quality_report, retrieval_gate, rules
+from load.bench.workers import retrievals, stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -52,6 +40,7 @@ STREAM: dict[str, Callable[[stream.Bench], Coroutine[Any, Any, list[Figure]]]] =
     "undisturbed": stream.undisturbed,
     "items": retrievals.latencies,
     "stalled": retrievals.unhindered,
+    "large": stream.large,
     "memory": stream.memories,
     "cost": stream.costs,
     "restart": stream.restarts,

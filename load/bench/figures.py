@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
+from app.settings import ROOT
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -54,3 +56,24 @@ def table(figures: Sequence[Figure]) -> Table:
         holds = "[green]yes[/]" if one.holds else "[red]no[/]"
         shown.add_row(one.name, f"{one.value:.4g}", one.unit, one.goal, holds, rounds)
     return shown
+
+
+# Where the result of a run lies.
+
+WORK = ROOT / "build" / "bench"
+TARGET = ROOT / "build" / "bench.json"
+
+
+# How much is measured: the full counts of `make bench`, or a part of them to see that a program works.
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """`rounds` of each measurement, each with `share` of its full count."""
+
+    rounds: int = 3
+    share: float = 1.0
+
+    def of(self, count: int) -> int:
+        """This share of a count, at least 100."""
+        return max(100, round(count * self.share))

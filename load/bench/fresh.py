@@ -9,7 +9,7 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from app.cli.worker import GC_THRESHOLDS
+from app.cli.machine.worker import GC_THRESHOLDS
 from app.settings import ROOT
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import json
 from itertools import groupby
 from typing import Any
 
-from load.bench.target import TARGET
+from load.bench.figures import TARGET
 
 _THOUSAND = 1000
 _HUNDRED = 100

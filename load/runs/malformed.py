@@ -16,24 +16,24 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from load import figures
-from load.answers import account
-from load.events import MALFORMED
-from load.findings import bites, integrity
-from load.ledger_read import gather
-from load.malformed_inputs import kinds_by_topic
-from load.publisher import Pace
-from load.reruns import executed_again
-from load.scene import open_scene
-from load.traffic import Mix, Traffic
+from load.inputs.malformed_inputs import kinds_by_topic
+from load.inputs.publisher import Pace
+from load.inputs.traffic import Mix, Traffic
+from load.recounts.answers import account
+from load.results import figures
+from load.results.findings import bites, integrity
+from load.results.reruns import executed_again
+from load.runs.scene import open_scene
+from load.sites.events import MALFORMED
+from load.sites.ledger_read import gather
 from topics.catalog import ACTIONS, VERDICTS
 
 if TYPE_CHECKING:
-    from load.answers import Account, Answered
-    from load.bed import Bed
-    from load.figures import Figure
-    from load.ledger_read import Evidence
-    from load.scale import Scale
+    from load.recounts.answers import Account, Answered
+    from load.results.figures import Figure
+    from load.runs.bed import Bed
+    from load.sites.ledger_read import Evidence
+    from load.sites.scale import Scale
 
 PARTITION_KEY = b"p:"
 LEAST_KINDS = 200

@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from load import figures
-from load.findings import findings
-from load.ledger_read import gather
-from load.publisher import Pace
-from load.scene import open_scene
+from load.inputs.publisher import Pace
+from load.results import figures
+from load.results.findings import findings
+from load.runs.scene import open_scene
+from load.sites.ledger_read import gather
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from load.bed import Bed
-    from load.figures import Figure
-    from load.scale import Scale
-    from load.scene import Scene
+    from load.results.figures import Figure
+    from load.runs.bed import Bed
+    from load.runs.scene import Scene
+    from load.sites.scale import Scale
 
 WORKERS = 2
 

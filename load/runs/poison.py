@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from load import figures
-from load.answers import account
-from load.events import POISON
-from load.findings import bites, integrity
-from load.ledger_read import gather
-from load.publisher import Pace
-from load.reruns import executed_again
-from load.scene import open_scene
+from load.inputs.publisher import Pace
+from load.recounts.answers import account
+from load.results import figures
+from load.results.findings import bites, integrity
+from load.results.reruns import executed_again
+from load.runs.scene import open_scene
+from load.sites.events import POISON
+from load.sites.ledger_read import gather
 from topics.catalog import ACTIONS, MEMORY_WRITES
 
 if TYPE_CHECKING:
-    from load.answers import Account
-    from load.bed import Bed
-    from load.events import Event
-    from load.figures import Figure
-    from load.scale import Scale
-    from load.scene import Scene
+    from load.recounts.answers import Account
+    from load.results.figures import Figure
+    from load.runs.bed import Bed
+    from load.runs.scene import Scene
+    from load.sites.events import Event
+    from load.sites.scale import Scale
 
 CRASHES = 3
 POISONS = 2

@@ -6,27 +6,27 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from load import figures
-from load.answers import account
-from load.findings import bites, integrity
-from load.fleet import RunFailed
-from load.ledger_read import gather, policy_refusals
-from load.policy import TENANT
-from load.policy_findings import LETTERS_PARTITION, policy_figures
-from load.policy_publisher import changing
-from load.publisher import Pace
-from load.quality_policy import standing
-from load.reruns import executed_again
+from load.inputs.policy_publisher import changing
+from load.inputs.publisher import Pace
+from load.recounts.answers import account
+from load.results import figures
+from load.results.findings import bites, integrity
+from load.results.policy_findings import LETTERS_PARTITION, policy_figures
+from load.results.reruns import executed_again
 from load.runs.kills import kill_again_and_again
-from load.scene import STALL_S, open_scene
+from load.runs.scene import STALL_S, open_scene
+from load.sites.fleet import RunFailed
+from load.sites.ledger_read import gather, policy_refusals
+from load.sites.policy import TENANT
+from load.sites.quality_policy import standing
 
 if TYPE_CHECKING:
-    from load.bed import Bed
-    from load.figures import Figure
-    from load.policy_publisher import PolicyPublisher
-    from load.scale import Scale
-    from load.scene import Scene
-    from load.site import Site
+    from load.inputs.policy_publisher import PolicyPublisher
+    from load.results.figures import Figure
+    from load.runs.bed import Bed
+    from load.runs.scene import Scene
+    from load.sites.scale import Scale
+    from load.sites.site import Site
 
 WORKERS = 2
 REFRESH_S = 0.1

@@ -6,18 +6,18 @@ import asyncio
 import signal
 from typing import TYPE_CHECKING
 
-from load import figures
-from load.findings import findings
-from load.ledger_read import gather
-from load.publisher import Pace
-from load.scene import LOOK_S, open_scene
+from load.inputs.publisher import Pace
+from load.results import figures
+from load.results.findings import findings
+from load.runs.scene import LOOK_S, open_scene
+from load.sites.ledger_read import gather
 
 if TYPE_CHECKING:
-    from load.bed import Bed
-    from load.figures import Figure
-    from load.process import WorkerProcess
-    from load.scale import Scale
-    from load.scene import Scene
+    from load.results.figures import Figure
+    from load.runs.bed import Bed
+    from load.runs.scene import Scene
+    from load.sites.process import WorkerProcess
+    from load.sites.scale import Scale
 
 WORKERS = 2
 LINGERS_S = 1.0  # both the zombie and the new owner have work for this time

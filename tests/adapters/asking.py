@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import SecretStr
 
-from app.adapters.anthropic_analysis import AnthropicAnalysis, AnthropicSettings
-from app.core.memory.analysis import AnalysisPolicy, question
+from app.adapters.models.anthropic_analysis import AnthropicAnalysis, AnthropicSettings
+from app.core.memory.analysis import question
+from app.core.policy.memory_policy import AnalysisPolicy
 from app.ports import PortUnavailable
 from tests.messages_api import MODEL, MessagesApi, messages_api
 

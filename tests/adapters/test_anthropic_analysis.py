@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 from pydantic import SecretStr
 
-from app.adapters.anthropic_analysis import AnthropicAnalysis, AnthropicSettings
+from app.adapters.models.anthropic_analysis import AnthropicAnalysis, AnthropicSettings
+from app.core.foundation.requests import Answer
 from app.core.memory.analysis import PORT, Ceiling, analysed, ceiling, question
 from app.core.memory.analysis_prompt import PROMPT_VERSION, SYSTEM
-from app.core.requests import Answer
-from app.stream.answers import Ports
+from app.stream.intake.answers import Ports
 from tests.adapters.asking import ORDINARY, POLICY, asked, refused
 from tests.messages_api import (
     MODEL,

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from asyncio.subprocess import PIPE
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
+import orjson
 import pytest
 
-from app.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
+from app.adapters.models.encoder_child import PROGRAM, ROOT, ChildOptions
+from app.adapters.models.encoder_model import CHECKSUMS
+from app.adapters.models.sentence_encoder import EncoderSettings, SentenceEncoder
 from app.ports import PortUnavailable
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 AT_ONCE_S = 0.01
 """No interpreter starts in this time."""
@@ -20,3 +30,19 @@ async def test_a_child_that_hangs_while_it_loads_is_ended_and_the_next_start_is_
             with pytest.raises(PortUnavailable, match=r"not ready after 0\.01 s"):
                 await encoder.start()
         await encoder.close()
+
+
+async def test_a_child_whose_model_is_refused_says_why_and_ends_though_its_input_goes_on(
+    tmp_path: Path,
+) -> None:
+    """The interpreter aborted at its end, over the lock of the input that a thread was reading."""
+    options = ChildOptions(str(tmp_path), str(CHECKSUMS), 1, 1, 1, 1)
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, *PROGRAM, orjson.dumps(asdict(options)).decode(), stdin=PIPE, stdout=PIPE, cwd=ROOT
+    )
+    assert child.stdin is not None
+    assert child.stdout is not None
+    async with asyncio.timeout(30):
+        assert set(orjson.loads(await child.stdout.read())) == {"failed"}
+        assert await child.wait() == 1
+    child.stdin.close()

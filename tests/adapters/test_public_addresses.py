@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.adapters.public_addresses import refusal_of
+from app.adapters.http.http_target import HttpRules, Unresolvable, target_of
+from app.adapters.http.public_addresses import refusal_of
 
 INSIDE = ["0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
           "192.0.0.0/24", "192.168.0.0/16", "198.18.0.0/15", "224.0.0.0/4", "240.0.0.0/4"]  # fmt: skip
@@ -40,6 +41,48 @@ def test_a_public_address_may_be_asked(address: str) -> None:
 )  # fmt: skip
 def test_whatever_is_no_public_address_is_refused(address: str) -> None:
     assert refusal_of(address, allow_loopback=False) is not None
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["168.63.129.16", "::ffff:168.63.129.16", "64:ff9b::a83f:8110", "2002:a83f:8110::1",  # Azure
+     "169.254.169.254", "169.254.170.2", "169.254.170.23", "fd00:ec2::254", "fd00:ec2::23",  # AWS
+     "fd20:ce::254",  # Google
+     "100.100.100.200",  # Alibaba
+     "192.0.0.192", "fd00:c1::a9fe:a9fe",  # Oracle
+     "169.254.0.23",  # Tencent
+     "169.254.42.42", "fd00:42::42",  # Scaleway
+     "fd00:a9fe:a9fe::1",  # Akamai (Linode)
+     "161.26.0.10", "166.9.250.220"],  # IBM
+)  # fmt: skip
+def test_mend_10_what_tells_a_machine_about_itself_is_refused(address: str) -> None:
+    assert refusal_of(address, allow_loopback=False) is not None
+    assert refusal_of(address, allow_loopback=True) is not None
+
+
+@pytest.mark.parametrize("address", ["168.63.129.15", "168.63.129.17", "161.25.255.255", "166.12.0.1"])
+def test_the_neighbours_of_such_an_address_may_be_asked(address: str) -> None:
+    assert refusal_of(address, allow_loopback=False) is None
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["metadata.google.internal", "Metadata.Google.Internal", "metadata.google.internal.", "metadata.goog",
+     "a.metadata.google.internal", "metadata.tencentyun.com", "metadata.packet.net", "instance-data",
+     "instance-data.ec2.internal", "metadata.azure.com"],
+)  # fmt: skip
+def test_mend_10_such_a_name_is_refused_even_where_it_is_allowed(host: str) -> None:
+    rules = HttpRules(
+        (host.lower().removesuffix("."), "*.google.internal", "*.metadata.google.internal"), 1, 1, 1
+    )
+    with pytest.raises(Unresolvable, match="host not allowed"):
+        target_of(f"http://{host}/computeMetadata/v1/", rules)
+
+
+def test_a_name_that_only_looks_like_one_may_be_asked() -> None:
+    rules = HttpRules(("metadata.acme.com", "my-metadata.goog.example"), 1, 1, 1)
+    assert target_of("https://metadata.acme.com/", rules).host == "metadata.acme.com"
+    assert target_of("https://my-metadata.goog.example/", rules).host == "my-metadata.goog.example"
 
 
 @given(inside, st.sampled_from(sorted(FORMS)))

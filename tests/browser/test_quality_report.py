@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.cli.quality_page.page import page
-from app.core.retrieval.report import quality_report
-from app.core.retrieval.report_tally import QualityTally
+from app.cli.quality.page.page import page
+from app.core.reports.report import quality_report
+from app.core.reports.report_tally import QualityTally
 from tests.quality_ledger import alarm, decision, flag_only, reported
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ const contrast = node => {
 };
 addEventListener("load", () => {
   const inside = document.querySelector("iframe").contentDocument;
+  const frame = box(document.querySelector("iframe"));
   const own = node => [...node.childNodes].some(child => child.nodeType === 3 && child.data.trim());
   const shown = [...inside.body.querySelectorAll("*")]
     .filter(node => own(node) && node.getClientRects().length && !node.closest("title, desc"));
@@ -71,6 +72,12 @@ addEventListener("load", () => {
     }).map(one => one.textContent),
     pale: shown.filter(one => contrast(one) < %(contrast)s).map(one => `${one.textContent} ${contrast(one)}`),
     background: getComputedStyle(inside.body).backgroundColor,
+    scrolled: [...inside.querySelectorAll(".scroll")].filter(one => one.scrollWidth > one.clientWidth)
+      .map(one => one.getAttribute("aria-label")),
+    spilled: [...inside.querySelectorAll("table")].filter(one => {
+      const card = one.closest(".scroll"), wide = box(card);
+      return getComputedStyle(card).overflowX !== "auto" || wide.left < 0 || wide.right > frame.width;
+    }).length,
   };
   const out = document.createElement("script");
   out.type = "application/json";
@@ -141,6 +148,9 @@ def test_it_can_be_read_on_a_phone_and_at_a_desk_by_day_and_by_night(
     assert found["smallest"] >= SMALLEST_PX
     assert found["outside"] == []
     assert found["pale"] == []
+    assert found["spilled"] == 0
+    if width == DESK:
+        assert found["scrolled"] == [], "at a desk a table has room in its card"
     bright = sum(int(part) for part in found["background"].strip("rgb()").split(",")) > 3 * 128
     assert bright == (not arguments)
 

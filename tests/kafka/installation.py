@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from aiokafka import AIOKafkaProducer
 
-from app.adapters.kafka_read import StoredRecord, open_reader
-from load import policy
-from load.process import WorkerProcess
-from load.site import Site, prepare
+from app.adapters.kafka.kafka_read import StoredRecord, open_reader
+from load.sites import policy
+from load.sites.process import WorkerProcess
+from load.sites.site import Site, prepare
 from topics.catalog import ACTIONS
 
 if TYPE_CHECKING:
@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 DEADLINE_S = 45.0
 
 
-def site_on(kafka: str, folder: Path, name: str, **settings: str) -> Site:
-    """Topics and policy for one worker, with settings of the test's own."""
-    site = asyncio.run(prepare(kafka, folder, name))
+def site_on(
+    kafka: str, folder: Path, name: str, stages: Sequence[str] = policy.STAGES, **settings: str
+) -> Site:
+    """Topics and policy for one worker, with stages and settings of the test's own."""
+    site = asyncio.run(prepare(kafka, folder, name, stages))
     site.settings.update(settings)
     return site
 

@@ -11,9 +11,9 @@ from typing import Any
 from aiokafka import AIOKafkaProducer
 from typer.testing import CliRunner
 
-from app.adapters.kafka_topics import create
+from app.adapters.kafka.kafka_topics import create
 from app.cli.main import cli
-from app.core.ledger.chain import Chain
+from app.core.foundation.chain import Chain
 from app.verifier.located import Located
 from load.tamper import relaid
 from topics.catalog import DEAD_LETTERS, ESCALATIONS, VERDICTS

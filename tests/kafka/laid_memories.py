@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiokafka import AIOKafkaProducer
 
-from app.adapters.kafka_topics import create
+from app.adapters.kafka.kafka_topics import create
 from app.core.memory.lineage import lineage_request
 from topics.catalog import CATALOG, MEMORY_WRITES
 from topics.layout import TopicLayout

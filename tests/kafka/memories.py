@@ -11,21 +11,22 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from app.core.review_signing import signed_review
+from app.core.registry.keys import SigningKey
 from app.core.trust.dsse import sign
-from app.core.trust.keys import SigningKey
+from app.core.trust.review_signing import signed_review
 from app.core.trust.signed_entries import PAYLOAD_TYPES
-from app.demo.trust import publish_policy
-from app.stream.home import home_of
-from load import policy
+from app.demo.inputs.trust import publish_policy
+from app.stream.engine.outbox import home_of
+from load.sites import policy
 from tests.kafka.installation import site_on, stored, until
 from topics.catalog import REGISTRY
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from load.process import WorkerProcess
-    from load.site import Site
+    from load.sites.process import WorkerProcess
+    from load.sites.site import Site
 
 HASTY_AGENT = "hasty-agent"
 """Its memories wait for a reviewer for `HASTY_MS` only."""
@@ -44,14 +45,16 @@ class MemorySite:
     key: SigningKey
 
 
-def memory_site(kafka: str, folder: Path, name: str, **settings: str) -> MemorySite:
+def memory_site(
+    kafka: str, folder: Path, name: str, stages: Sequence[str] = policy.STAGES, **settings: str
+) -> MemorySite:
     """Topics, the neutral policy, a reviewer of every tenant's memories, and the hasty agent."""
-    site, key = site_on(kafka, folder, name, **settings), SigningKey(Ed25519PrivateKey.generate())
+    site, key = site_on(kafka, folder, name, stages, **settings), SigningKey(Ed25519PrivateKey.generate())
     spec = {"public_key": key.public.text, "roles": ["reviewer"]}
     reviewer = {"kind": "approver", "id": REVIEWER, "revision": 1, "spec": spec}
     signed = sign(PAYLOAD_TYPES[REGISTRY], orjson.dumps(reviewer), [site.trust.root]).written()
-    patient = {**policy.bundle(revision=2), "memory": {}}
-    hasty = {**policy.bundle(), "id": "load.hasty", "memory": {"quarantineReviewMs": HASTY_MS}}
+    patient = {**policy.bundle(revision=2, stages=stages), "memory": {}}
+    hasty = {**policy.bundle(stages=stages), "id": "load.hasty", "memory": {"quarantineReviewMs": HASTY_MS}}
     given = {"tenant_id": policy.TENANT, "tier": "T2", "policy_bundle_id": "load.hasty"}
     agent = {"kind": "agent", "id": HASTY_AGENT, "revision": 1, "spec": given}
     records = [

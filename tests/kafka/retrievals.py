@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from app.settings import STAGES
-from load import policy, quality_policy
+from app.core.policy.bundles import ORDER_OF_OLD
+from load.sites import policy, quality_policy
 from tests.kafka.installation import site_on, stored, until
 from tests.kafka.memories import awaited, records
 from topics.catalog import DEAD_LETTERS, QUALITY_DECISIONS, SERVED
@@ -14,8 +14,8 @@ from topics.catalog import DEAD_LETTERS, QUALITY_DECISIONS, SERVED
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from load.process import WorkerProcess
-    from load.site import Site
+    from load.sites.process import WorkerProcess
+    from load.sites.site import Site
 
 BETWEEN = (quality_policy.minimum(1) + quality_policy.minimum(2)) / 2
 """A score that the first revision's minimum for prices lets pass, and the second's does not."""
@@ -24,10 +24,7 @@ OLD = "1990-01-01T00:00:00Z"
 
 def retrieval_site(kafka: str, folder: Path, name: str, **settings: str) -> Site:
     """A site whose decisions the installation's own commands can execute again."""
-    stages = json.dumps(STAGES)
-    return site_on(
-        kafka, folder, name, SLUICE_POLICY__STAGES=stages, SLUICE_POLICY__REFRESH_S="0.05", **settings
-    )
+    return site_on(kafka, folder, name, ORDER_OF_OLD, SLUICE_POLICY__REFRESH_S="0.05", **settings)
 
 
 def item(name: str, **more: Any) -> dict[str, Any]:

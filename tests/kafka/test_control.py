@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from app.adapters import kafka_topics
-from app.adapters.kafka_control import AnotherPublisherError, KafkaControlReader, publish_control
-from app.adapters.kafka_publish import Outgoing
+from app.adapters.kafka import kafka_topics
+from app.adapters.kafka.kafka_control import AnotherPublisherError, KafkaControlReader, publish_control
+from app.adapters.kafka.kafka_publish import Outgoing
 from tests.unit.cli.policy_files import made, sluice, written
 from tests.unit.core.trust.scene import agent, approver, bundle_document, tool
 from topics.catalog import BUNDLES, REGISTRY
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from typer.testing import Result
 
-    from app.core.arrival import Arrival
+    from app.core.foundation.arrival import Arrival
 
 pytestmark = pytest.mark.kafka
 

@@ -17,10 +17,10 @@ import pytest
 
 from app.broker.process import ProcessIdentity
 from app.demo import kept
-from app.demo.material import Wish, prepare
-from app.demo.retrievals import STORY_AGAIN
+from app.demo.inputs.material import Wish, prepare
+from app.demo.inputs.retrievals import STORY_AGAIN
+from app.demo.inputs.sessions import MESSAGES, WRITES
 from app.demo.run import perform
-from app.demo.sessions import MESSAGES, WRITES
 from app.demo.tally import by_session, cause_of, settled
 from app.demo.worker import WorkerError
 from app.settings import ROOT

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from load.bed import Bed
 from load.faults import carry_out
-from load.figures import table
-from load.scale import SHORT
+from load.results.figures import table
+from load.runs.bed import Bed
+from load.sites.scale import SHORT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,4 +33,5 @@ async def test_nothing_is_lost_doubled_or_wrong_after_outages(own_broker: Broker
 
 async def _holds(run: str, broker: Broker, folder: Path) -> None:
     found = await carry_out(run, Bed(broker, folder, SEED, uuid.uuid4().hex[:8]), SHORT)
+    assert found
     assert all(figure.holds for figure in found), "\n" + table(found)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
-from app.core.memory.statistics import KEY_PREFIX
-from load import policy
+from app.core.state.statistics import KEY_PREFIX
+from load.sites import policy
 from tests.kafka.installation import action, of_session, publish, running, stored, until
 from tests.kafka.memories import (
     HASTY_AGENT,
@@ -41,7 +41,7 @@ from topics.records import AdmittedMemory, MemoryDecision
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from load.process import WorkerProcess
+    from load.sites.process import WorkerProcess
 
 CAP = 3
 pytestmark = pytest.mark.kafka

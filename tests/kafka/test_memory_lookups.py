@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import pytest_asyncio
 
-from app.adapters.kafka_compacted import KafkaCompacted
-from app.adapters.kafka_held_input import KafkaHeldInput
-from app.adapters.kafka_lineage import KafkaLineage, LineageBounds
-from app.adapters.kafka_quarantine import KafkaQuarantine
+from app.adapters.kafka.kafka_consumers import KafkaCompacted
+from app.adapters.kafka.kafka_inputs import KafkaHeldInput
+from app.adapters.kafka.kafka_lineage import KafkaLineage, LineageBounds
+from app.adapters.kafka.kafka_quarantine import KafkaQuarantine
+from app.core.foundation.requests import Request
 from app.core.memory.reviews import BUDGET_MS, PORT
-from app.core.requests import Request
 from app.ports import PortUnavailable
-from app.stream.answers import Ports
+from app.stream.intake.answers import Ports
 from tests.kafka.laid_memories import PARTITIONS, TRUST, Memories, decision, found, memories, memory, question
 from topics.catalog import MEMORY_DECISIONS, MEMORY_WRITES, SOURCE_HISTORIES
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.core.clock import milliseconds_of
-from load.process import WorkerProcess
+from app.core.foundation.clock import milliseconds_of
+from load.sites.process import WorkerProcess
 from tests.kafka.installation import publish, running, until
 from tests.kafka.memories import (
     HASTY_AGENT,

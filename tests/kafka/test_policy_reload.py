@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.demo.trust import ThrowawayTrust, publish_policy
-from load import policy
+from app.demo.inputs.trust import ThrowawayTrust, publish_policy
+from load.sites import policy
 from tests.kafka.installation import action, publish, running, site_on, stored, until, written
 from topics.catalog import BUNDLES, DEAD_LETTERS, VERDICTS
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from app.demo.trust import ControlRecord
-    from load.process import WorkerProcess
-    from load.site import Site
+    from app.demo.inputs.trust import ControlRecord
+    from load.sites.process import WorkerProcess
+    from load.sites.site import Site
 
 pytestmark = pytest.mark.kafka
 
@@ -150,3 +150,29 @@ def test_no_decision_falls_under_half_of_a_change(site: Site, worker: WorkerProc
 def _revisions(verdict: dict[str, Any]) -> tuple[str, str]:
     of_kind = {key.partition("/")[0]: key.rpartition("@")[2] for key in verdict["registry_hashes"]}
     return of_kind["agent"], of_kind["tool"]
+
+
+def _until_said(worker: WorkerProcess, words: str) -> None:
+    until(lambda: words in worker.last_words(), worker)
+
+
+def test_the_worker_s_log_says_what_is_in_force_what_replaced_it_what_was_refused_and_why_it_stops(
+    site: Site,
+) -> None:
+    """Mend 16."""
+    for worker in running(site):
+        _publish(site, [site.trust.bundle(_bundle(3))])
+        _until_said(worker, "revision 3 replaces revision 1")
+        _publish(site, [site.trust.bundle(_bundle(2))])
+        _until_said(worker, "older_revision")
+    name = policy.bundle()["id"]
+    said = worker.last_words()
+    assert f"policy in force: bundle {name} revision 1, quality bundle" in said
+    assert (
+        f"INFO app.stream.feeds.policy_feed: policy: bundle {name} revision 3 replaces revision 1, signed by"
+        in said
+    )
+    assert "policy: refused, what was in force stays: gate.bundles:0:" in said
+    assert "older_revision at $.revision: revision 3 is in force" in said
+    assert "asked to stop: commits what is decided and closes partitions [0, 1, 2, 3, 4, 5, 6, 7]" in said
+    assert "the worker stops with status 0: it was asked to" in said

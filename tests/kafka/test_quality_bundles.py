@@ -10,8 +10,8 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from app.adapters import kafka_topics
-from app.cli.quality_override import override
+from app.adapters.kafka import kafka_topics
+from app.cli.quality.quality_override import override
 from tests.unit.cli.policy_files import made, sluice, written
 from tests.unit.core.trust.quality_scene import DAY_S, ROLES, SIGNS, org, quality_document
 from tests.unit.core.trust.scene import approver

@@ -40,6 +40,9 @@ async def test_it_is_read_from_the_broker_as_from_an_export(kafka: str, prefix: 
     export = str(tmp_path / "ledger.jsonl")
     assert (await asyncio.to_thread(ledger.sluice, "ledger", "export", export))[0] == 0
     again = await asyncio.to_thread(ledger.sluice, "quality", "report", "--json", "--from", export)
-    assert (code, out) == again
+    exported = json.loads(again[1])
+    assert found["ledger"].pop("source") == f"the topics {prefix}gate.* at {kafka}"
+    assert exported["ledger"].pop("source") == "the export ledger.jsonl"
+    assert (code, found) == (again[0], exported)
     listed = await asyncio.to_thread(ledger.sluice, "quality", "alarms", "--json")
     assert [one["subject"] for one in json.loads(listed[1])] == ["public_reference"]

@@ -12,12 +12,12 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from app.cli.main import cli
-from app.cli.private_keys import new_private_key
-from app.core.ledger.canonical import canonical
+from app.cli.policy.private_keys import new_private_key
+from app.core.foundation.canonical import canonical
 from app.core.trust.dsse import sign
 from app.core.trust.signed_entries import PAYLOAD_TYPES
-from app.demo.trust import publish_policy
-from load import policy
+from app.demo.inputs.trust import publish_policy
+from load.sites import policy
 from tests.kafka import memories
 from tests.kafka.installation import publish, publish_to, running
 from tests.unit.records import ledger_records
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from load.process import WorkerProcess
-    from load.site import Site
+    from load.sites.process import WorkerProcess
+    from load.sites.site import Site
 
 pytestmark = pytest.mark.kafka
 
@@ -180,5 +180,7 @@ def test_what_is_no_record_of_the_ledger_is_named_with_its_place(idle_site: Site
 
 
 def test_nothing_is_known_under_an_id_that_was_never_decided(idle_site: Site) -> None:
+    unheard_of = quarantine(idle_site, "show", "w-never")
+    assert (unheard_of.exit_code, "never seen" in unheard_of.stderr) == (2, True)
     found = quarantine(idle_site, "show", "99:5")
     assert (found.exit_code, "nothing was decided" in found.stderr) == (REFUSED, True)

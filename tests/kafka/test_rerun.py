@@ -7,31 +7,35 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from typer.testing import CliRunner, Result
 
-from app.adapters.kafka_evidence import KafkaEvidence
-from app.adapters.kafka_rerun import rerun_all
+from app.adapters.kafka.kafka_evidence import KafkaEvidence
+from app.adapters.kafka.kafka_rerun import rerun_all
 from app.cli.main import cli
-from load import policy
-from load.reruns import stage_of
-from tests.kafka.installation import action, publish, publish_to, running, site_on, written
+from app.core.policy.bundles import ORDER_OF_OLD
+from load.results.reruns import installation
+from load.sites import policy
+from load.tamper import sealed
+from tests.kafka.installation import Sent, action, publish, publish_to, running, site_on, written
 from topics.catalog import ACTIONS, OUTCOMES, SESSION_EVENTS, VERDICTS
+from topics.headers import output_headers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from app.core.ledger.rerun_result import Rerun
-    from load.process import WorkerProcess
-    from load.site import Site
+    from app.core.rerun.rerun_result import Rerun
+    from load.sites.process import WorkerProcess
+    from load.sites.site import Site
 
 pytestmark = pytest.mark.kafka
-SHIPPED = ["controls", "fast_reject", "rules", "consequence", "topology", "tier_auth"]
 
 
 @pytest.fixture
 def site(kafka: str, prefix: str, tmp_path: Path) -> Site:
-    return site_on(kafka, tmp_path, prefix.rstrip("."), SLUICE_POLICY__STAGES=json.dumps(SHIPPED))
+    return site_on(kafka, tmp_path, prefix.rstrip("."), ORDER_OF_OLD)
 
 
 @pytest.fixture
@@ -51,7 +55,7 @@ def rerun(site: Site, *words: str) -> Result:
 def reruns_with_own_stages(site: Site) -> list[Rerun]:
     async def run() -> list[Rerun]:
         source = KafkaEvidence(site.bootstrap_servers, site.prefix)
-        return [one async for one in rerun_all(source, stage_of)]
+        return [one async for one in rerun_all(source, installation(site))]
 
     return asyncio.run(run())
 
@@ -93,11 +97,40 @@ def test_every_verdict_comes_out_identical(site: Site, worker: WorkerProcess) ->
     assert sampled[0] == sampled[1]
 
 
-def test_what_is_not_there_is_named(site: Site, worker: WorkerProcess) -> None:
-    found = rerun(site, "verdict:gate.actions.proposed:3:17", "verdict:gate.actions.proposed:99:0")
-    assert (found.exit_code, json.loads(found.stdout)["evidence_gone"]) == (3, 2)
-    assert rerun(site, "nonsense").exit_code == 2
+def test_what_was_never_seen_is_told_from_what_is_not_decided_and_from_gone_evidence(site: Site) -> None:
+    """Mend 13: `rerun ACTION_ID` ended with "not enough values to unpack"."""
+    for worker in running(site):
+        (sent,) = publish(site, [action("s", "a-gone")])
+        written(site, VERDICTS, 1, worker)
+    asyncio.run(delete_input(site, sent))
+    publish(site, [action("s", "ä-waits")])
+    never = ("nonsense", "a-99", "verdict:gate.actions.proposed:3:17", "verdict:gate.actions.proposed:99:0")
+    found = rerun(site, *never, "ä-waits")
+    why = json.loads(found.stdout)["unknown"]
+    assert found.exit_code == 2
+    assert [name for name, told in why.items() if "never seen" in told] == list(never)
+    assert "not decided" in why["ä-waits"]
+    gone = rerun(site, "a-gone")
+    assert (gone.exit_code, json.loads(gone.stdout)["evidence_gone"]) == (3, 1)
     assert rerun(site, "--all", "--sample", "1").exit_code == 2
+
+
+async def delete_input(site: Site, sent: Sent) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=site.bootstrap_servers)
+    await admin.start()
+    try:
+        part = TopicPartition(site.real(ACTIONS), sent.partition)
+        await admin.delete_records({part: RecordsToDelete(before_offset=sent.offset + 1)})
+    finally:
+        await admin.close()
+
+
+def test_decisions_are_found_by_the_id_that_the_caller_gave(site: Site, worker: WorkerProcess) -> None:
+    """Mend 13."""
+    publish(site, [action("s", "a-1"), action("s", "a-1"), action("t", "a-2", request_id="r-7")])
+    written(site, VERDICTS, 3, worker)
+    told = json.loads(rerun(site, "a-1", "r-7").stdout)
+    assert (told["identical"], told["unknown"]) == (3, {})
 
 
 def test_recorded_answers_and_refused_inputs_come_out_identical(site_with_own_stages: Site) -> None:
@@ -112,3 +145,73 @@ def test_recorded_answers_and_refused_inputs_come_out_identical(site_with_own_st
     (first, *_) = json.loads(found.stdout)["reruns"]
     assert first["missing"] == ["stage poison", "stage slow_probe"]
     assert ACTIONS in first["id"]
+
+
+def test_a_forged_second_verdict_is_found_by_rerun_and_by_verify(site: Site, worker: WorkerProcess) -> None:
+    """Mend 5: `rm -rf /srv` ALLOW, without stages, appended with a right chain hash."""
+    publish(site, [action("s", "a-1"), action("s", "a-2", toolName="run", parameters={"c": "rm -rf /srv"})])
+    one, two = written(site, VERDICTS, 2, worker)
+    assert rerun(site, "--all").exit_code == 0
+    last = max((one, two), key=lambda each: int(each["sequence"]))
+    wiped = two if two["action_id"] == "a-2" else one
+    forged = sealed(
+        {
+            **wiped,
+            "verdict": "allowed",
+            "outcome": "ALLOW",
+            "blockReason": None,
+            "stages": [],
+            "gateResults": [],
+            "sequence": last["sequence"] + 1,
+            "prev_hash": last["event_hash"],
+        }
+    )
+    append(site, VERDICTS, wiped["partition"], forged)
+    named = json.loads(rerun(site, wiped["verdict_id"]).stdout)["reruns"]
+    assert [each["status"] for each in named] == ["identical", "different"]
+    found = rerun(site, "--all")
+    assert found.exit_code == 1
+    (told,) = json.loads(found.stdout)["reruns"]
+    fields = {each["field"] for each in told["differences"]}
+    assert {"verdict_id", "stages"} <= fields
+    verified = CliRunner().invoke(cli, ["ledger", "verify", "--json"], env=site.settings)
+    assert verified.exit_code == 1
+    assert "duplicate_id" in {each["code"] for each in json.loads(verified.stdout)["findings"]}
+
+
+def test_an_input_whose_verdict_is_gone_and_a_forged_key_are_told(site: Site) -> None:
+    """Mend 5: the group says that an input was decided, and the ledger has no record of it."""
+    for worker in running(site):
+        publish(site, [action("s", "a-1"), action("s", "a-2")])
+        verdicts = written(site, VERDICTS, 2, worker)
+    cut = min(verdicts, key=lambda each: each["sequence"])
+    asyncio.run(_cut_before(site, VERDICTS, cut["partition"], 1))
+    told = json.loads(rerun(site, "--all").stdout)["reruns"]
+    assert {"input"} == {
+        each["field"] for one in told if one["id"].endswith(":0") for each in one["differences"]
+    }
+
+
+def append(site: Site, topic: str, partition: int, fields: dict[str, Any]) -> None:
+    """Write a record as anybody with the right to write could."""
+
+    async def send() -> None:
+        async with AIOKafkaProducer(bootstrap_servers=site.bootstrap_servers, acks="all") as producer:
+            value = json.dumps(fields).encode()
+            headers = output_headers(fields, "Verdict", "/sluice/forged", None)
+            key = fields["session_id"].encode()
+            await producer.send_and_wait(
+                site.real(topic), value, key=key, partition=partition, headers=headers
+            )
+
+    asyncio.run(send())
+
+
+async def _cut_before(site: Site, topic: str, partition: int, offset: int) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=site.bootstrap_servers)
+    await admin.start()
+    try:
+        part = TopicPartition(site.real(topic), partition)
+        await admin.delete_records({part: RecordsToDelete(before_offset=offset)})
+    finally:
+        await admin.close()

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli.main import cli
-from app.settings import STAGES
+from app.core.policy.bundles import ORDER_OF_OLD
 from tests.kafka.installation import action, publish, running
 from tests.kafka.memories import MemorySite, awaited, held_write, memory_site, review, session_in, write
 from topics.catalog import MEMORY_DECISIONS, MEMORY_WRITES, QUARANTINE, REVIEWS, VERDICTS
@@ -18,15 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from load.process import WorkerProcess
+    from load.sites.process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture
 def made(kafka: str, prefix: str, tmp_path: Path) -> MemorySite:
-    stages = {"SLUICE_POLICY__STAGES": json.dumps(STAGES)}
-    return memory_site(kafka, tmp_path, prefix.rstrip("."), **stages)
+    return memory_site(kafka, tmp_path, prefix.rstrip("."), ORDER_OF_OLD)
 
 
 @pytest.fixture
@@ -75,5 +74,5 @@ def test_memories_and_actions_of_a_session_come_out_identical(
 def test_a_memory_that_nobody_decided_on_is_named(made: MemorySite, worker: WorkerProcess) -> None:
     publish(made.site, [write(session_in(made.site, 0), "w-1")], MEMORY_WRITES)
     missing = "memory:gate.memory.writes.proposed:0:17"
-    (one,) = rerun(made, missing)["reruns"]
-    assert (one["kind"], one["missing"]) == ("memory_decision", [f"decision on a memory {missing}"])
+    told = rerun(made, missing)
+    assert (told["reruns"], list(told["unknown"])) == ([], [missing])

@@ -12,9 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli.main import cli
-from app.demo.trust import ThrowawayTrust, publish_policy
-from load import policy, quality_policy
-from load.process import WorkerProcess
+from app.demo.inputs.trust import ThrowawayTrust, publish_policy
+from load.sites import policy, quality_policy
+from load.sites.process import WorkerProcess
 from tests.kafka.installation import action, publish, running, until
 from tests.kafka.memories import awaited, session_in
 from tests.kafka.retrievals import (
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from load.site import Site
+    from load.sites.site import Site
 
 pytestmark = pytest.mark.kafka
 REFUSED = [
@@ -103,14 +103,16 @@ def test_a_report_is_counted_against_the_decisions(site: Site, worker: WorkerPro
     session = session_in(site, 2, "told")
     publish(site, [retrieval(session, "r-1", item("one"), item("two"))], RETRIEVALS)
     served(site, session, 1, worker)
-    publish(site, [report(session, "r-1", "one", "three"), report(session, "r-9", "one")], REPORTED)
-    first, other = awaited(site, SESSION_EVENTS, session, 2, worker)
-    assert (first["reported"], first["covered"], first["uncovered"]) == (2, 1, ["three"])
-    assert (other["covered"], first["autonomy_tier"], other["autonomy_tier"]) == (
-        0,
-        "bounded",
-        "high_privilege",
-    )
+    undecided, unregistered = report(session, "r-9", "one"), report(session, "r-1", "one") | {"agent_id": "x"}
+    publish(site, [report(session, "r-1", "one", "three"), undecided, unregistered], REPORTED)
+    found = awaited(site, SESSION_EVENTS, session, 3, worker)
+    assert [(one["reported"], one["covered"], one["uncovered"]) for one in found] == [
+        (2, 1, ["three"]),
+        (1, 0, ["one"]),
+        (1, 0, ["one"]),
+    ]
+    # The decisions' tier; the agent's registered one; the strictest, as there is neither.
+    assert [one["autonomy_tier"] for one in found] == ["bounded", "sandbox", "high_privilege"]
 
 
 def test_an_escalation_is_opened_for_a_high_impact_denial_alone(site: Site, worker: WorkerProcess) -> None:

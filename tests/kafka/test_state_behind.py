@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
-from app.adapters.kafka_topics import create
-from app.stream.failstop import EXIT_FAULT
-from load.process import WorkerProcess
+from app.adapters.kafka.kafka_topics import create
+from app.stream.process.failstop import EXIT_FAULT
+from load.sites.process import WorkerProcess
 from tests.kafka.installation import DEADLINE_S, action, publish, running, site_on, stored, written
 from topics.catalog import VERDICTS
 from topics.layout import TopicLayout
@@ -19,7 +19,7 @@ from topics.layout import TopicLayout
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from load.site import Site
+    from load.sites.site import Site
 
 pytestmark = pytest.mark.kafka
 

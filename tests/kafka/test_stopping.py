@@ -1,18 +1,21 @@
-"""A worker waits for a broker no longer than it was told, neither to stop nor for a transaction."""
+"""A worker waits for a broker no longer than it was told, neither to stop nor for a transaction; and it
+leaves its group, whatever the others do while it stops."""
 
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
+from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
-from app.stream.failstop import EXIT_FAULT
-from app.stream.transaction import Batch, TransactionOverdue, TransactionSettings, Transactor
-from load.process import WorkerProcess
+from app.stream.engine.transaction import Batch, TransactionOverdue, TransactionSettings, Transactor
+from app.stream.process.failstop import EXIT_FAULT, EXIT_STOPPED
+from load.sites.process import WorkerProcess
 from tests.kafka.installation import action, publish, site_on, until, written
 from topics.catalog import SESSIONS_CHANGELOG, VERDICTS
 
@@ -20,11 +23,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from app.broker.handle import Broker
+    from load.sites.site import Site
 
 pytestmark = pytest.mark.kafka
 
 CLOSE_S = 3.0
 ENOUGH_S = 15.0
+SESSION_S = 30.0
+STABLE = "Stable"
 TIMEOUT_MS, REQUEST_MS = 3000, 60_000
 
 
@@ -45,6 +51,45 @@ def test_a_worker_whose_broker_stays_away_waits_for_it_no_longer_than_it_was_tol
         assert time.monotonic() - asked >= CLOSE_S
     finally:
         worker.end_now()
+
+
+def test_a_worker_whose_group_rebalances_while_it_stops_leaves_the_group_in_good_order(
+    kafka: str, prefix: str, tmp_path: Path
+) -> None:
+    """Faust closed its connections from another thread: it died of SIGSEGV, or stayed a member."""
+    site = site_on(kafka, tmp_path, prefix.rstrip("."), SLUICE_WORKER__SESSION_TIMEOUT_S=str(SESSION_S))
+    stops, leaves = (WorkerProcess(site, name, 0.0) for name in ("stops", "leaves"))
+    try:
+        until(lambda: bool(stops.partitions()), stops)
+        until(lambda: bool(leaves.partitions()), leaves)
+        until(lambda: len(stops.partitions() | leaves.partitions()) == site.partitions, stops)
+        stops.hold()
+        stops.send(signal.SIGTERM)
+        until(lambda: not stops.partitions(), stops)
+        assert leaves.end(ENOUGH_S) == EXIT_STOPPED, leaves.last_words()
+        until(lambda: _group(site) == (STABLE, 1), stops)
+        stops.release()
+        assert stops.end(ENOUGH_S) == EXIT_STOPPED, stops.last_words()
+        assert _group(site)[1] == 0, stops.last_words()
+    finally:
+        stops.end_now()
+        leaves.end_now()
+
+
+def _group(site: Site) -> tuple[str, int]:
+    """What the broker says of the workers' group: its state and how many members it has."""
+
+    async def described() -> tuple[str, int]:
+        admin = AIOKafkaAdminClient(bootstrap_servers=site.bootstrap_servers)
+        await admin.start()
+        try:
+            (answer,) = await admin.describe_consumer_groups([site.app_id])
+        finally:
+            await admin.close()
+        ((_, _, state, _, _, members, *_),) = answer.groups
+        return state, len(members)
+
+    return asyncio.run(described())
 
 
 def test_a_transaction_that_outlives_its_time_out_is_a_fault(own_broker: Broker, tmp_path: Path) -> None:

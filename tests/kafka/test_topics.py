@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from app.adapters import kafka_topics
-from app.adapters.kafka_read import KafkaUnreachable
+from app.adapters.kafka import kafka_topics
+from app.adapters.kafka.kafka_read import KafkaUnreachable
 from topics.layout import TopicLayout
 
 if TYPE_CHECKING:

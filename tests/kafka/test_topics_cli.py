@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from typer.testing import CliRunner, Result
 
-from app.cli.topics import cli
+from app.cli.machine.topics import cli
+from app.offline.reference import reference_documents
 from topics.asyncapi import documents
 from topics.catalog import CATALOG
 
@@ -69,5 +70,6 @@ def test_a_wrong_setting_is_named() -> None:
 
 def test_export_writes_every_document(tmp_path: Path) -> None:
     assert sluice_topics("127.0.0.1:1", "", "export", "--out", str(tmp_path)).exit_code == 0
-    written = {str(path.relative_to(tmp_path)): path.read_text() for path in tmp_path.rglob("*.json")}
-    assert written == documents()
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    written = {str(path.relative_to(tmp_path)): path.read_text(encoding="utf-8") for path in files}
+    assert written == {**documents(), **reference_documents()}

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app.broker.ports import free_ports
-from app.stream.failstop import EXIT_FAULT
+from app.stream.process.failstop import EXIT_FAULT
 from app.verifier.located import Located
 from app.verifier.verify import verify
-from load import policy
-from load.process import WorkerProcess
+from load.sites import policy
+from load.sites.process import WorkerProcess
 from tests.kafka.installation import (
     action,
     of_session,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from app.broker.handle import Broker
-    from load.site import Site
+    from load.sites.site import Site
 
 LEDGER = [topic.name for topic in CATALOG if topic.ledger]
 pytestmark = pytest.mark.kafka
@@ -110,16 +110,16 @@ def test_an_outcome_settles_what_its_action_reserved_also_when_it_comes_first(
     site: Site, worker: WorkerProcess
 ) -> None:
     def outcome(action_id: str, rows: int) -> dict[str, object]:
-        return {"action_id": action_id, "session_id": "s", "rows_affected": rows, "reported_by": "runner"}
+        return {"action_id": action_id, "session_id": "s", "rows_affected": rows, "reported_by": "load-agent"}
 
-    publish(site, [outcome("early", 70)], OUTCOMES)
+    publish(site, [outcome("early", 18)], OUTCOMES)
     until(lambda: bool(stored(site, "sessions-changelog")), worker)
     publish(site, [action("s", "early", rows_affected=10), action("s", "late", rows_affected=10)])
     written(site, VERDICTS, 2, worker)
-    publish(site, [outcome("late", 25)], OUTCOMES)
+    publish(site, [outcome("late", 15)], OUTCOMES)
     settled = {event["action_id"]: event for event in written(site, SESSION_EVENTS, 2, worker)}
-    assert (settled["early"]["early"], settled["early"]["actual"]) == (True, 70)
-    assert settled["late"]["aggregateRowsAffected"] == 95
+    assert (settled["early"]["early"], settled["early"]["actual"]) == (True, 18)
+    assert settled["late"]["aggregateRowsAffected"] == 33
 
 
 def test_a_restarted_worker_goes_on_where_the_last_one_stopped(site: Site) -> None:

@@ -13,10 +13,10 @@ import orjson
 import pytest
 import pytest_asyncio
 
-from app.adapters.encoder_model import CHECKSUMS
-from app.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
+from app.adapters.models.encoder_model import CHECKSUMS
+from app.adapters.models.sentence_encoder import EncoderSettings, SentenceEncoder
 from app.core.memory.similarity import SimilarityAnswer, read_answer, similarity_finding, similarity_request
-from app.core.memory.similarity_settings import SimilaritySettings
+from app.core.policy.similarity_settings import SimilaritySettings
 from app.ports import PortUnavailable
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = SimilaritySettings.model_validate(
-    orjson.loads((ROOT / "config" / "content" / "library.json").read_bytes())["similarity"]
+    orjson.loads((ROOT / "config" / "bundles" / "content" / "library.json").read_bytes())["similarity"]
 )
 ATTACK = SHIPPED.library.attack[0].text
 WEIGHTS = "sha256:53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"

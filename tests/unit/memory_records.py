@@ -136,6 +136,7 @@ def _decision(linked: Callable[..., dict[str, Any]]) -> dict[str, Any]:
                 "framed": True,
                 "start": 0,
                 "end": 9,
+                "field": "source.id",
             }
         ],
         quality_faults=[{"field": "timestamp", "problem": "missing"}],

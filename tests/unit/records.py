@@ -53,6 +53,7 @@ def _linked(schema: str, **fields: Any) -> dict[str, Any]:
     return {
         "schema": schema,
         "partition": 3,
+        "decider_version": "0.1.0+0123456789abcdef",
         "sequence": 1,
         "prev_hash": "GENESIS",
         "event_hash": HASH,
@@ -84,6 +85,7 @@ def _verdict() -> dict[str, Any]:
         shadowOutcome=None,
         mode="high_stakes",
         enforcement="enforce",
+        waited_ms=None,
         tier=None,
         blockReason="forbidden_target",
         escalationId=None,
@@ -110,6 +112,7 @@ def _verdict() -> dict[str, Any]:
             "known": {"digest": HASH, "offset": 3, "mark": "ALLOW/BLOCK"},
             "room": True,
             "flags": {"acknowledged": ["i-1:stale"], "outstanding": ["i-2:low_confidence"]},
+            "disputed": "a-0",
         },
         rows_reserved=str(2**53),
         model_outputs=[],
@@ -147,6 +150,7 @@ def ledger_records() -> dict[str, dict[str, Any]]:
         "Verdict": _verdict(),
         **_escalations(),
         **_session_events(),
+        "OutcomeAlarm": _outcome_alarm(),
         "DeadLetter": _dead_letter(),
         **memory_records.ledger_records(_linked),
         **retrieval_records.ledger_records(_linked),
@@ -189,7 +193,10 @@ def _session_events() -> dict[str, dict[str, Any]]:
             reserved=10,
             actual=str(2**70),
             aggregateRowsAffected=str(2**70),
+            counted=str(2**70),
             lowered=False,
+            signed=True,
+            disputed=False,
             early=False,
             reported_by="ep-1",
         ),
@@ -203,6 +210,24 @@ def _session_events() -> dict[str, dict[str, Any]]:
             message="no such action",
         ),
     }
+
+
+def _outcome_alarm() -> dict[str, Any]:
+    return _linked(
+        "sluice/outcome_alarm/v1",
+        alarm_id="alarm:outcome_disputed:outcome:gate.outcomes:3:1",
+        kind="outcome_disputed",
+        severity="critical",
+        recipient="operator",
+        subject="a-1",
+        message="more than it may count",
+        session_id="s-1",
+        tenant_id="tenant-1",
+        claimed=str(10**30),
+        counted=100,
+        reported_by="a-2",
+        raised_at="2026-11-21T10:00:00.000Z",
+    )
 
 
 def _dead_letter() -> dict[str, Any]:

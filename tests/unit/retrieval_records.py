@@ -219,6 +219,7 @@ def _finding() -> dict[str, Any]:
         "framed": False,
         "start": 0,
         "end": 9,
+        "field": "item_id",
     }
 
 

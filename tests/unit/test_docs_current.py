@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from jsonschema import Draft202012Validator
 
+from app.core.policy.bundles import BundleFile
+from app.core.quality_bundle.quality_models import QualityBundleFile
+from app.offline.bundle_source import whole_bundle
+from app.offline.reference import FOLDER, SPECS, reference_documents
 from tests.unit import memory_records, retrieval_records
 from tests.unit.records import HASH, action, ledger_records
 from topics import records
 from topics.asyncapi import asyncapi, documents, public_topics, schema
 from topics.headers import input_headers, output_headers
 
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
 DOCS = Path(__file__).resolve().parents[2] / "docs"
+CONFIG = DOCS.parent / "config"
 WITHOUT_SESSION = {
     "Verdict",
     "MemoryDecision",
@@ -72,14 +81,57 @@ def resolved(document: dict[str, Any], reference: str) -> Any:
     return node
 
 
-@pytest.mark.parametrize("path", documents())
+GENERATED = {**documents(), **reference_documents()}
+
+
+@pytest.mark.parametrize("path", GENERATED)
 def test_the_generated_document_is_current(path: str) -> None:
-    assert (DOCS / path).read_text(encoding="utf-8") == documents()[path], "run `sluice topics export`"
+    assert (DOCS / path).read_text(encoding="utf-8") == GENERATED[path], "run `sluice topics export`"
 
 
-def test_no_schema_is_left_over() -> None:
-    written = {f"schemas/{path.name}" for path in (DOCS / "schemas").iterdir()}
-    assert written | {"asyncapi.json"} == documents().keys()
+def test_no_generated_file_is_left_over() -> None:
+    folders = ("schemas", FOLDER)
+    written = {f"{folder}/{path.name}" for folder in folders for path in (DOCS / folder).iterdir()}
+    assert written | {"asyncapi.json", "fields.md"} == GENERATED.keys()
+
+
+def reference_schema(name: str) -> Draft202012Validator:
+    schema = json.loads(GENERATED[f"{FOLDER}/{name}.schema.json"])
+    Draft202012Validator.check_schema(schema)
+    return Draft202012Validator(schema)
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("bundle", "bundles/default.json"),
+        ("bundle", "bundles/finance.recon.v0.json"),
+        ("quality_bundle", "quality/default.json"),
+        ("registry", "registry.json"),
+    ],
+)
+def test_the_reference_schema_takes_what_ships_and_refuses_a_slip(name: str, file: str) -> None:
+    """Mend 15."""
+    shipped = json.loads(whole_bundle(CONFIG / file))
+    validator = reference_schema(name)
+    assert list(validator.iter_errors(shipped)) == []
+    assert not validator.is_valid(shipped | {"unknown": 1})
+    if name == "registry":
+        for entry in shipped["entries"]:
+            slip = {**entry, "spec": {**entry["spec"], "unknown": 1}}
+            assert not validator.is_valid({"entries": [slip]}), entry["kind"]
+
+
+def test_every_field_of_every_kind_is_on_a_reference_page() -> None:
+    """Mend 15: the test above keeps the pages current; this one sees that no field is left out of them."""
+    page = GENERATED[f"{FOLDER}/registry.md"]
+    for kind, spec in SPECS.items():
+        section = page.partition(f"## {kind}\n")[2].partition("\n## ")[0]
+        assert all(f"| `{field.alias or name}` |" in section for name, field in spec.model_fields.items())
+    bundles: dict[str, type[BaseModel]] = {"bundle": BundleFile, "quality_bundle": QualityBundleFile}
+    for name, model in bundles.items():
+        page = GENERATED[f"{FOLDER}/{name}.md"]
+        assert all(f"| `{field.alias or one}` |" in page for one, field in model.model_fields.items())
 
 
 def test_the_document_is_asyncapi_3() -> None:

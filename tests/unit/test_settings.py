@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.settings import DEFAULT_FILE, Settings, SettingsError, load_settings
+from app.settings import DEFAULT_FILE, Settings, SettingsError, load_settings, no_root_keys
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,7 +43,7 @@ def test_settings_without_a_stated_default_are_shown_in_comments() -> None:
         ("SLUICE_WORKER__LINGER_MIN_MS", "500", "linger_min_ms is above linger_max_ms"),
         ("SLUICE_SESSION__IDLE_TIMEOUT_S", "10", "idle_timeout_s must not be below action_window_s"),
         ("SLUICE_LOGGING__LEVEL", "DEBUG", "logging.level"),
-        ("SLUICE_WORKER__LINGER", "5", "worker.linger"),
+        ("SLUICE_WORKER__LINGER", "5", "SLUICE_WORKER__LINGER: no such setting"),
     ],
 )
 def test_a_wrong_setting_stops_with_its_name(
@@ -52,6 +52,62 @@ def test_a_wrong_setting_stops_with_its_name(
     monkeypatch.setenv(variable, value)
     with pytest.raises(SettingsError, match=name):
         load_settings()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "told"),
+    [
+        ("SLUICE_POLICY__ROOT_KEYS", "abc", r"SLUICE_POLICY__ROOT_KEYS \(policy.root_keys\): must be JSON"),
+        ("SLUICE_POLICY__ROOT_KEYS", '["abc"]', r"SLUICE_POLICY__ROOT_KEYS .*'abc' is no public key"),
+        ("SLUICE_KAFKA__PARTITIONS", "eight", r"SLUICE_KAFKA__PARTITIONS \(kafka.partitions\): "),
+        ("SLUICE_KAFKA__TOPIC_PREFX", "a.", "did you mean SLUICE_KAFKA__TOPIC_PREFIX"),
+        ("SLUICE_KAFAK__TOPIC_PREFIX", "a.", "did you mean SLUICE_KAFKA__TOPIC_PREFIX"),
+        ("SLUICE_KAFKA_TOPIC_PREFIX", "a.", "did you mean SLUICE_KAFKA__TOPIC_PREFIX"),
+        ("SLUICE_CONFG", "a.toml", "did you mean SLUICE_CONFIG"),
+        ("SLUICE_NOTHING__LIKE_IT", "1", "SLUICE_NOTHING__LIKE_IT: no such setting"),
+        ("KAFKA_BOOTSTRAP_SERVERS", "", ""),
+        ("SLUICE_SERVICE_PORT", "80", ""),
+    ],
+)
+def test_a_wrong_or_misspelt_variable_is_named_and_what_was_meant(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, told: str
+) -> None:
+    """Mend 13. The last two are no settings of ours and no slips: Kubernetes sets the last for a service."""
+    monkeypatch.setenv(variable, value)
+    if not told:
+        load_settings()
+        return
+    with pytest.raises(SettingsError, match=told):
+        load_settings()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[kafka]\ntopic_prefx = 'a.'\n", r"own.toml: \[kafka\] topic_prefx: .* did you mean topic_prefix"),
+        ("[kafak]\ntopic_prefix = 'a.'\n", r"own.toml: \[kafak\]: .* did you mean kafka"),
+        ("[kafka]\npartitions = 'x'\n", r"own.toml: \[kafka\] partitions \(kafka.partitions\): "),
+        ("kafka = 3\n", "a group of settings is written"),
+        ("[kafka\n", "own.toml: not TOML"),
+    ],
+)
+def test_a_wrong_or_misspelt_key_of_a_file_is_named_with_the_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str, told: str
+) -> None:
+    """Mend 13."""
+    (tmp_path / "own.toml").write_text(text)
+    monkeypatch.setenv("SLUICE_CONFIG", str(tmp_path / "own.toml"))
+    with pytest.raises(SettingsError, match=told):
+        load_settings()
+
+
+def test_without_a_root_key_the_next_step_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Mend 12."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert "`sluice init` makes keys" in no_root_keys()
+    (tmp_path / ".sluice").mkdir()
+    (tmp_path / ".sluice" / "sluice.toml").touch()
+    assert f"export SLUICE_CONFIG={tmp_path}/.sluice/sluice.toml" in no_root_keys()
 
 
 def test_a_named_file_overrides_single_lines_and_the_environment_overrides_both(

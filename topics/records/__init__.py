@@ -1,6 +1,6 @@
 """Every record on the wire, one module per kind; only the models say what fields a record has."""
 
-from topics.records.alarms import Alarm
+from topics.records.alarms import Alarm, OutcomeAlarm
 from topics.records.control import DsseEnvelope
 from topics.records.escalations import EscalationExpired, EscalationOpened, EscalationResolved
 from topics.records.inputs import ActionOutcome, ProposedAction, ReviewDecision
@@ -13,11 +13,10 @@ from topics.records.quarantine import (
     QuarantineExpired,
     QuarantineRejected,
 )
+from topics.records.retrieval_inputs import ProposedRetrieval, RetrievalReport
 from topics.records.retrievals import (
-    ProposedRetrieval,
     QualityDecision,
     RetrievalEscalationOpened,
-    RetrievalReport,
     RetrievalReported,
     ServedRetrieval,
 )
@@ -36,6 +35,7 @@ __all__ = [
     "EscalationResolved",
     "InputRefused",
     "MemoryDecision",
+    "OutcomeAlarm",
     "ProposedAction",
     "ProposedMemoryWrite",
     "ProposedRetrieval",

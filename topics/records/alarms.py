@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from topics.records.base import Digest, Id, LedgerRecord, Moment, Severity
+from topics.records.base import Digest, Id, LedgerCount, LedgerRecord, Moment, Severity
 
 
 class Alarm(LedgerRecord):
@@ -21,4 +21,23 @@ class Alarm(LedgerRecord):
     overdue_since: Moment
     quality_bundle_id: Id
     quality_bundle_hash: Digest
+    raised_at: Moment
+
+
+class OutcomeAlarm(LedgerRecord):
+    """An outcome that is not signed claims more rows than it may count: the session escalates until a signed
+    one settles the action."""
+
+    schema_name: Annotated[Literal["sluice/outcome_alarm/v1"], Field(alias="schema")]
+    alarm_id: Id
+    kind: Literal["outcome_disputed"]
+    severity: Severity
+    recipient: Annotated[str, Field(min_length=1)]
+    subject: Annotated[Id, Field(description="the action_id")]
+    message: Annotated[str, Field(min_length=1)]
+    session_id: Id
+    tenant_id: Id
+    claimed: LedgerCount
+    counted: Annotated[LedgerCount, Field(description="what the total holds for the action")]
+    reported_by: Id
     raised_at: Moment

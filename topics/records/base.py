@@ -1,5 +1,6 @@
 """What every record shares: strictness, the spelling rule, and the vocabulary of the fields."""
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -12,8 +13,10 @@ Id = Annotated[str, Field(min_length=1, max_length=256)]
 Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 Moment = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")]
 """RFC 3339, UTC, milliseconds."""
-Count = Annotated[int, Field(ge=0)]
-"""A whole number of any size, as inputs give it."""
+MAX_COUNT = 10**36 - 1
+"""36 digits: more than anything that is counted, and few enough to remember thousands of them."""
+Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
+"""A whole number as inputs give it; beyond MAX_COUNT it is unreadable."""
 LedgerCount = (
     Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER)] | Annotated[str, Field(pattern=r"^[1-9][0-9]{15,}$")]
 )
@@ -29,6 +32,37 @@ Tier = Literal["T1", "T2", "T3", "T4"]
 Role = Literal["approver", "vp"]
 CheckpointState = Literal["pass", "observed", "nudged", "enforced"]
 Severity = Literal["info", "warn", "critical"]
+
+
+@dataclass(frozen=True, slots=True)
+class CallersWord:
+    """What a value that the caller fills in may do to the outcome; metadata of every field of an input.
+
+    `tightens`: with the field the outcome is the same or stricter than without it. `ignored`: no gate reads
+    it. `counts`: the outcome may get laxer, as far as `bound` says. docs/fields.md is made of these.
+    """
+
+    kind: Literal["tightens", "ignored", "counts"]
+    bound: str
+
+
+def tightens(how: str) -> CallersWord:
+    """The caller's word makes the outcome stricter or leaves it."""
+    return CallersWord("tightens", how)
+
+
+def ignored(why: str) -> CallersWord:
+    """No gate reads the caller's word."""
+    return CallersWord("ignored", why)
+
+
+def counts(within: str) -> CallersWord:
+    """The caller's word may make the outcome laxer, within this bound."""
+    return CallersWord("counts", within)
+
+
+FOR_PEOPLE = ignored("recorded for people and tools; no gate and no rule reads it")
+BY_RULES = "only a rule of the bundle that cites it reads it: no gate does"
 
 
 class Record(BaseModel):
@@ -63,11 +97,20 @@ class InputCoordinates(Record):
 
 
 class LedgerRecord(Record):
-    """What every record of the ledger carries; the writer of the partition adds the chain's four fields."""
+    """What every record of the ledger carries; the writer of the partition adds the chain's four fields and
+    `decider_version`."""
 
     partition: Annotated[int, Field(ge=0)]
     sequence: Annotated[int, Field(ge=1, description="gapless within the partition, over all ledger topics")]
     prev_hash: Annotated[str, Field(pattern=r"^(GENESIS|sha256:[0-9a-f]{64})$")]
     event_hash: Annotated[Digest, Field(description="SHA-256 over the RFC 8785 form without this field")]
+    decider_version: Annotated[
+        str | None,
+        Field(
+            min_length=1,
+            max_length=128,
+            description="version and digest of the code that decided; absent in records of older releases",
+        ),
+    ] = None
     decided_at: Annotated[Moment, Field(description="broker's time of the input, or the timer's tick")]
     input: Annotated[InputCoordinates | None, Field(description="null where a timer decided")]

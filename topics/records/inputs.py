@@ -4,7 +4,19 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from topics.records.base import Count, Digest, Id, Mode, Record
+from topics.records.base import (
+    BY_RULES,
+    FOR_PEOPLE,
+    Count,
+    Digest,
+    Id,
+    InputCoordinates,
+    Mode,
+    Record,
+    counts,
+    ignored,
+    tightens,
+)
 
 ActionType = Literal[
     "DATABASE_READ",
@@ -22,70 +34,186 @@ ActionType = Literal[
 Flags = Annotated[list[Id], Field(fail_fast=True, max_length=1000)]
 
 
+_ANCESTOR = counts(
+    "a named ancestor counts as one delegation more, and may be no delegate again; naming none "
+    "leaves the depth to chainDepth"
+)
+_TOTAL = ignored("compared with the session's own total, which counts; a difference is an advisory")
+_SESSION = counts("it must be the message's key; totals are kept for it and the agent's tenant")
+
+
 class GovernanceContext(Record):
     """Who delegated what to whom, as the caller tells it (seed 001, Gate 2B)."""
 
-    root_agent_id: Annotated[Id | None, Field(alias="rootAgentId")] = None
-    original_intent_hash: Annotated[Id | None, Field(alias="originalIntentHash")] = None
-    chain_depth: Annotated[Count | None, Field(alias="chainDepth")] = None
-    parent_agent_id: Annotated[Id | None, Field(alias="parentAgentId")] = None
-    parent_trace_id: Annotated[Id | None, Field(alias="parentTraceId")] = None
+    root_agent_id: Annotated[Id | None, Field(alias="rootAgentId"), _ANCESTOR] = None
+    original_intent_hash: Annotated[Id | None, Field(alias="originalIntentHash"), counts(BY_RULES)] = None
+    chain_depth: Annotated[
+        Count | None,
+        Field(alias="chainDepth"),
+        counts("at most the bundle's max_chain_depth passes, and never less counts than the ancestors named"),
+    ] = None
+    parent_agent_id: Annotated[
+        Id | None,
+        Field(alias="parentAgentId"),
+        counts("a named parent must be a link that both agents' registered lists allow, and is an ancestor"),
+    ] = None
+    parent_trace_id: Annotated[Id | None, Field(alias="parentTraceId"), counts(BY_RULES)] = None
 
 
 class ProposedAction(Record):
     """An action that an agent wants to carry out; key of the message: session_id."""
 
-    action_id: Id
-    agent_id: Id
-    session_id: Id
-    tool_name: Annotated[Id, Field(alias="toolName")]
-    parameters: dict[str, Any]
-    trace_id: Annotated[Id | None, Field(alias="traceId")] = None
-    request_id: Id | None = None
-    policy_bundle_id: Annotated[Id | None, Field(description="default: the agent's registered one")] = None
-    mode: Annotated[Mode | None, Field(description="absent counts as high_stakes, with an advisory")] = None
-    deadline_ms: Annotated[Count | None, Field(description="how long the caller waits, ms")] = None
-    tool_description: str | None = None
-    action_type: Annotated[ActionType | None, Field(description="absent: classified from the tool")] = None
-    reversible: bool | None = None
-    rows_affected: Annotated[Count | None, Field(description="the caller's estimate")] = None
-    reasoning: str | None = None
-    delegate_to: Id | None = None
-    acknowledged_flags: Flags | None = None
-    governance_context: Annotated[GovernanceContext | None, Field(alias="governanceContext")] = None
+    action_id: Annotated[
+        Id,
+        counts(
+            "seen again in its session's window with the same bytes it gets the first answer and "
+            "counts nothing, "
+            "with other bytes it is denied"
+        ),
+    ]
+    agent_id: Annotated[
+        Id, counts("names the registered agent; one that the registry does not have is never allowed")
+    ]
+    session_id: Annotated[Id, _SESSION]
+    tool_name: Annotated[
+        Id,
+        Field(alias="toolName"),
+        counts(
+            "names the registry's entry of exactly this spelling; a tool without an entry is never allowed"
+        ),
+    ]
+    parameters: Annotated[
+        dict[str, Any], counts("what is judged: Gate 1 reads every key and value, rules may cite them")
+    ]
+    trace_id: Annotated[Id | None, Field(alias="traceId"), FOR_PEOPLE] = None
+    request_id: Annotated[Id | None, FOR_PEOPLE] = None
+    policy_bundle_id: Annotated[
+        Id | None,
+        Field(description="default: the agent's registered one"),
+        tightens("the agent's own bundle judges whatever is named; naming another one is never allowed"),
+    ] = None
+    mode: Annotated[
+        Mode | None,
+        Field(description="absent counts as high_stakes, with an advisory"),
+        counts(
+            "standard is advice (seed 000): the verdict says the same, but what is missing, over "
+            "budget or late "
+            "needs a person instead of being denied, and rows are reserved whatever the verdict"
+        ),
+    ] = None
+    deadline_ms: Annotated[
+        Count | None,
+        Field(description="how long the caller waits, ms, from the broker's time of the record"),
+        tightens(
+            "elapsed when it is decided, the action is never allowed: denied, in standard mode needs a person"
+        ),
+    ] = None
+    tool_description: Annotated[str | None, counts(BY_RULES)] = None
+    action_type: Annotated[
+        ActionType | None,
+        Field(description="beside the registered type, else the one classified from the tool's name"),
+        tightens(
+            "the registry's type, else the one that the tool's name has, stays; the claimed one "
+            "adds its tier, risk, "
+            "reversibility, row bound and way of reading where they are stricter"
+        ),
+    ] = None
+    reversible: Annotated[
+        bool | None,
+        tightens("false makes the action irreversible, whatever the registry says; true does nothing"),
+    ] = None
+    rows_affected: Annotated[
+        Count | None,
+        Field(description="the caller's estimate"),
+        tightens(
+            "below the action type's rows_upper_bound only the tool's entry (trusts_row_claims) "
+            "makes it count, and "
+            "then not 0 for a call that reads as a delete or a write"
+        ),
+    ] = None
+    reasoning: Annotated[str | None, counts(BY_RULES)] = None
+    delegate_to: Annotated[
+        Id | None,
+        counts("passes only as a link that both agents' registered lists allow, to no wider authority"),
+    ] = None
+    acknowledged_flags: Annotated[
+        Flags | None,
+        counts("flags of items that this session was served become acknowledged; only rules ask for them"),
+    ] = None
+    governance_context: Annotated[
+        GovernanceContext | None, Field(alias="governanceContext"), counts("field by field, as below")
+    ] = None
     aggregate_rows_affected: Annotated[
-        Count | None, Field(alias="aggregateRowsAffected", description="compared with ours, never trusted")
+        Count | None,
+        Field(alias="aggregateRowsAffected", description="compared with ours, never trusted"),
+        _TOTAL,
     ] = None
     aggregate_action_count: Annotated[
-        Count | None, Field(alias="aggregateActionCount", description="compared with ours, never trusted")
+        Count | None,
+        Field(alias="aggregateActionCount", description="compared with ours, never trusted"),
+        _TOTAL,
     ] = None
 
 
 class SeedAction(Record):
     """Seed 000's `proposed_action`, accepted in place of `toolName` and `parameters`."""
 
-    action: Id
-    value: dict[str, Any]
+    action: Annotated[Id, counts("the same as toolName")]
+    value: Annotated[dict[str, Any], counts("the same as parameters")]
 
 
 class ActionOutcome(Record):
-    """What an executed action really did; key of the message: session_id."""
+    """What an executed action really did; key of the message: session_id.
 
-    action_id: Id
-    session_id: Id
-    rows_affected: Count
-    reported_by: Id
-    error: str | None = None
-    signature: Annotated[str | None, Field(min_length=1, max_length=8192)] = None
+    A signature settles the one action that `action_digest` and `input` name, once; it needs both.
+    """
+
+    action_id: Annotated[Id, counts("settles what this session reserved under the id, and nothing else")]
+    session_id: Annotated[Id, _SESSION]
+    rows_affected: Annotated[
+        Count,
+        counts(
+            "may raise a total, unsigned up to the bundle's unsigned_factor of the reservation; "
+            "lowers one only under a registered enforcement point's signature"
+        ),
+    ]
+    reported_by: Annotated[Id, counts("names the enforcement point whose key the signature must fit")]
+    error: Annotated[str | None, FOR_PEOPLE] = None
+    action_digest: Annotated[
+        Digest | None,
+        Field(description="of the action's raw bytes: `digest` in the verdict's `input`"),
+        counts("a signature counts for the one action that it names, once"),
+    ] = None
+    input: Annotated[
+        InputCoordinates | None,
+        Field(description="of the action: the verdict's `input` as it stands"),
+        counts("a signature counts for the one action that it names, once"),
+    ] = None
+    signature: Annotated[
+        str | None,
+        Field(min_length=1, max_length=8192),
+        counts("of the enforcement point that reported_by names; any other counts as none"),
+    ] = None
+
+
+_SIGNED = counts("under the signature of a registered approver with the right role, else it is refused")
 
 
 class ReviewDecision(Record):
     """A reviewer's answer to an escalation or a quarantined memory; key of the message: session_id."""
 
-    subject_id: Id
-    session_id: Id
-    decision: Literal["approve", "deny", "reject"]
-    approver_id: Id
-    digest: Annotated[Digest, Field(description="of exactly what was reviewed")]
-    justification: Annotated[str, Field(min_length=1, max_length=10_000)]
-    signature: Annotated[str, Field(min_length=1, max_length=8192)]
+    subject_id: Annotated[Id, _SIGNED]
+    session_id: Annotated[Id, _SESSION]
+    decision: Annotated[Literal["approve", "deny", "reject"], _SIGNED]
+    approver_id: Annotated[Id, counts("names the registered approver whose key the signature must fit")]
+    digest: Annotated[
+        Digest,
+        Field(description="of exactly what was reviewed"),
+        counts("another digest than that of what waits is refused"),
+    ]
+    justification: Annotated[str, Field(min_length=1, max_length=10_000), _SIGNED]
+    signature: Annotated[
+        str,
+        Field(min_length=1, max_length=8192),
+        counts("of the approver that approver_id names, else refused"),
+    ]

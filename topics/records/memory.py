@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from topics.records.base import (
+    FOR_PEOPLE,
     MAX_SAFE_INTEGER,
     Digest,
     Enforcement,
@@ -14,6 +15,9 @@ from topics.records.base import (
     Moment,
     Objects,
     Record,
+    counts,
+    ignored,
+    tightens,
 )
 
 SourceType = Literal["system", "agent", "user", "plugin", "external"]
@@ -27,9 +31,18 @@ MAX_PARENTS = 256
 class MemorySource(Record):
     """Where the content came from. `reliability` is the caller's claim: accepted, never used."""
 
-    id: Id
-    type: SourceType
-    reliability: Annotated[Any, Field(description="the caller's claim; ignored (seed 003)")] = None
+    id: Annotated[
+        Id, counts("names the tenant's history of the source; content findings cap the trust of every source")
+    ]
+    type: Annotated[
+        SourceType,
+        counts(
+            "the registered type goes before it, and what was seen first; a mismatch costs trust (seed 003)"
+        ),
+    ]
+    reliability: Annotated[
+        Any, Field(description="the caller's claim; ignored (seed 003)"), ignored("never used (seed 003)")
+    ] = None
 
 
 class ProposedMemoryWrite(Record):
@@ -39,20 +52,51 @@ class ProposedMemoryWrite(Record):
     or has it malformed, and names it (seed 004, "Failure modes").
     """
 
-    write_id: Id
-    agent_id: Id
-    session_id: Id
-    content: str
-    source: MemorySource
-    trace_id: Annotated[Id | None, Field(alias="traceId")] = None
-    request_id: Id | None = None
-    content_class: Annotated[Any, Field(description="the class whose time to live and minimum hold")] = None
-    timestamp: Annotated[Any, Field(description="RFC 3339: of the content, not of the write")] = None
-    confidence_score: Annotated[Any, Field(description="0 to 1, the upstream pipeline's")] = None
-    provenance_uri: Annotated[Any, Field(description="an external, resolvable reference")] = None
-    provenance_hash: Annotated[Any, Field(description="sha256:<hex> of the source")] = None
+    write_id: Annotated[
+        Id,
+        counts(
+            "seen again in its session's window with the same bytes it gets the first answer, with "
+            "other bytes it "
+            "is rejected"
+        ),
+    ]
+    agent_id: Annotated[
+        Id, counts("names the registered agent; one that the registry does not have is never allowed")
+    ]
+    session_id: Annotated[Id, counts("it must be the message's key; a source's last write is kept for it")]
+    content: Annotated[str, counts("what is judged, through every disguise that is known")]
+    source: Annotated[MemorySource, counts("field by field, as below")]
+    trace_id: Annotated[Id | None, Field(alias="traceId"), FOR_PEOPLE] = None
+    request_id: Annotated[Id | None, FOR_PEOPLE] = None
+    content_class: Annotated[
+        Any,
+        Field(description="the class whose time to live and minimum hold"),
+        counts("must be there, and one of the bundle's content_classes where it lists any"),
+    ] = None
+    timestamp: Annotated[
+        Any,
+        Field(description="RFC 3339: of the content, not of the write"),
+        counts("must be there and no further ahead than the bundle's future_skew_ms"),
+    ] = None
+    confidence_score: Annotated[
+        Any,
+        Field(description="0 to 1, the upstream pipeline's"),
+        counts("must be there, 0 to 1; a read judges it"),
+    ] = None
+    provenance_uri: Annotated[
+        Any,
+        Field(description="an external, resolvable reference"),
+        counts("must be there, of a scheme that the bundle has, and not the memory itself"),
+    ] = None
+    provenance_hash: Annotated[
+        Any, Field(description="sha256:<hex> of the source"), counts("must be there; a read compares it")
+    ] = None
     derived_from: Annotated[
-        list[Id] | None, Field(fail_fast=True, max_length=MAX_PARENTS, description="memory ids")
+        list[Id] | None,
+        Field(fail_fast=True, max_length=MAX_PARENTS, description="memory ids"),
+        tightens(
+            "trust is at most the least trusted parent's; an unknown parent caps it below the write threshold"
+        ),
     ] = None
 
 
@@ -82,7 +126,8 @@ class TrustScore(Record):
 
 
 class MemoryFinding(Record):
-    """One thing found in the content. A framed one (quoted, reported, taught) is listed and costs nothing."""
+    """One thing found in the content, or in what is released beside it. A framed one (quoted, reported,
+    taught) is listed and costs nothing. `start` and `end` count in the form's text, of the field's words."""
 
     id: Id
     kind: Id
@@ -93,6 +138,13 @@ class MemoryFinding(Record):
     framed: bool
     start: Whole
     end: Whole
+    field: Annotated[
+        str | None,
+        Field(
+            min_length=1,
+            description="where it was found, if not in the content or body; the place is then in its words",
+        ),
+    ] = None
 
 
 class QualityFault(Record):

@@ -1,4 +1,4 @@
-"""Retrievals: what an agent wants to read, what was decided on each item, and what the agent may see."""
+"""Retrievals: what was decided on each item, and what the agent may see."""
 
 from typing import Annotated, Any, Literal
 
@@ -27,54 +27,6 @@ ReasonCode = Literal[
     "INTERNAL_ERROR",
 ]
 StageName = Literal["controls", "access", "poisoning", "quality", "content"]
-MAX_ITEMS = 1000
-
-
-class RetrievedItem(Record):
-    """One item that a store found. The quality fields are optional to the reader, whatever they hold: what is
-    absent or malformed fails its dimension (seed 004, "Quality scores not produced upstream")."""
-
-    item_id: Id
-    content_class: Annotated[Any, Field(description="the class whose time to live and minimum hold")] = None
-    timestamp: Annotated[Any, Field(description="RFC 3339: of the content, as captured at write time")] = None
-    confidence_score: Annotated[Any, Field(description="0 to 1, the upstream pipeline's")] = None
-    provenance_uri: Annotated[Any, Field(description="an external, resolvable reference")] = None
-    provenance_hash: Annotated[Any, Field(description="sha256:<hex> of the source")] = None
-    freshness_assertion: Annotated[
-        Any,
-        Field(
-            description="RFC 3339, in place of the timestamp; or {asserted_at, signature}, by the key of the "
-            "source that the provenance_uri names, over both, the uri and the hash"
-        ),
-    ] = None
-    body: Annotated[Any, Field(description="a text, or other JSON; absent: only metadata")] = None
-
-
-class ProposedRetrieval(Record):
-    """Items that an agent is about to read; key of the message: session_id."""
-
-    request_id: Id
-    agent_id: Id
-    session_id: Id
-    items: Annotated[list[RetrievedItem], Field(fail_fast=True, min_length=1, max_length=MAX_ITEMS)]
-    trace_id: Annotated[Id | None, Field(alias="traceId")] = None
-    tool_name: Annotated[Id | None, Field(alias="toolName", description="what the items are for")] = None
-    tool_category: Annotated[Id | None, Field(description="of the tool that acts on what is read")] = None
-    autonomy_tier: Annotated[
-        AutonomyTier | None, Field(description="the stricter of this and the agent's registered one counts")
-    ] = None
-
-
-class RetrievalReport(Record):
-    """What a store says it really returned, for the coverage figure; key of the message: session_id."""
-
-    report_id: Id
-    request_id: Id
-    agent_id: Id
-    session_id: Id
-    items: Annotated[list[Id], Field(fail_fast=True, min_length=1, max_length=MAX_ITEMS)]
-    reported_by: Id
-    autonomy_tier: AutonomyTier | None = None
 
 
 class RetrievalStage(Record):

@@ -20,7 +20,10 @@ class SessionFolded(LedgerRecord):
 
 
 class ReservationSettled(LedgerRecord):
-    """An outcome replaced an action's reserved rows by those it really touched."""
+    """An outcome replaced an action's reserved rows by those it really touched.
+
+    `counted`, `signed` and `disputed` are absent where an older worker decided.
+    """
 
     schema_name: Annotated[Literal["sluice/reservation_settled/v1"], Field(alias="schema")]
     outcome_id: Id
@@ -32,7 +35,14 @@ class ReservationSettled(LedgerRecord):
     aggregate_rows_affected: Annotated[
         LedgerCount, Field(alias="aggregateRowsAffected", description="the total after settling")
     ]
+    counted: Annotated[
+        LedgerCount | None, Field(description="what the total holds for the action from now on")
+    ] = None
     lowered: Annotated[bool, Field(description="the total went below the reservation")]
+    signed: Annotated[bool | None, Field(description="by an enforcement point, for this very action")] = None
+    disputed: Annotated[
+        bool | None, Field(description="`actual` is more than an outcome that is not signed may count")
+    ] = None
     early: Annotated[bool, Field(description="the outcome came before its action")]
     reported_by: Id
 

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from topics.records.base import (
+    MAX_SAFE_INTEGER,
     CheckpointState,
     Digest,
     Enforcement,
@@ -78,13 +79,15 @@ class RetrievalFlags(Record):
 
 class SessionValues(Record):
     """All that the decision took from its session: its totals, what was known under the action's id, and
-    whether one more action could be remembered, flags of what was read; and the totals that it left."""
+    whether one more action could be remembered, flags of what was read, the action whose outcome is disputed
+    if there is one; and the totals that it left."""
 
     before: Totals
     after: Totals
     known: KnownAction | None = None
     room: bool
     flags: RetrievalFlags
+    disputed: Annotated[Id | None, Field(description="an action_id, a long one by its digest")] = None
 
 
 class Verdict(LedgerRecord):
@@ -103,6 +106,15 @@ class Verdict(LedgerRecord):
     shadow_outcome: Annotated[Outcome | None, Field(alias="shadowOutcome")] = None
     mode: Mode
     enforcement: Enforcement
+    waited_ms: Annotated[
+        int | None,
+        Field(
+            ge=0,
+            le=MAX_SAFE_INTEGER,
+            description="how long the action had waited when it was decided, ms; null where it "
+            "names no deadline",
+        ),
+    ] = None
     tier: Tier | None = None
     block_reason: Annotated[str | None, Field(alias="blockReason")] = None
     escalation_id: Annotated[Id | None, Field(alias="escalationId")] = None

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.core.actions.acknowledgement import acknowledgement
+from app.core.actions.fast_reject import inspect
 from app.core.actions.stage import ActionContext
-from app.core.registry_entries import hashes_of
+from app.core.policy.standing import rows_counted
+from app.core.registry.registry_entries import hashes_of
+from app.core.state.acknowledgement import acknowledgement
+from app.core.state.session import who
 
 if TYPE_CHECKING:
-    from app.core.draft import SessionDraft
-    from app.core.point import PointParts
+    from app.core.commands.inspection import Inspection
+    from app.core.policy.point import PointParts
+    from app.core.policy.standing import Standing
+    from app.core.state.draft import SessionDraft
     from topics.records import ProposedAction
 
 
@@ -27,7 +32,8 @@ def assess(
     )
     registry = parts.policy.registry
     account = draft.account(known.tenant)
-    rows = action.rows_affected
+    flags = draft.served_flags(who(known.tenant, action.agent_id))
+    rows, inspection = _rows(known, action)
     return ActionContext(
         action,
         action.mode or "high_stakes",
@@ -40,16 +46,31 @@ def assess(
         known.bundle_asked_for,
         known.granted,
         known.action_type,
+        known.types,
         known.reversible,
-        known.rows_upper_bound if rows is None else rows,
+        known.risk,
+        known.reversibility,
+        rows,
+        known.tightened or rows > known.rows_upper_bound,
         known.tier,
         0 if account is None else account.rows,
         0 if account is None else account.actions,
         known.entries,
         registry,
         arrived_at_ms,
-        flags=acknowledgement(draft.served_flags(known.tenant), action.acknowledged_flags),
+        inspection,
+        flags=acknowledgement(flags, action.acknowledged_flags),
     )
+
+
+def _rows(known: Standing, action: ProposedAction) -> tuple[int, Inspection | None]:
+    """What the action counts for, and what was read to tell: a trusted 0 is unknown all the same for a call
+    that reads as a change."""
+    rows = rows_counted(known.tool, action.rows_affected, known.rows_upper_bound)
+    if rows > 0:
+        return rows, None
+    inspection = inspect(known.bundle, known.types, action)
+    return known.rows_upper_bound if inspection.changes else 0, inspection
 
 
 def used_entries(context: ActionContext) -> dict[str, str]:

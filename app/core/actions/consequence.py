@@ -11,12 +11,12 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from app.core.actions.stage import StageResult
-from app.core.bundles import PER_MILLE
-from app.core.ledger.canonical import wire_int
+from app.core.foundation.canonical import wire_int
+from app.core.policy.bundles import PER_MILLE
 
 if TYPE_CHECKING:
     from app.core.actions.stage import ActionContext
-    from app.core.bundles import Bundle, Consequence
+    from app.core.policy.bundles import Bundle, Consequence
 
 
 class ConsequenceScore:
@@ -29,9 +29,9 @@ class ConsequenceScore:
         bundle = context.bundle
         policy, rows = bundle.consequence, context.rows_before + context.rows
         parts = (
-            policy.reversibility.of(context.reversible),
+            context.reversibility,
             rows_part(bundle, rows),
-            bundle.action_types[context.action_type].risk,
+            context.risk,
         )
         value = score(policy, *parts)
         detail = {

@@ -1,8 +1,8 @@
 """Gate 1, "fast_reject": what no model needs to be asked about (seed 001, Gate 1; p99 below 1 ms).
 
 Three checks, in this order: forbidden targets of the organisation, irreversible actions above the row
-threshold, the bundle's pattern library. Reversibility that neither the registry, nor the caller, nor the
-bundle's default for the action type knows counts as irreversible here.
+threshold, the bundle's pattern library. Reversibility that neither the registry nor the bundle's default for
+the action type knows counts as irreversible here.
 """
 
 from __future__ import annotations
@@ -10,13 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from app.core.actions.stage import PASSED, StageResult
-from app.core.ledger.canonical import wire_int
+from app.core.commands.inspection import together
+from app.core.foundation.canonical import wire_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from app.core.actions.stage import ActionContext
-    from app.core.gate1.inspection import Hit, Inspection
+    from app.core.commands.inspection import Hit, Inspection
+    from app.core.policy.bundles import Bundle
+    from topics.records import ProposedAction
 
 LISTED_HITS = 16
 """The most hits that a verdict lists; `hits` says how many there were."""
@@ -33,14 +36,19 @@ class FastReject:
 
         Escalates with `suspicious_pattern` (only warnings) or `inconclusive` (a bound of reading was passed).
         """
-        action = context.action
-        inspection = context.bundle.library.inspect(action.tool_name, context.action_type, action.parameters)
+        inspection = context.inspection or inspect(context.bundle, context.types, context.action)
         targets = context.org.forbidden.matches(_joined(inspection.texts))
         if targets:
             return StageResult("block", f"forbidden_target: {targets[0]}", {"targets": targets})
         if context.reversible is not True and context.rows > _threshold(context):
             return _too_many_rows(context)
         return _judged(inspection)
+
+
+def inspect(bundle: Bundle, types: Iterable[str], action: ProposedAction) -> Inspection:
+    """Everything found in an action's parameters, read as a call of each of these types."""
+    read = [bundle.library.inspect(action.tool_name, one, action.parameters) for one in types]
+    return read[0] if len(read) == 1 else together(read)
 
 
 def _judged(inspection: Inspection) -> StageResult:

@@ -1,7 +1,9 @@
-"""The action pipeline: the configured stages in order, fail-fast, each timed (product.md, "action pipeline").
+"""The action pipeline: the bundle's stages in order, fail-fast, each timed (product.md, "action pipeline").
 
 A generator without I/O: a stage's Request is yielded and the pipeline resumed with the Answer. BLOCK ends it;
-ESCALATE goes on to Gate 4, which says who must agree.
+ESCALATE goes on to Gate 4, which says who must agree. Where the caller's own word made the action stricter,
+the stages between that need no answer from outside may still BLOCK: else a caller could claim so much that a
+person is asked for what is denied without the claim.
 """
 
 from __future__ import annotations
@@ -9,20 +11,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from app.core.actions.stage import StageResult
-from app.core.actions.tier_auth import TierAuth
-from app.core.model_outputs import recordable, recorded
-from app.core.requests import Ask
+from app.core.actions.stage import Ask, StageResult
+from app.core.foundation.requests import recordable, recorded
+from app.core.policy.bundles import LAST_STAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from app.core.actions.stage import ActionContext, Stage
-    from app.core.requests import Answer, Request
+    from app.core.foundation.requests import Answer, Request
 
 BUDGET_EXCEEDED = "budget_exceeded"
 INCONCLUSIVE = "inconclusive"
-LAST_STAGE = TierAuth.name
 
 
 @dataclass(slots=True)
@@ -75,17 +75,20 @@ def run(
     """Evaluate the stages on a context. `stopwatch` returns ns."""
     done = Evaluation()
     for stage in stages:
-        if context.escalated is not None and stage.name != LAST_STAGE:
+        waits = context.escalated is not None and stage.name != LAST_STAGE
+        if waits and not context.tightened:
             continue
         began = stopwatch()
         step = stage.evaluate(context)
+        if waits and isinstance(step, Ask):
+            continue
         result = (yield from _answered(step, stage.name, context, done)) if isinstance(step, Ask) else step
         done.list_gate(stage.name, result, stopwatch() - began)
         if result.outcome == "block":
             done.settle("BLOCK", result.reason)
             break
         if result.outcome == "escalate":
-            context.escalated = result.reason or stage.name
+            context.escalated = context.escalated or result.reason or stage.name
             done.settle("ESCALATE", context.escalated)
     return done
 

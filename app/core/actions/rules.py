@@ -6,14 +6,18 @@ asks a person. All rules are evaluated and listed, so that a verdict shows every
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from app.core.actions.stage import PASSED, StageResult
 from app.core.rules.variables import Cited, variables_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from app.core.actions.stage import ActionContext
-    from app.core.rules.results import RuleResult
+    from app.core.rules.compiled import RuleResult
+    from app.core.rules.rule_set import RuleSet
 
 
 class Rules:
@@ -27,7 +31,7 @@ class Rules:
         if not bundle_rules:
             return PASSED
         cited = Cited(context.registry.facts, context.tenant, context.now_ms)
-        results = bundle_rules.evaluate(variables_of(context, bundle_rules.variables), cited)
+        results = _results(context, bundle_rules, cited)
         listed = tuple([one.entry for one in results])
         telling = [one for one in results if one.passed is not True or one.facts]
         if not telling:
@@ -46,6 +50,21 @@ class Rules:
         )
 
 
+def _results(context: ActionContext, rules: RuleSet, cited: Cited) -> Sequence[RuleResult]:
+    """Of each rule, with the action of each type that it may be; of those results the worst."""
+    if context.types == (context.action_type,):
+        return rules.evaluate(variables_of(context, rules.variables), cited)
+    read = [
+        rules.evaluate(variables_of(replace(context, action_type=name), rules.variables), cited)
+        for name in context.types
+    ]
+    return [min(same, key=_rank) for same in zip(*read, strict=True)]
+
+
+def _rank(result: RuleResult) -> int:
+    return {False: 0, None: 1, True: 2}[result.passed]
+
+
 def _outcome(failed: list[RuleResult], open_ones: list[RuleResult]) -> tuple[Any, str | None]:
     if failed:
         return "block", f"rule_failed: {failed[0].rule.id}: {failed[0].rule.reason}"
@@ -55,7 +74,7 @@ def _outcome(failed: list[RuleResult], open_ones: list[RuleResult]) -> tuple[Any
 
 
 def _detail(
-    results: list[RuleResult], failed: list[RuleResult], open_ones: list[RuleResult]
+    results: Sequence[RuleResult], failed: list[RuleResult], open_ones: list[RuleResult]
 ) -> dict[str, Any]:
     return {
         "rules": len(results),

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from app.core.state.reservations import Sighting, count_only, reserve, share_id
+
 if TYPE_CHECKING:
     from app.core.actions.stage import ActionContext
+    from app.core.state.draft import SessionDraft
 
 VERDICT_OF = {"ALLOW": "allowed", "BLOCK": "denied", "ESCALATE": "needs_human"}
 _MARK_SEPARATOR = "/"
@@ -33,6 +36,10 @@ class Ruling(NamedTuple):
     def mark(self) -> str:
         """Both outcomes as the session remembers them."""
         return self.outcome if self.shadow is None else f"{self.outcome}{_MARK_SEPARATOR}{self.shadow}"
+
+    def stricter(self, real: str, mode: str) -> Ruling:
+        """The ruling with another real outcome, under the same enforcement."""
+        return _ruling(real, None, mode) if self.shadow is None else _ruling(self.outcome, real, mode)
 
     @property
     def autonomy(self) -> str:
@@ -58,3 +65,23 @@ def repeated(mark: str, mode: str) -> Ruling:
 def _ruling(outcome: str, shadow: str | None, mode: str) -> Ruling:
     held_up = mode == "high_stakes" and outcome != "ALLOW"
     return Ruling(outcome, shadow, not held_up, held_up and outcome == "ESCALATE")
+
+
+# How an action that got its ruling enters the session's totals and memory.
+
+
+def count(draft: SessionDraft, seen: Sighting, ruling: Ruling, *, room: bool) -> int:
+    """Count the action and return the rows that were reserved; `room` says whether it can be remembered.
+
+    Carried out, it counts whatever else is wrong with it; the same digest under a known id counts nothing.
+    """
+    known = draft.action(seen.owner, seen.action_id)
+    if known is not None and known.digest == seen.digest:
+        return 0
+    if known is None and room:
+        reserve(draft, seen, ruling.mark, carried=ruling.carried)
+    elif known is not None:
+        share_id(draft, seen, known, carried=ruling.carried)
+    elif ruling.carried:
+        count_only(draft, seen)
+    return seen.rows if ruling.carried else 0

@@ -1,6 +1,7 @@
 """What a stage of the action pipeline is: a name and one pure method, from the context to a result.
 
-Seed 001, "Gate Pipeline". A stage that needs the outside returns an `Ask` (see app/core/requests.py).
+Seed 001, "Gate Pipeline". A stage that needs the outside returns an `Ask` (see
+app/core/foundation/requests.py).
 """
 
 from __future__ import annotations
@@ -8,15 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
-from app.core.actions.acknowledgement import NOTHING, Acknowledgement
+from app.core.foundation.errors import UnknownStageError
+from app.core.state.acknowledgement import NOTHING, Acknowledgement
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-    from app.core.bundles import Bundle
-    from app.core.registry import Registry
-    from app.core.registry_entries import Agent, Freeze, Org, Tool
-    from app.core.requests import Ask
+    from app.core.commands.inspection import Inspection
+    from app.core.foundation.requests import Request
+    from app.core.policy.bundles import Bundle
+    from app.core.registry.registry import Registry
+    from app.core.registry.registry_entries import Agent, Freeze, Org, Tool
     from topics.records import ProposedAction
 
 _NO_DETAIL: Mapping[str, Any] = {}
@@ -42,10 +45,13 @@ class StageResult(NamedTuple):
 class ActionContext:
     """All that a stage may look at.
 
-    `bundle` is the one `bundle_asked_for`, or the default where nobody knows it; `bundle_granted` says
-    whether it is the agent's own. `now_ms` is the input's broker time. `rows` is what this action counts for,
-    `rows_before` the session's total without it, `reversible` None for unknown, `escalated` the reason of an
-    earlier stage that escalated, `flags`
+    `bundle` is the agent's own, or the default where nobody knows it; `bundle_granted` says whether it is the
+    one `bundle_asked_for`. `now_ms` is the input's broker time. `action_type` is the registry's or the
+    classified one, `types` this and the one that the caller claims; `reversible` (None for unknown), `tier`,
+    `risk` and `reversibility` (per mille) are the strictest of both. `rows` is what this action counts for,
+    `rows_before` the session's total without it, `tightened` whether the caller's word made the action
+    stricter than it is known to be, `inspection` what Gate 1 has read already, `escalated` the
+    reason of an earlier stage that escalated, `flags`
     what was read in the session and is flagged. `tool` is None when unregistered.
     """
 
@@ -60,20 +66,25 @@ class ActionContext:
     bundle_asked_for: str
     bundle_granted: bool
     action_type: str
+    types: tuple[str, ...]
     reversible: bool | None
+    risk: int
+    reversibility: int
     rows: int
+    tightened: bool
     tier: str
     rows_before: int
     actions_before: int
     entries: dict[str, str]
     registry: Registry
     now_ms: int
+    inspection: Inspection | None = None
     escalated: str | None = None
     flags: Acknowledgement = NOTHING
 
 
 class Stage(Protocol):
-    """One gate. `name` is the gate's name in settings, verdicts and docs."""
+    """One gate. `name` is the gate's name in bundles, verdicts and docs."""
 
     @property
     def name(self) -> str:
@@ -84,3 +95,20 @@ class Stage(Protocol):
 
 
 PASSED = StageResult("pass")
+
+
+def in_order(names: Iterable[str], stages: Iterable[Stage]) -> tuple[Stage, ...]:
+    """The stages of these names, in the names' order. Raises UnknownStageError."""
+    known = {stage.name: stage for stage in stages}
+    for name in names:
+        if name not in known:
+            raise UnknownStageError(f"$.stages: no stage is called {name!r}; there are {', '.join(known)}")
+    return tuple(known[name] for name in names)
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A stage's question and how the stage goes on once its payload is there."""
+
+    request: Request
+    then: Callable[[object], StageResult | Ask]

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from app.core.actions.pipeline import INCONCLUSIVE
 from app.core.actions.stage import PASSED, StageResult
-from app.core.ledger.canonical import wire_int
-from app.core.topology import link_violations
+from app.core.foundation.canonical import wire_int
+from app.core.registry.topology import link_violations
 
 if TYPE_CHECKING:
     from app.core.actions.stage import ActionContext
@@ -28,13 +28,14 @@ class TopologyCheck:
     name = "topology"
 
     def evaluate(self, context: ActionContext) -> StageResult:
-        """A delegation is an action of type DELEGATION or one that names `delegate_to`; others pass.
+        """A delegation is an action of type DELEGATION, also if only claimed, or one that names
+        `delegate_to`; others pass.
 
         The first violation is the reason; all are in the detail, beside the number of delegations from the
         root on, this one counted (null: unknown). `entries` are the delegate's and the named parent's.
         """
         action = context.action
-        if action.delegate_to is None and context.action_type != DELEGATION:
+        if action.delegate_to is None and DELEGATION not in context.types:
             return PASSED
         chain, bound = _chain(context), context.bundle.topology.max_chain_depth
         violations = _violations(context, chain, bound)

@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.core.actions.acknowledgement import NOTHING as NO_FLAGS
-from app.core.actions.acknowledgement import Acknowledgement
 from app.core.actions.ruling import VERDICT_OF, Ruling
-from app.core.clock import rfc3339
-from app.core.decision import OutRecord
-from app.core.ids import verdict_id
-from app.core.ledger.canonical import digest, wire_int
+from app.core.foundation.canonical import digest, wire_int
+from app.core.foundation.chain import OutRecord
+from app.core.foundation.clock import rfc3339
+from app.core.foundation.ids import verdict_id
+from app.core.state.acknowledgement import NOTHING as NO_FLAGS
+from app.core.state.acknowledgement import Acknowledgement
 from topics.catalog import VERDICTS
 
 if TYPE_CHECKING:
     from app.core.actions.pipeline import Evaluation
-    from app.core.arrival import Arrival
-    from app.core.session import RecentAction
+    from app.core.foundation.arrival import Arrival
+    from app.core.state.remembered import RecentAction
 
 SCHEMA = "sluice/verdict/v1"
 NOT_RUN = {
@@ -40,6 +40,7 @@ RERUN_FIELDS = (
     "tier",
     "mode",
     "enforcement",
+    "waited_ms",
     "gateResults",
     "rule_results",
     "evidence_refs",
@@ -47,7 +48,10 @@ RERUN_FIELDS = (
     "rows_reserved",
     "advisories",
 )
-"""What a rerun must get again, in the hash's order; the record's other fields follow from these."""
+"""What a rerun must get again, in the hash's order; the record's other fields follow from these.
+
+`waited_ms` is there where the caller gave a deadline: verdicts from before there was one keep their hash.
+"""
 _MICROSECOND_NS = 1000
 _MILLISECOND_US = 1000
 
@@ -56,14 +60,15 @@ class Sight(NamedTuple):
     """What the session said of the action's id before it was judged, and which stages judge.
 
     `known`: what was remembered under the id; `room`: whether one more action could be remembered; `flags`:
-    of what was read in the session. With the totals these are all that a decision takes from
-    its session, so that a rerun needs no more.
+    of what was read in the session; `dispute`: the id of an action whose outcome is disputed. With the totals
+    these are all that a decision takes from its session, so that a rerun needs no more.
     """
 
     known: RecentAction | None
     room: bool
     stages: tuple[str, ...]
     flags: Acknowledgement = NO_FLAGS
+    dispute: str | None = None
 
     def recorded(self) -> dict[str, Any] | None:
         """`known` as the verdict carries it."""
@@ -96,6 +101,7 @@ class Findings:
     escalation_id: str | None = None
     duplicate_of: str | None = None
     rows_reserved: int = 0
+    waited_ms: int | None = None
     advisories: list[dict[str, Any]] = field(default_factory=list)
     sight: Sight = NO_SIGHT
 
@@ -108,7 +114,7 @@ def verdict_record(arrival: Arrival, findings: Findings, evaluation: Evaluation,
     JSON value.
     """
     body = _decided(arrival, findings, evaluation)
-    body["rerun_hash"] = digest([body[name] for name in RERUN_FIELDS], finite=True)
+    body["rerun_hash"] = digest([body[name] for name in RERUN_FIELDS if name in body], finite=True)
     for gate, duration_ns in zip(evaluation.gates, evaluation.durations_ns, strict=True):
         gate["durationMs"] = milliseconds(duration_ns)
     return OutRecord(VERDICTS, "Verdict", body, subject)
@@ -122,6 +128,7 @@ def milliseconds(duration_ns: int) -> int | float:
 
 def _decided(arrival: Arrival, findings: Findings, evaluation: Evaluation) -> dict[str, Any]:
     ruling = findings.ruling
+    waited = {} if findings.waited_ms is None else {"waited_ms": findings.waited_ms}
     return {
         "schema": SCHEMA,
         "verdict_id": verdict_id(arrival.decision_id),
@@ -131,6 +138,7 @@ def _decided(arrival: Arrival, findings: Findings, evaluation: Evaluation) -> di
         "shadowOutcome": ruling.shadow,
         "mode": findings.mode,
         "enforcement": findings.enforcement,
+        **waited,
         "tier": findings.tier,
         "blockReason": evaluation.reason,
         "escalationId": findings.escalation_id,
@@ -150,15 +158,22 @@ def _decided(arrival: Arrival, findings: Findings, evaluation: Evaluation) -> di
         },
         "advisories": [*evaluation.advisories, *findings.advisories, NOT_RUN],
         "obligations": evaluation.obligations,
-        "session": {
-            "before": findings.before,
-            "after": findings.after,
-            "known": findings.sight.recorded(),
-            "room": findings.sight.room,
-            "flags": findings.sight.flags.recorded(),
-        },
+        "session": _session(findings),
         "rows_reserved": wire_int(findings.rows_reserved),
         "model_outputs": evaluation.model_outputs,
         "decided_at": rfc3339(arrival.timestamp_ms),
         "input": arrival.coordinates(),
     }
+
+
+def _session(findings: Findings) -> dict[str, Any]:
+    """A dispute is named where there is one; verdicts from before there were any stay as they are."""
+    sight = findings.sight
+    values = {
+        "before": findings.before,
+        "after": findings.after,
+        "known": sight.recorded(),
+        "room": sight.room,
+        "flags": sight.flags.recorded(),
+    }
+    return values if sight.dispute is None else values | {"disputed": sight.dispute}

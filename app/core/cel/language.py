@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from cel_expr_python import cel
 
 from app.core.cel.bounds import MAX_SOURCE, refusals
-from app.core.cel.reads import Path, reads
-from app.core.cel.sizes import NOTHING
+from app.core.cel.reads import NOTHING, Path, reads
 from app.core.cel.tree import checked_tree, parsed_tree
 from app.core.cel.work import Work, work_of
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from app.core.cel.sizes import Size, at, size_of
+from app.core.cel.reads import Size, at, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -12,14 +12,13 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.core.cel.bounds import accumulates, grows
-from app.core.cel.patterns import PatternWork, pattern_work
+from app.core.cel.bounds import PatternWork, accumulates, grows, pattern_work
 from app.core.cel.reads import path_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from app.core.cel.sizes import Size
+    from app.core.cel.reads import Size
     from app.core.cel.tree import Node
 
 EVALUATION = 4_500_000

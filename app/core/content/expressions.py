@@ -1,4 +1,7 @@
-"""Every expression of a library, compiled once; and what says where each may be found."""
+"""Every expression of a library, compiled once; and what says where each may be found.
+
+What is kept of a library that compiled before is compiled when it is first searched for.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import re2
 
 from app.core.content.lexicon import Expanded, Lexicon, LexiconError
-from app.core.errors import BundleError
+from app.core.foundation.errors import BundleError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -16,15 +19,23 @@ if TYPE_CHECKING:
 class Expressions:
     """Expressions by their place."""
 
-    __slots__ = ("_demands", "_lexicon", "_places", "_searched")
+    __slots__ = ("_compiled", "_demands", "_lexicon", "_places", "_searched", "written")
 
-    def __init__(self, classes: Mapping[str, list[str]]) -> None:
-        """Raises BundleError with the path of the class that cannot be expanded."""
+    def __init__(
+        self, classes: Mapping[str, list[str]], kept: Mapping[str, tuple[str, str]] | None = None
+    ) -> None:
+        """`kept`: what RE2 takes and what a text must hold, by the expression.
+
+        Raises BundleError with the path of the class that cannot be expanded.
+        """
         self._lexicon = Lexicon(classes)
         self._places: dict[str, int] = {}
-        self._searched: list[Any] = []
+        self._searched: list[str] = []
+        self._compiled: dict[int, Any] = {}
         self._demands: list[str] = []
-        for name in classes:
+        self.written: dict[str, tuple[str, str]] = {} if kept is None else dict(kept)
+        """What RE2 takes and what a text must hold, by the expression as it is written."""
+        for name in classes if kept is None else ():
             self._expanded(f"${name}", f"lexicon.{name}")
 
     def add(self, expressions: list[str], path: str) -> tuple[int, ...]:
@@ -37,19 +48,30 @@ class Expressions:
 
     def search(self, place: int, raw: bytes, start: int, end: int) -> tuple[int, int] | None:
         """Where in these bytes of a text, which have a line's begin and end, an expression is found first."""
-        found = self._searched[place].search(raw[start:end])
+        compiled = self._compiled.get(place)
+        if compiled is None:
+            compiled = self._compiled[place] = _compiled(self._searched[place], "")
+        found = compiled.search(raw[start:end])
         if not found:
             return None
         first, last = found.span()
         return start + first, start + last
 
     def _add(self, expression: str, path: str) -> int:
+        kept = self.written.get(expression)
+        searched, demand = kept or self._new(expression, path)
+        if searched not in self._places:
+            place = self._places[searched] = len(self._places)
+            self._searched.append(searched)
+            self._demands.append(demand)
+            if kept is None:
+                self._compiled[place] = _compiled(searched, path)
+        return self._places[searched]
+
+    def _new(self, expression: str, path: str) -> tuple[str, str]:
         expanded = self._expanded(expression, path)
-        if expanded.searched not in self._places:
-            self._searched.append(_compiled(expanded.searched, path))
-            self._demands.append(expanded.demand.text)
-            self._places[expanded.searched] = len(self._places)
-        return self._places[expanded.searched]
+        self.written[expression] = expanded.searched, expanded.demand.text
+        return self.written[expression]
 
     def _expanded(self, expression: str, path: str) -> Expanded:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 Kind = Literal[
     "instruction_override",
@@ -23,7 +23,8 @@ class Finding(NamedTuple):
     """One pattern found. `form`: the disguises taken off, outermost first ("plain", "base64 > look-alike").
 
     `start` and `end` count characters in the form's text. A framed finding (quoted, reported, taught) is
-    listed with weight "weak" whatever its pattern weighs.
+    listed with weight "weak" whatever its pattern weighs. `field`: in whose text it is, None for the content;
+    the place then counts in what the field says in words.
     """
 
     id: str
@@ -35,6 +36,12 @@ class Finding(NamedTuple):
     framed: bool
     start: int
     end: int
+    field: str | None = None
+
+    @property
+    def named(self) -> str:
+        """Its id, and where it is if that is not the content."""
+        return self.id if self.field is None else f"{self.id} in {self.field}"
 
 
 class Inspection(NamedTuple):
@@ -50,3 +57,19 @@ class Inspection(NamedTuple):
     removed_share: float
     special_share: float
     inconclusive: str | None
+
+
+def finding_fields(one: Finding) -> dict[str, Any]:
+    """A finding as records carry it; one in the content names no field."""
+    fields = {
+        "id": one.id,
+        "kind": one.kind,
+        "weight": one.weight,
+        "form": one.form,
+        "reason": one.reason,
+        "source": one.source,
+        "framed": one.framed,
+        "start": one.start,
+        "end": one.end,
+    }
+    return fields if one.field is None else {**fields, "field": one.field}

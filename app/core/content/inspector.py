@@ -2,33 +2,194 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
+from collections import Counter
+from functools import cached_property
+from itertools import islice, product
 from typing import TYPE_CHECKING
 
-from app.core.content.detector import Detector
-from app.core.content.forms import Forms
+from app.core.content.expressions import Expressions
+from app.core.content.frames import FrameReader
 from app.core.content.inspection import Finding, Inspection
-from app.core.content.remembered import Remembered
-from app.core.content.shares import special_share
+from app.core.content.kept import Compilation, Remembered, find_compilation, keep_compilation
+from app.core.content.names import Names
+from app.core.content.patterns import Patterns
+from app.core.content.text import Text
+from app.core.text.forms import Form, Forms
+from app.core.text.letters import plain
+from app.core.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from app.core.content.frames import FramedText
+    from app.core.content.patterns import Hit
     from app.core.content.sets import ContentSets
+
+# How much of a text is signs.
+
+_PLAIN_ASCII = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 \t\n\r\x0b\x0c"
+_SIGN = re.compile(r"[^\w\s]|_")
+_ABOVE = re.compile(r"[^\x00-\x7f]+")
+_NO_SIGNS = _PLAIN_ASCII + bytes(range(128, 256))
+
+
+def special_share(text: str) -> float:
+    """The share of characters that are no letter, digit or white space; a letter's marks are letters."""
+    if not text:
+        return 0.0
+    signs = len(text.encode().translate(None, _NO_SIGNS))
+    if not text.isascii():
+        above = Counter(_SIGN.findall("".join(_ABOVE.findall(text))))
+        signs += sum(n for sign, n in above.items() if not unicodedata.category(sign).startswith("M"))
+    return signs / len(text)
+
+
+# The words that a library's expressions look for, whose disguises are taken off.
+
+_LETTERS, _WORDS = r"[^\W\d_]", r"(?:[^\W\d_]| )"
+_PIECES = re.compile(rf"(?:{_LETTERS}+|\(\?:{_WORDS}*(?:\|{_WORDS}*)+\))+")
+"""Letters and choices between words, as demands write them."""
+_PIECE = re.compile(rf"\(\?:([^()]*)\)|({_LETTERS}+)")
+_NEXT_SET, _FIRST_SET = re.compile(r"\) ?\|\\[bB] ?\(\?:"), re.compile(r"\(\?:\\b ?\(\?:")
+"""How `demanded` writes one of many strings."""
+_MOST_SPELLINGS = 1024
+_SHORTEST_STEM = 4
+_JOINED_BEFORE = frozenset(")]*0123456789_\\")
+_JOINED_AFTER = frozenset(".([0123456789_")
+
+
+def sought(ranked: Iterable[str], demands: Iterable[str]) -> list[str]:
+    """Whole words that the demands of expressions spell out, and ranked ones that begin as these do."""
+    words = set[str]()
+    begins = set[str]()
+    for demand in set(demands):
+        text = _FIRST_SET.sub(" (?:", _NEXT_SET.sub("|", demand)).replace("))", ")")
+        for found in _PIECES.finditer(text):
+            spelt = {word for spelling in _spellings(found[0]) for word in spelling.split()}
+            begins |= spelt
+            start, end = found.span()
+            if text[start - 1 : start] not in _JOINED_BEFORE and text[end : end + 1] not in _JOINED_AFTER:
+                words |= spelt
+    known = (word for word in ranked if _begins(word, begins))
+    return sorted({*words, *known})
+
+
+def _begins(word: str, begins: set[str]) -> bool:
+    return word in begins or any(word[:end] in begins for end in range(_SHORTEST_STEM, len(word)))
+
+
+def _spellings(piece: str) -> Iterator[str]:
+    """Every word of a few letters and choices."""
+    parts = [one[1].split("|") if one[1] else [one[2]] for one in _PIECE.finditer(piece)]
+    return ("".join(spelling) for spelling in islice(product(*parts), _MOST_SPELLINGS))
+
+
+# The findings of one form of a text.
+
+
+class Detector:
+    """Patterns and frames, compiled. `vocabulary`: the library's words, and those its patterns look for."""
+
+    __slots__ = ("_frames", "_patterns", "compilation", "vocabulary")
+
+    def __init__(self, sets: ContentSets, kept: Compilation | None = None) -> None:
+        """`kept`: what the library came to. Raises BundleError with the path of what does not compile."""
+        expressions = Expressions(sets.lexicon, kept and kept.expressions)
+        self._patterns = Patterns(sets.findings, expressions)
+        self._frames = FrameReader(sets.frames, expressions)
+        ranked = [word.casefold() for one in sets.vocabulary for line in one.words for word in line.split()]
+        looked_for = kept.looked_for if kept else sought(ranked, expressions.demands(self._patterns.places))
+        self.compilation = Compilation(expressions.written, looked_for)
+        self.vocabulary = Vocabulary(ranked, looked_for)
+
+    def findings(self, form: Form, seen: set[bytes]) -> Iterator[Finding]:
+        """One of each pattern, an unframed one where there is any.
+
+        `seen`: the sentences that the text had in other forms, which are not read again; these are added.
+        """
+        text = Text(form.text)
+        best: dict[str, tuple[Hit, bool]] = {}
+        frames = _Lazy(self._frames, text)
+        for hit in self._patterns.hits(text, seen):
+            name = hit.pattern.id
+            if name not in best or best[name][1]:
+                framed = hit.pattern.framed and frames.framed(hit)
+                if name not in best or not framed:
+                    best[name] = (hit, framed)
+        for hit, framed in best.values():
+            yield _finding(hit, form.how, text, framed=framed)
+
+
+class _Lazy:
+    """A text's frames, read when they are first asked for."""
+
+    __slots__ = ("_read", "_reader", "_text")
+
+    def __init__(self, reader: FrameReader, text: Text) -> None:
+        self._reader = reader
+        self._text = text
+        self._read: FramedText | None = None
+
+    def framed(self, hit: Hit) -> bool:
+        if self._read is None:
+            self._read = self._reader.of(self._text)
+        return self._read.framed(hit.start, hit.end)
+
+
+def _finding(hit: Hit, how: str, text: Text, *, framed: bool) -> Finding:
+    one = hit.pattern
+    return Finding(
+        one.id,
+        one.kind,
+        "weak" if framed else one.weight,
+        how,
+        one.reason,
+        one.source,
+        framed,
+        text.character(hit.start),
+        text.character(hit.end),
+    )
+
 
 _SEVERAL = "content.several_weak"
 
 
 class ContentInspector:
-    """A compiled content library."""
-
-    __slots__ = ("_detector", "_forms", "_remembered", "_weak_makes_strong")
+    """A compiled content library. One that compiled before, which is kept, is prepared at the first text."""
 
     def __init__(self, sets: ContentSets) -> None:
         """Raises BundleError with the path of what does not compile."""
+        self._sets = sets
+        self._library = sets.model_dump_json().encode()
         self._weak_makes_strong = sets.weak_makes_strong
-        self._detector = Detector(sets)
-        self._forms = Forms(self._detector.vocabulary)
-        self._remembered = Remembered()
+        self._remembered = Remembered[Inspection]()
+        self._kept = find_compilation(self._library)
+        if self._kept is None:
+            keep_compilation(self._library, self._detector.compilation)
+
+    @cached_property
+    def _detector(self) -> Detector:
+        return Detector(self._sets, self._kept)
+
+    @cached_property
+    def _forms(self) -> Forms:
+        return Forms(self._detector.vocabulary)
+
+    @cached_property
+    def names(self) -> Names:
+        """Reads the ids and references that are released beside a content."""
+        return Names(self._detector.vocabulary, self._inspected, self.inspect_as_it_stands)
+
+    @property
+    def was_kept(self) -> bool:
+        """Whether an earlier compilation of the same library was kept."""
+        return self._kept is not None
+
+    def prepare(self) -> None:
+        """Do now what the first text would have to wait for."""
+        _ = self._forms
 
     def inspect(self, text: str) -> Inspection:
         """Everything found in the text; the same text always gives the same."""
@@ -53,6 +214,12 @@ class ContentInspector:
             special_share(text),
             unfolding.bound,
         )
+
+    def inspect_as_it_stands(self, text: str) -> tuple[Finding, ...]:
+        """What is found in the text alone, no disguise taken off."""
+        first = plain(text)
+        found = list(self._detector.findings(Form(first.how or "plain", first.text), set()))
+        return (*found, *self._several(found))
 
     def _several(self, found: list[Finding]) -> Iterator[Finding]:
         weak = [one for one in found if one.weight == "weak" and not one.framed]

@@ -12,28 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, ValidationError
 
 from app.core.content.inspection import Kind  # noqa: TC001 - pydantic reads the annotations
+from app.core.foundation.requests import Request
+from app.core.foundation.strict import StrictModel
 from app.core.memory.analysis_prompt import MAX_EXPLANATION
-from app.core.requests import Request
-from app.core.strict import StrictModel
 
 if TYPE_CHECKING:
-    from app.core.requests import Answer
+    from app.core.foundation.requests import Answer
+    from app.core.policy.memory_policy import AnalysisPolicy
 
 PORT = "analysis"
 Standing = Literal["analysed", "off", "inconclusive", "ignored"]
-
-
-class AnalysisPolicy(StrictModel):
-    """A bundle's `memory.analysis`: how a model is asked where `memory.trust.llmAnalysis` says so.
-
-    A longer content is shown by its first and its last characters. `on_failure` says what a missing answer
-    (down, over `budget_ms`, unreadable) does: "quarantine" keeps the write below the write threshold.
-    """
-
-    on_failure: Literal["quarantine", "ignore"] = "quarantine"
-    budget_ms: Annotated[int, Field(ge=1, le=600_000)] = 10_000
-    head_characters: Annotated[int, Field(ge=1, le=200_000)] = 16_000
-    tail_characters: Annotated[int, Field(ge=0, le=200_000)] = 8_000
 
 
 class AnalysisAnswer(StrictModel):

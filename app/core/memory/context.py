@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.core.ids import memory_id
-from app.core.memory.history import UNSEEN, History, SourceName
-from app.core.registry_entries import NO_ORG, hashes_of
-from app.core.session import UNREGISTERED
+from app.core.foundation.ids import memory_id
+from app.core.registry.registry_entries import NO_ORG, UNREGISTERED, hashes_of
+from app.core.state.history import UNSEEN, History, SourceName
+from app.core.state.session import who
 
 if TYPE_CHECKING:
-    from app.core.arrival import Arrival
-    from app.core.bundles import Bundle
-    from app.core.draft import SessionDraft
-    from app.core.memory.shared import Shared
-    from app.core.point import PointParts
-    from app.core.registry_entries import Agent, Freeze, Org, Source
-    from app.core.session import RecentWrite
+    from app.core.foundation.arrival import Arrival
+    from app.core.policy.bundles import Bundle
+    from app.core.policy.point import PointParts
+    from app.core.registry.registry_entries import Agent, Freeze, Org, Source
+    from app.core.state.decision import Shared
+    from app.core.state.draft import SessionDraft
+    from app.core.state.remembered import RecentWrite
     from topics.records import ProposedMemoryWrite
 
 
@@ -131,11 +131,12 @@ def digest_of(content: str) -> str:
 def _view(
     arrival: Arrival, write: ProposedMemoryWrite, draft: SessionDraft, shared: Shared, tenant: str
 ) -> View:
-    known = draft.write(tenant, write.write_id)
+    owner = who(tenant, write.agent_id)
+    known = draft.write(owner, write.write_id)
     session_type, last_at = draft.source(tenant, write.source.id)
     return View(
         known,
-        known is not None or draft.has_room_for_write(tenant),
+        known is not None or draft.has_room_for_write(owner),
         shared.histories.get(SourceName(tenant, write.source.id), UNSEEN),
         session_type,
         last_at,
@@ -150,9 +151,7 @@ def _parents(
     if not write.derived_from:
         return ()
     place = f"{arrival.topic}:{arrival.partition}:"
-    account = draft.account(tenant)
-    writes = {} if account is None else account.writes
-    trust = {memory_id(f"{place}{stored[1]}"): stored[5] for stored in writes.values()}
+    trust = {memory_id(f"{place}{one.offset}"): one.trust for one in draft.writes(tenant)}
     found = []
     for parent in dict.fromkeys(write.derived_from):
         held = shared.book.held(parent)

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.core.dead_letters import subject_of
-from app.core.decision import Decision
+from app.core.foundation.dead_letters import subject_of
 from app.core.memory.admitted import Released, admitted
-from app.core.memory.book import Decided
 from app.core.memory.context import View, digest_of
-from app.core.memory.history import UNSEEN
 from app.core.memory.record import hashed, unread_record
-from app.core.memory.statistics import Whose
-from app.core.registry_entries import NO_ORG, hashes_of
-from app.core.session import UNREGISTERED
+from app.core.registry.registry_entries import NO_ORG, UNREGISTERED, hashes_of
+from app.core.state.book import Decided
+from app.core.state.decision import Decision
+from app.core.state.history import UNSEEN
+from app.core.state.statistics import Whose
 
 if TYPE_CHECKING:
-    from app.core.arrival import Arrival
-    from app.core.decision import OutRecord
-    from app.core.point import PointParts
-    from app.core.registry import Registry
-    from app.core.registry_entries import Agent
+    from app.core.foundation.arrival import Arrival
+    from app.core.foundation.chain import OutRecord
+    from app.core.policy.point import PointParts
+    from app.core.registry.registry import Registry
+    from app.core.registry.registry_entries import Agent
     from topics.records import ProposedMemoryWrite
 
 INTERNAL_ERROR = "internal_error"

@@ -1,17 +1,17 @@
-"""Folding what was learnt of a source into its history: the owner's side of app/core/memory/history.py."""
+"""Folding what was learnt of a source into its history: the owner's side of app/core/state/history.py."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.core.decision import Decision
-from app.core.memory.book import Folded
-from app.core.memory.history import SourceName, history_record
+from app.core.state.book import Folded
+from app.core.state.decision import Decision
+from app.core.state.history import SourceName, history_record
 
 if TYPE_CHECKING:
-    from app.core.arrival import Arrival
-    from app.core.memory.shared import Shared
-    from app.core.point import PointParts
+    from app.core.foundation.arrival import Arrival
+    from app.core.policy.point import PointParts
+    from app.core.state.decision import Shared
     from topics.records import SourceFeedback
 
 

@@ -9,21 +9,23 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from app.core.content.names import NOTHING
+from app.core.foundation.requests import recordable, recorded
 from app.core.memory.analysis import analysed, question
 from app.core.memory.lineage import lineage_request, resolved, unknown
-from app.core.memory.quality import faults
+from app.core.memory.released_fields import names_after, names_before
 from app.core.memory.similarity import read_answer, similarity_finding, similarity_request
 from app.core.memory.trust import Facts, Trust, reason, route, score
-from app.core.model_outputs import recordable, recorded
+from app.core.metadata.write_quality import faults
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from app.core.content.inspection import Finding
+    from app.core.foundation.requests import Answer, Request
     from app.core.memory.context import WriteContext
-    from app.core.memory.policy import MemoryPolicy
-    from app.core.memory.quality import Fault
-    from app.core.requests import Answer, Request
+    from app.core.metadata.write_quality import Fault
+    from app.core.policy.memory_policy import MemoryPolicy
 
 GATE = "memory"
 OFF: dict[str, Any] = {"status": "off"}
@@ -53,7 +55,7 @@ def judge(context: WriteContext) -> Generator[Request, Answer, Judgement]:
     policy = context.bundle.memory
     found = Judgement("allow", "")
     facts = _facts(context)
-    found.findings = facts.inspection.findings
+    found.findings = facts.findings
     facts = yield from _with_lineage(context, policy, facts, found)
     facts = yield from _with_similarity(context, policy, facts, found)
     facts = yield from _with_analysis(context, policy, facts, found)
@@ -100,14 +102,32 @@ def _faults(context: WriteContext) -> tuple[Fault, ...]:
 def _facts(context: WriteContext) -> Facts:
     view = context.view
     counts_as = context.source_type
+    beside, unread = _beside_the_content(context)
     return Facts(
         source_type=counts_as,
         history=view.history,
         mismatch=context.write.source.type != counts_as,
         since_last_ms=None if view.last_at is None else max(0, context.now_ms - view.last_at),
         inspection=context.bundle.inspector.inspect(context.write.content),
+        extra_findings=beside,
+        inconclusive=unread,
         parents=tuple(parent.trust for parent in view.parents),
     )
+
+
+def _beside_the_content(context: WriteContext) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
+    """What is found in all that is released with the content, and the field that passed a bound, if one did:
+    in each field, in all of them, and where they and the content meet."""
+    reader, content = context.bundle.inspector.names, context.write.content
+    before, after = names_before(context.write), names_after(context.write)
+    read = reader.read([*before, *after])
+    if read is NOTHING:
+        return (), ()
+    fields = {name.field for name in before}
+    first = [one for one in read.words if one.field in fields]
+    rest = [one for one in read.words if one.field not in fields]
+    met = (*reader.before(first, content, "content"), *reader.after(content, rest, "content"))
+    return (*read.findings, *met), () if read.inconclusive is None else (read.inconclusive,)
 
 
 def _with_lineage(

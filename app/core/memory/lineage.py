@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, ValidationError
 
-from app.core.ids import coordinates_of, memory_id
-from app.core.requests import Request
-from app.core.strict import StrictModel
-from topics.catalog import MEMORY_WRITES
+from app.core.foundation.ids import is_memory_id
+from app.core.foundation.requests import Request
+from app.core.foundation.strict import StrictModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,7 +32,7 @@ class LineageAnswer(StrictModel):
 
 def unknown(parents: Iterable[Parent]) -> list[str]:
     """The ids to ask for: of parents that nobody here knows, as far as they are ids of memories at all."""
-    ids = [one.memory_id for one in parents if one.trust is None and _is_memory(one.memory_id)]
+    ids = [one.memory_id for one in parents if one.trust is None and is_memory_id(one.memory_id)]
     return ids[:MOST_ASKED]
 
 
@@ -49,12 +48,3 @@ def resolved(parents: Iterable[Parent], payload: object) -> tuple[float | None, 
     except ValidationError:
         found = {}
     return tuple(found.get(one.memory_id) if one.trust is None else one.trust for one in parents)
-
-
-def _is_memory(text: str) -> bool:
-    """Whether this is the id of a memory, to the letter: "…:0:05" is none, nor is one with more behind it."""
-    try:
-        topic, partition, offset = coordinates_of(text)
-    except ValueError:
-        return False
-    return topic == MEMORY_WRITES and text == memory_id(f"{topic}:{partition}:{offset}")

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from app.core.clock import rfc3339
-from app.core.decision import Decision, OutRecord
-from app.core.memory.book import Entered, Left
-from app.core.memory.held import Held
+from app.core.foundation.chain import OutRecord
+from app.core.foundation.clock import rfc3339
+from app.core.state.book import Entered, Left
+from app.core.state.decision import Decision
+from app.core.state.held import Held
 from topics.catalog import QUARANTINE
 
 if TYPE_CHECKING:
-    from app.core.arrival import Arrival
-    from app.core.memory.book import Book, Change
+    from app.core.foundation.arrival import Arrival
     from app.core.memory.context import WriteContext
     from app.core.memory.gate import Judgement
+    from app.core.state.book import Book, Change
 
 EXPIRED = "nobody reviewed it in time"
-EVICTED = "the quarantine was full and this was the oldest in it"
+EVICTED = "the quarantine was full and this was the oldest of the agent that held the most"
 
 
 def held_of(arrival: Arrival, context: WriteContext, judged: Judgement) -> Held:
@@ -46,8 +47,9 @@ def held_of(arrival: Arrival, context: WriteContext, judged: Judgement) -> Held:
 def enter(
     arrival: Arrival, held: Held, reason: str, book: Book, most: int
 ) -> tuple[list[OutRecord], list[Change]]:
-    """The records and changes of a memory that goes into quarantine, the oldest evicted while it is full."""
-    evicted = book.oldest(max(0, len(book) + 1 - most))
+    """The records and changes of a memory that goes into quarantine. While it is full, the agent that holds
+    the most loses its oldest."""
+    evicted = book.crowding(max(0, len(book) + 1 - most))
     records = [
         _event("QuarantineEvicted", one, held.entered_ms, arrival, reason=EVICTED, by=held.memory_id)
         for one in evicted

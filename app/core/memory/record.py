@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from app.core.clock import rfc3339
-from app.core.decision import OutRecord
-from app.core.ids import memory_id
-from app.core.ledger.canonical import digest
+from app.core.content.inspection import finding_fields
+from app.core.foundation.canonical import digest
+from app.core.foundation.chain import OutRecord
+from app.core.foundation.clock import rfc3339
+from app.core.foundation.ids import memory_id
 from topics.catalog import MEMORY_DECISIONS
 
 if TYPE_CHECKING:
-    from app.core.arrival import Arrival
-    from app.core.content.inspection import Finding
+    from app.core.foundation.arrival import Arrival
     from app.core.memory.context import View, WriteContext
     from app.core.memory.gate import Judgement
     from app.core.memory.trust import Trust
@@ -124,19 +124,4 @@ def _trust(trust: Trust | None) -> dict[str, Any] | None:
         "uncapped": trust.uncapped,
         "dimensions": trust.dimensions or None,
         "caps": [{"value": value, "by": by} for value, by in trust.caps],
-    }
-
-
-def finding_fields(one: Finding) -> dict[str, Any]:
-    """A finding as records carry it."""
-    return {
-        "id": one.id,
-        "kind": one.kind,
-        "weight": one.weight,
-        "form": one.form,
-        "reason": one.reason,
-        "source": one.source,
-        "framed": one.framed,
-        "start": one.start,
-        "end": one.end,
     }

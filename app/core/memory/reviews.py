@@ -10,17 +10,18 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.core.decision import Decision
-from app.core.draft import SessionDraft
-from app.core.expiry import time_records
-from app.core.ids import escalation_id
+from app.core.foundation.ids import escalation_id
+from app.core.foundation.refusals import refused
+from app.core.foundation.requests import Request
 from app.core.memory.admitted import Released, admitted
-from app.core.memory.book import Left
-from app.core.memory.history import reviewed as feedback
 from app.core.memory.quarantine import expire, reviewed
-from app.core.refusals import refused
-from app.core.requests import Request
-from app.core.signatures import signed_by
+from app.core.registry.signatures import signed_by
+from app.core.state.book import Left
+from app.core.state.decision import Decision
+from app.core.state.draft import SessionDraft
+from app.core.state.expiry import time_records
+from app.core.state.history import reviewed as feedback
+from app.core.state.session import who
 from topics.catalog import RETRIEVALS
 from topics.reading import Unreadable, read
 from topics.records import ProposedMemoryWrite
@@ -28,14 +29,14 @@ from topics.records import ProposedMemoryWrite
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from app.core.arrival import Arrival
-    from app.core.memory.held import Held
-    from app.core.memory.shared import Shared
-    from app.core.point import PointParts
-    from app.core.registry import Registry
-    from app.core.registry_entries import Approver
-    from app.core.requests import Answer
-    from app.core.session import SessionState
+    from app.core.foundation.arrival import Arrival
+    from app.core.foundation.requests import Answer
+    from app.core.policy.point import PointParts
+    from app.core.registry.registry import Registry
+    from app.core.registry.registry_entries import Approver
+    from app.core.state.decision import Shared
+    from app.core.state.held import Held
+    from app.core.state.session import SessionState
     from topics.records import ReviewDecision
 
 PORT = "held_input"
@@ -185,8 +186,9 @@ def _released(held: Held) -> Released:
 
 def _remember(draft: SessionDraft, held: Held, *, approved: bool) -> None:
     """What a person said goes for memories derived from it: at least the write threshold, or nothing."""
-    known = draft.write(held.tenant, held.write_id)
+    owner = who(held.tenant, held.agent_id)
+    known = draft.write(owner, held.write_id)
     if known is None or known.offset != held.offset:
         return
     trust = max(held.trust, held.threshold) if approved else 0
-    draft.remember_write(held.tenant, held.write_id, known._replace(trust=trust))
+    draft.remember_write(owner, held.write_id, known._replace(trust=trust))

@@ -4,32 +4,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.core.decision import Decision
-from app.core.draft import SessionDraft
-from app.core.expiry import time_records
-from app.core.ids import memory_id
+from app.core.foundation.ids import memory_id
 from app.core.memory.admitted import Released, admitted
-from app.core.memory.book import Decided
 from app.core.memory.context import assess
 from app.core.memory.gate import Judgement, judge
-from app.core.memory.history import seen
 from app.core.memory.quarantine import enter, held_of
 from app.core.memory.record import decision_record
-from app.core.memory.statistics import Whose
-from app.core.retrieval.wanted import wanted, wants_resolving
-from app.core.session import UNREGISTERED, RecentWrite
+from app.core.quality_bundle.wanted import wanted, wants_resolving
+from app.core.registry.registry_entries import UNREGISTERED
+from app.core.state.book import Decided
+from app.core.state.decision import Decision
+from app.core.state.draft import SessionDraft
+from app.core.state.expiry import time_records
+from app.core.state.history import seen
+from app.core.state.remembered import RecentWrite
+from app.core.state.session import who
+from app.core.state.statistics import Whose
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from app.core.arrival import Arrival
-    from app.core.decision import OutRecord
-    from app.core.memory.book import Change
+    from app.core.foundation.arrival import Arrival
+    from app.core.foundation.chain import OutRecord
+    from app.core.foundation.requests import Answer, Request
     from app.core.memory.context import WriteContext
-    from app.core.memory.shared import Shared
-    from app.core.point import PointParts
-    from app.core.requests import Answer, Request
-    from app.core.session import SessionState
+    from app.core.policy.point import PointParts
+    from app.core.state.book import Change
+    from app.core.state.decision import Shared
+    from app.core.state.session import SessionState
     from topics.records import ProposedMemoryWrite
 
 WRITE_ID_CONFLICT = "write_id_conflict"
@@ -127,6 +129,8 @@ def _remembered(
 ) -> list[OutRecord]:
     """Keep the write and its source in the session; a source that nobody has seen is told to its owner."""
     write = context.write
+    if context.tenant == UNREGISTERED:
+        return []
     remembered = RecentWrite(
         arrival.digest[_DIGEST_PREFIX:],
         arrival.offset,
@@ -135,11 +139,10 @@ def _remembered(
         shadow,
         None if judged.trust is None else judged.trust.total,
     )
-    draft.remember_write(context.tenant, write.write_id, remembered)
-    if context.tenant == UNREGISTERED:
-        return []
+    owner = who(context.tenant, write.agent_id)
+    draft.remember_write(owner, write.write_id, remembered)
     new = context.view.session_type is None and context.view.history.type is None
-    draft.remember_source(context.tenant, write.source.id, context.source_type, arrival.timestamp_ms)
+    draft.remember_source(owner, write.source.id, context.source_type, arrival.timestamp_ms)
     return [seen(context.name, context.source_type, context.memory_id, context.now_ms)] if new else []
 
 

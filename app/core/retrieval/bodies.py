@@ -5,12 +5,12 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from app.core.ledger.canonical import canonical, is_odd_float, wire_safe
+from app.core.foundation.canonical import canonical, is_odd_float, wire_safe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from topics.records.retrievals import RetrievedItem
+    from topics.records.retrieval_inputs import RetrievedItem
 
 MAX_WRITTEN_BYTES = 2 * 1024 * 1024
 """Of a request's JSON bodies in their RFC 8785 form, so that what is served stays below the output's limit: a

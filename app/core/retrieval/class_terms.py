@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from app.core.retrieval.facts import class_of
 
 if TYPE_CHECKING:
-    from app.core.retrieval.lookup import Cell, Limit
-    from app.core.retrieval.quality_bundle import QualityBundle
-    from app.core.retrieval.quality_models import RolloutMode
+    from app.core.quality_bundle.lookup import Cell, Limit
+    from app.core.quality_bundle.quality_bundle import QualityBundle
+    from app.core.quality_bundle.quality_models import RolloutMode
     from topics.records.retrievals import AutonomyTier
 
 _READERS = 1024

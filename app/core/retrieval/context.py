@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.core.registry_entries import NO_ORG, hashes_of
+from app.core.quality_bundle.severity import TIERS
+from app.core.registry.registry_entries import NO_ORG, UNREGISTERED, hashes_of
 from app.core.retrieval.bodies import bodies_of
 from app.core.retrieval.class_terms import NO_TERMS, Reader, terms_of
-from app.core.retrieval.severity import TIERS
-from app.core.session import UNREGISTERED
+from app.core.retrieval.names import read_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from app.core.arrival import Arrival
-    from app.core.bundles import Bundle
-    from app.core.memory.shared import Shared
-    from app.core.point import PointParts
-    from app.core.registry import Registry
-    from app.core.registry_entries import Agent, Freeze, Org, Tool
+    from app.core.foundation.arrival import Arrival
+    from app.core.metadata.resolution import Resolution
+    from app.core.policy.bundles import Bundle
+    from app.core.policy.point import PointParts
+    from app.core.quality_bundle.quality_bundle import QualityBundle
+    from app.core.registry.registry import Registry
+    from app.core.registry.registry_entries import Agent, Freeze, Org, Tool
     from app.core.retrieval.bodies import Body
     from app.core.retrieval.class_terms import TermsByClass
-    from app.core.retrieval.quality_bundle import QualityBundle
-    from app.core.retrieval.resolution import Resolution
+    from app.core.retrieval.names import RequestNames
+    from app.core.state.decision import Shared
     from topics.records import ProposedRetrieval, RetrievalReport
     from topics.records.retrievals import AutonomyTier, ReasonCode
 
@@ -31,7 +32,8 @@ class RetrievalContext(NamedTuple):
     """One per request. `tool` is the registered one that the items are for, if the bundle has times to live
     of its own for it and the agent may use it. `bundle` is the agent's policy bundle, whose detectors read
     the bodies; `quality` the tenant's quality bundle, None where nobody knows the one asked for; `terms` what
-    it says of each class to this reader. `now_ms` is the request's broker time.
+    it says of each class to this reader; `names` what the detectors found in ids and references. `now_ms` is
+    the request's broker time.
     """
 
     retrieval: ProposedRetrieval
@@ -48,6 +50,7 @@ class RetrievalContext(NamedTuple):
     tool: Tool | None
     terms: TermsByClass
     bodies: Sequence[Body]
+    names: RequestNames
     recorded: Mapping[tuple[str, str], Resolution]
     environment: str
     now_ms: int
@@ -88,10 +91,19 @@ def assess(
         tool,
         NO_TERMS if quality is None else terms_of(_reader(quality, tier, tenant, agent, retrieval, tool)),
         bodies_of(retrieval.items),
+        names_in(retrieval, bundle, quality, known_agent=agent is not None),
         shared.provenance,
         parts.environment,
         arrival.timestamp_ms,
     )
+
+
+def names_in(
+    retrieval: ProposedRetrieval, bundle: Bundle, quality: QualityBundle | None, *, known_agent: bool
+) -> RequestNames:
+    """What the bundle's detectors read in the request's names."""
+    classes = frozenset[str]() if quality is None else quality.lookup.classes
+    return read_names(bundle.inspector.names, retrieval, classes, known_agent=known_agent)
 
 
 def _reader(
@@ -119,15 +131,11 @@ def _tool(
 
 
 def tier_of(agent: Agent | None, asked: ProposedRetrieval | RetrievalReport) -> AutonomyTier:
-    """The stricter of the registered tier and the caller's; where neither names one, the strictest.
-
-    Nobody is in the sandbox by his own word: without a registered tier a caller's counts from bounded on.
+    """The stricter of the registered tier and the caller's; without a registered one, the strictest there is:
+    no agent gets a milder tier by its own word.
     """
     registered = None if agent is None else agent.autonomy_tier
-    claimed = asked.autonomy_tier
-    if registered is None:
-        return TIERS[-1] if claimed is None else max(claimed, "bounded", key=TIERS.index)
-    return registered if claimed is None else max(claimed, registered, key=TIERS.index)
+    return max(registered or TIERS[-1], asked.autonomy_tier or TIERS[0], key=TIERS.index)
 
 
 def barred(context: RetrievalContext) -> tuple[ReasonCode, str] | None:

@@ -6,25 +6,18 @@ overrides come after it, in whoever asks.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
-from app.core.retrieval.severity import SEVERITY
+from app.core.quality_bundle.severity import SEVERITY, milder
 
 if TYPE_CHECKING:
-    from app.core.retrieval.lookup import Cell, Limit, Lookup
-    from app.core.retrieval.quality_bundle import QualityBundle
+    from app.core.metadata.resolution import ProvenanceState, ProvenanceStatus
+    from app.core.quality_bundle.lookup import Cell, Limit, Lookup
+    from app.core.quality_bundle.quality_bundle import QualityBundle
     from topics.records.retrievals import AutonomyTier, Dimension, QualityFlag, QualityOutcome, ReasonCode
 
 UNKNOWN_CLASS = "unknown content class"
-ProvenanceStatus = Literal["missing", "verified", "unverified", "unregistered_scheme"]
 _MS = 1000
-
-
-class ProvenanceState(NamedTuple):
-    """Where an item's reference leads; `detail` in words, never empty."""
-
-    status: ProvenanceStatus
-    detail: str
 
 
 class ItemFacts(NamedTuple):
@@ -145,3 +138,15 @@ _CODES: dict[Dimension, ReasonCode] = {
     "confidence": "CONFIDENCE_BELOW_MINIMUM",
     "provenance": "PROVENANCE_FAILED",
 }
+
+
+# A class in flag-only: its items are judged and never withheld (seed 004, "Safe rollout").
+
+
+def under_rollout(
+    bundle: QualityBundle, content_class: str | None, outcome: QualityOutcome
+) -> tuple[QualityOutcome, QualityOutcome | None]:
+    """What the quality gate's outcome comes to, and in flag-only what it would have been, else None."""
+    if bundle.rollout_of(content_class) != "flag_only":
+        return outcome, None
+    return ("flag" if milder("flag", outcome) else outcome), outcome

@@ -10,13 +10,13 @@ import re
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from app.core.ledger.canonical import MAX_SAFE_INTEGER
+from app.core.foundation.canonical import MAX_SAFE_INTEGER
+from app.core.metadata.moments import time_of
 from app.core.retrieval.dimensions import ItemFacts
-from app.core.retrieval.item_times import time_of
 
 if TYPE_CHECKING:
     from app.core.retrieval.provenance_check import ProvenanceCheck
-    from topics.records.retrievals import RetrievedItem
+    from topics.records.retrieval_inputs import RetrievedItem
 
 _CLASS_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}")
 NO_TIME = "malformed: not an RFC 3339 date-time with an offset"

@@ -5,23 +5,27 @@ Also under shadow: what made the core raise may be the very body that would be l
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from app.core.clock import rfc3339
-from app.core.dead_letters import subject_of
-from app.core.decision import Decision, OutRecord
-from app.core.ids import quality_id
-from app.core.registry_entries import NO_ORG, hashes_of
-from app.core.retrieval.context import tier_of
+from app.core.foundation.chain import OutRecord
+from app.core.foundation.clock import rfc3339
+from app.core.foundation.dead_letters import subject_of
+from app.core.foundation.guarded import guarded
+from app.core.foundation.ids import quality_id
+from app.core.quality_bundle.severity import TIERS
+from app.core.registry.registry_entries import NO_ORG, UNREGISTERED, hashes_of
+from app.core.retrieval.context import names_in, tier_of
 from app.core.retrieval.record import SCHEMA, SCHEMA_VERSION, hashed
 from app.core.retrieval.served import nothing_served
-from app.core.retrieval.severity import TIERS
-from app.core.session import UNREGISTERED
+from app.core.state.decision import Decision
 from topics.catalog import QUALITY_DECISIONS
 
 if TYPE_CHECKING:
-    from app.core.arrival import Arrival
-    from app.core.point import PointParts
+    from app.core.foundation.arrival import Arrival
+    from app.core.policy.point import PointParts
+    from app.core.registry.registry_entries import Agent
+    from app.core.retrieval.names import RequestNames
     from topics.records import ProposedRetrieval
 
 INTERNAL_ERROR = "INTERNAL_ERROR"
@@ -66,8 +70,17 @@ def fault(parts: PointParts, arrival: Arrival, retrieval: ProposedRetrieval, let
     ]
     agent = parts.policy.registry.agents.get(retrieval.agent_id)
     denied = [record.body for record in records]
-    nothing = nothing_served(arrival, retrieval, None if agent is None else agent.tenant, denied)
+    names = guarded(partial(_names, parts, retrieval, agent), lambda _: None)
+    nothing = nothing_served(arrival, retrieval, None if agent is None else agent.tenant, denied, names)
     return Decision(None, [*records, nothing, letter])
+
+
+def _names(parts: PointParts, retrieval: ProposedRetrieval, agent: Agent | None) -> RequestNames | None:
+    """None where reading them was what made the core raise."""
+    tenant = UNREGISTERED if agent is None else agent.tenant
+    _, bundle = parts.policy.bundle_for(agent)
+    _, quality = parts.policy.quality_for(parts.policy.registry.orgs.get(tenant, NO_ORG))
+    return names_in(retrieval, bundle, quality, known_agent=agent is not None)
 
 
 def _record(body: dict[str, Any], subject: str) -> OutRecord:

@@ -9,42 +9,81 @@ all the same, they run: nothing goes out without its flags.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, get_args
 
-from app.core.retrieval.content import content_action
-from app.core.retrieval.dimensions import judge_by
+from app.core.quality_bundle.severity import SEVERITY, milder
+from app.core.retrieval.dimensions import judge_by, under_rollout
 from app.core.retrieval.facts import facts_of
+from app.core.retrieval.names import at_the_body
 from app.core.retrieval.provenance_check import provenance_of
-from app.core.retrieval.rollout import under_rollout
-from app.core.retrieval.severity import SEVERITY, milder
-from app.core.retrieval.stages import PASSED, Stage, stage_of
+from topics.records.retrievals import StageName
 
 if TYPE_CHECKING:
-    from app.core.content.inspection import Finding
-    from app.core.quality_entries import QualityOverrideEntry
-    from app.core.registry_entries import Entry
+    from collections.abc import Mapping
+
+    from app.core.content.inspection import Finding, Inspection
+    from app.core.quality_bundle.quality_bundle import QualityBundle
+    from app.core.quality_bundle.quality_models import ContentWeight
+    from app.core.registry.quality_entries import QualityOverrideEntry
+    from app.core.registry.registry_entries import Entry
     from app.core.retrieval.bodies import Body
     from app.core.retrieval.class_terms import ClassTerms
     from app.core.retrieval.context import RetrievalContext
     from app.core.retrieval.dimensions import DimensionResult, ItemFacts, Quality
+    from app.core.retrieval.names import ItemNames
     from app.core.retrieval.provenance_check import ProvenanceCheck
-    from app.core.retrieval.quality_bundle import QualityBundle
-    from topics.records.retrievals import (
-        QualityFlag,
-        QualityOutcome,
-        ReasonCode,
-        RetrievedItem,
-        StageName,
-    )
+    from topics.records.retrieval_inputs import RetrievedItem
+    from topics.records.retrievals import AutonomyTier, QualityFlag, QualityOutcome, ReasonCode
+
+# C08 behind the quality gate: what the findings in a body, and in an item's names, make of an item.
+
+WEIGHTS: tuple[ContentWeight, ...] = ("definite", "strong")
+INCONCLUSIVE: ContentWeight = "strong"
+"""A text beyond a bound was read by a linear scan alone: no more is known of it than of a strong find."""
+
+
+def content_action(
+    bundle: QualityBundle, tier: AutonomyTier, found: Inspection
+) -> tuple[QualityOutcome, str | None]:
+    """The outcome and its reason; weak and framed findings are listed and change nothing."""
+    for weight in WEIGHTS:
+        for one in found.findings:
+            if one.weight == weight:
+                return bundle.content_outcome(tier, weight), f"{one.named}: {one.reason}"
+    if found.inconclusive is not None:
+        return bundle.content_outcome(tier, INCONCLUSIVE), f"inconclusive: {found.inconclusive}"
+    return "pass", None
+
+
+# A stage that ran, as an item's record has it.
+
+
+class Stage(TypedDict):
+    """The fields stand in canonical order. Nobody changes one: records share those of `PASSED`."""
+
+    outcome: QualityOutcome
+    reason: str | None
+    stage: StageName
+
+
+def stage_of(name: StageName, outcome: QualityOutcome, reason: str | None) -> Stage:
+    """What a stage came to."""
+    return {"outcome": outcome, "reason": reason, "stage": name}
+
+
+PASSED: Mapping[StageName, Stage] = {name: stage_of(name, "pass", None) for name in get_args(StageName)}
+"""Of each stage the one that most items leave behind."""
 
 
 @dataclass(slots=True)
 class Judged:
-    """What came of an item. `outcome` is published; `real` what it is without flag-only and shadow mode.
+    """What came of the item at `place`. `outcome` is published; `real` what it is without flag-only and
+    shadow mode.
 
     `stages`: each that ran; `entries`: of the registry's, those that the item's decision rests on.
     """
 
+    place: int
     body: Body
     outcome: QualityOutcome = "pass"
     real: QualityOutcome = "pass"
@@ -93,7 +132,7 @@ class Judged:
 
 def judge(context: RetrievalContext, place: int, stopped: tuple[ReasonCode, str] | None) -> Judged:
     """Judge the item at `place`; `stopped`: why no item of the request may be read (context.barred)."""
-    judged = Judged(context.bodies[place])
+    judged = Judged(place, context.bodies[place])
     if context.quality is None:
         code, reason = stopped or ("NO_QUALITY_BUNDLE", "no_quality_bundle")
         judged.denies("controls", code, reason)
@@ -121,8 +160,11 @@ def _stages(
         if judged.real == "deny" and not context.shadow:
             return
         stage(context, terms, item, judged)
-    if judged.body.given and (context.shadow or SEVERITY[judged.outcome] < SEVERITY["downgrade"]):
-        _content(context, bundle, judged)
+    names = context.names.items[judged.place]
+    body_read = judged.body.given and (context.shadow or SEVERITY[judged.outcome] < SEVERITY["downgrade"])
+    names_count = bool(names.findings or names.inconclusive) and judged.outcome != "deny"
+    if body_read or names_count:
+        _content(context, bundle, names, judged, body_read=body_read)
 
 
 def _access(_: RetrievalContext, terms: ClassTerms, __: RetrievedItem, judged: Judged) -> None:
@@ -187,12 +229,15 @@ def _override(context: RetrievalContext, item: RetrievedItem, judged: Judged) ->
     return None
 
 
-def _content(context: RetrievalContext, bundle: QualityBundle, judged: Judged) -> None:
-    if judged.body.problem is not None:
+def _content(
+    context: RetrievalContext, bundle: QualityBundle, names: ItemNames, judged: Judged, *, body_read: bool
+) -> None:
+    """The body is read where it may be released, the names wherever they may."""
+    if body_read and judged.body.problem is not None:
         judged.flags = (*judged.flags, "content_suspect")
         judged.denies("content", "CONTENT_UNSAFE", judged.body.problem)
         return
-    found = context.bundle.inspector.inspect(judged.body.text)
+    found = _found(context, names, judged.body.text if body_read else "")
     action, reason = content_action(bundle, context.tier, found)
     judged.stages.append(stage_of("content", action, reason))
     judged.findings = found.findings
@@ -203,3 +248,15 @@ def _content(context: RetrievalContext, bundle: QualityBundle, judged: Judged) -
     if SEVERITY[action] == SEVERITY[judged.outcome]:
         judged.reason = reason
     judged.comes_to(action, reason)
+
+
+def _found(context: RetrievalContext, names: ItemNames, text: str) -> Inspection:
+    """In the body, in the names and where the two meet."""
+    inspector = context.bundle.inspector
+    body = inspector.inspect(text)
+    beside = names.findings + (at_the_body(inspector.names, names.own, text) if text else ())
+    if not beside and names.inconclusive is None:
+        return body
+    return body._replace(
+        findings=body.findings + beside, inconclusive=body.inconclusive or names.inconclusive
+    )

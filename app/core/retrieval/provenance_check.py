@@ -9,30 +9,30 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from app.core.retrieval.dimensions import ProvenanceState
-from app.core.retrieval.item_times import time_of
-from app.core.retrieval.reference_form import (
+from app.core.metadata.moments import time_of
+from app.core.metadata.provenance import (
     GATE_SOURCE,
     MAX_URI_CHARACTERS,
+    RESOLVABLE,
     form_fault,
     spelling_of,
     unverified,
 )
+from app.core.metadata.resolution import ProvenanceState
 from app.core.retrieval.signed_assertion import form_problem, signed_by_source
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from app.core.registry import Registry
-    from app.core.registry_entries import Entry, Source
-    from app.core.retrieval.quality_bundle import QualityBundle
-    from app.core.retrieval.resolution import Resolution
-    from topics.records.retrievals import RetrievedItem
+    from app.core.metadata.resolution import Resolution
+    from app.core.quality_bundle.quality_bundle import QualityBundle
+    from app.core.registry.registry import Registry
+    from app.core.registry.registry_entries import Entry, Source
+    from topics.records.retrieval_inputs import RetrievedItem
 
     Recorded = Mapping[tuple[str, str], Resolution]
 
 GATE_FEED = "gate-feed"
-RESOLVABLE = frozenset({"http", "https"})
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 _MS = 1000
 UNSIGNED = "no signed source identity stands behind this assertion"

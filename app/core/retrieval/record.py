@@ -11,32 +11,31 @@ from hashlib import sha256
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.core.clock import rfc3339
-from app.core.decision import OutRecord
-from app.core.ids import quality_id
-from app.core.ledger.canonical import canonical, digest, in_order, is_odd_float
-from app.core.memory.record import finding_fields
-from app.core.registry_entries import hashes_of
+from app.core.content.inspection import finding_fields
+from app.core.foundation.canonical import canonical, digest, in_order, is_odd_float
+from app.core.foundation.chain import OutRecord
+from app.core.foundation.clock import rfc3339
+from app.core.foundation.ids import quality_id
+from app.core.registry.registry_entries import hashes_of
 from app.core.retrieval.facts import NUMBERS
-from app.core.retrieval.reference_form import MAX_URI_CHARACTERS
+from app.core.retrieval.names import class_text, uri_text
 from topics.catalog import QUALITY_DECISIONS
 from topics.records import QualityDecision
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.core.arrival import Arrival
     from app.core.content.inspection import Finding
+    from app.core.foundation.arrival import Arrival
+    from app.core.metadata.resolution import Resolution
     from app.core.retrieval.context import RetrievalContext
     from app.core.retrieval.judgement import Judged
-    from app.core.retrieval.resolution import Resolution
-    from topics.records.retrievals import RetrievedItem
+    from topics.records.retrieval_inputs import RetrievedItem
 
 SCHEMA = "sluice/quality_decision/v1"
 SCHEMA_VERSION = "1"
 MAX_FINDINGS = 32
 """The gravest first: a request has up to a thousand items, and each decision is a record."""
-LONGEST_CLASS = 256
 LARGEST_SCORE = 1e15
 _LEAST_PLAIN = 1e-4
 """From here up to 1 nobody writes an exponent, and there is nothing whole: what nearly every score is."""
@@ -134,9 +133,9 @@ def decision_record(
         "ledger_event_id": quality_id(common.decision_id, place),
         "place": place,
         "item_id": item.item_id,
-        "content_class": _class(item.content_class),
+        "content_class": class_text(item.content_class),
         "confidence_score": score,
-        "provenance_uri": _uri(item.provenance_uri),
+        "provenance_uri": uri_text(item.provenance_uri),
         "freshness_age_seconds": _age_seconds(judged),
         "provenance_hash_verified": check is not None and check.verified,
         "outcome": judged.outcome,
@@ -172,11 +171,6 @@ def whole(number: float) -> float:
     return int(number) if number == int(number) else number
 
 
-def _class(given: Any) -> str | None:
-    """Quality fields are recorded as the item gave them, if they are of their type and of bounded size."""
-    return given if isinstance(given, str) and len(given) <= LONGEST_CLASS else None
-
-
 def _score(given: Any) -> tuple[float | None, bool]:
     """With it, whether canonical form writes the number as any other writer does. Ages are always so: they
     are whole or in thousandths."""
@@ -184,11 +178,6 @@ def _score(given: Any) -> tuple[float | None, bool]:
         return given, True
     score = whole(given) if is_score(given) else None
     return score, not (isinstance(score, float) and is_odd_float(score))
-
-
-def _uri(given: Any) -> str | None:
-    """As long as a reference may be that is resolved: a rerun finds its record by it."""
-    return given if isinstance(given, str) and len(given) <= MAX_URI_CHARACTERS else None
 
 
 def is_score(value: Any) -> bool:

@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from app.core.clock import rfc3339
-from app.core.decision import Decision, OutRecord
-from app.core.draft import SessionDraft
-from app.core.expiry import time_records
-from app.core.ids import report_event_id
-from app.core.recent_retrieval import has_mark
+from app.core.foundation.chain import OutRecord
+from app.core.foundation.clock import rfc3339
+from app.core.foundation.ids import report_event_id
 from app.core.retrieval.context import tier_of
-from app.core.session import UNREGISTERED
+from app.core.state.decision import Decision
+from app.core.state.draft import SessionDraft
+from app.core.state.expiry import time_records
+from app.core.state.recent_retrieval import has_mark
 from topics.catalog import SESSION_EVENTS
 
 if TYPE_CHECKING:
-    from app.core.arrival import Arrival
-    from app.core.point import PointParts
-    from app.core.session import SessionState
+    from app.core.foundation.arrival import Arrival
+    from app.core.policy.point import PointParts
+    from app.core.state.session import SessionState
     from topics.records import RetrievalReport
 
 SCHEMA = "sluice/retrieval_reported/v1"
@@ -33,7 +33,7 @@ def evaluate(parts: PointParts, arrival: Arrival, report: RetrievalReport, state
     """Count the report's distinct items; the session itself does not change."""
     draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
     agent = parts.policy.registry.agents.get(report.agent_id)
-    known = draft.retrieval(UNREGISTERED if agent is None else agent.tenant, report.request_id)
+    known = None if agent is None else draft.retrieval(agent.tenant, report.request_id)
     items = dict.fromkeys(report.items)
     uncovered = [item for item in items if known is None or not has_mark(known.items, item)]
     body: dict[str, Any] = {

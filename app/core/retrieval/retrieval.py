@@ -8,28 +8,73 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from app.core.decision import Decision
-from app.core.draft import SessionDraft
-from app.core.expiry import time_records
-from app.core.recent_retrieval import RecentRetrieval, item_mark
+from app.core.foundation.chain import OutRecord
+from app.core.foundation.clock import rfc3339
+from app.core.foundation.ids import escalation_id
+from app.core.quality_bundle.wanted import wanted
 from app.core.retrieval.context import assess, barred
-from app.core.retrieval.escalation import escalation_of, opened
 from app.core.retrieval.judgement import judge
 from app.core.retrieval.record import common_to, decision_record
-from app.core.retrieval.served import served
-from app.core.retrieval.wanted import wanted
+from app.core.retrieval.served import served, withheld
+from app.core.state.decision import Decision
+from app.core.state.draft import SessionDraft
+from app.core.state.expiry import time_records
+from app.core.state.recent_retrieval import RecentRetrieval, item_mark
+from app.core.state.session import who
+from topics.catalog import ESCALATIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from app.core.arrival import Arrival
-    from app.core.decision import OutRecord
-    from app.core.memory.shared import Shared
-    from app.core.point import PointParts
+    from app.core.foundation.arrival import Arrival
+    from app.core.policy.point import PointParts
     from app.core.retrieval.context import RetrievalContext
     from app.core.retrieval.judgement import Judged
-    from app.core.session import SessionState
+    from app.core.state.decision import Shared
+    from app.core.state.session import SessionState
     from topics.records import ProposedRetrieval
+
+# An escalation of denied items: at high_privilege, for a high-impact tool category, and for nothing else.
+#
+# Seed 004, "Interaction with HITL": every flag to a person would end in approval fatigue. A person
+# answers with a signed override (registry kind quality_override), and the agent asks again.
+
+SCHEMA = "sluice/retrieval_escalation_opened/v1"
+TIER = "high_privilege"
+
+
+def escalation_of(arrival: Arrival, context: RetrievalContext, judged: Iterable[Judged]) -> str | None:
+    """The id of the escalation that a request opens, None if it opens none."""
+    quality, category = context.quality, context.retrieval.tool_category
+    if quality is None or context.tier != TIER or (category or "").casefold() not in quality.high_impact:
+        return None
+    waits = any(one.denied_for_quality for one in judged)
+    return escalation_id(arrival.decision_id) if waits else None
+
+
+def opened(
+    arrival: Arrival, context: RetrievalContext, an_id: str, denied: Sequence[dict[str, Any]], ttl_ms: int
+) -> OutRecord:
+    """RetrievalEscalationOpened; `denied` are the decision records of the items that wait."""
+    retrieval, now = context.retrieval, arrival.timestamp_ms
+    body = {
+        "schema": SCHEMA,
+        "escalation_id": an_id,
+        "request_id": retrieval.request_id,
+        "request_hash": arrival.digest,
+        "agent_id": retrieval.agent_id,
+        "session_id": retrieval.session_id,
+        "tenant_id": context.tenant,
+        "tool_category": retrieval.tool_category,
+        "items": [withheld(record) for record in denied],
+        "reason": denied[0]["reason"],
+        "required_role": "approver",
+        "opened_at": rfc3339(now),
+        "expires_at": rfc3339(now + ttl_ms),
+        "decided_at": rfc3339(now),
+        "input": arrival.coordinates(),
+    }
+    return OutRecord(ESCALATIONS, "RetrievalEscalationOpened", body, retrieval.session_id)
 
 
 def evaluate(
@@ -51,7 +96,7 @@ def evaluate(
         records.append(_escalated(arrival, context, escalation, bodies))
     records.append(served(arrival, context, list(zip(bodies, judged, strict=True))))
     records += _wanted(context, judged)
-    _remember(draft, context, judged)
+    _remember(draft, context, judged, arrival.offset)
     return Decision(draft.transition(), records)
 
 
@@ -89,12 +134,19 @@ def _wanted(context: RetrievalContext, judged: Sequence[Judged]) -> list[OutReco
     return [wanted(context.tenant, uri, "retrieval", context.now_ms) for uri in uris]
 
 
-def _remember(draft: SessionDraft, context: RetrievalContext, judged: Sequence[Judged]) -> None:
+def _remember(draft: SessionDraft, context: RetrievalContext, judged: Sequence[Judged], offset: int) -> None:
     """The session keeps which items were decided on, and the flags of those that were let through."""
     items = context.retrieval.items
     marks = "".join([item_mark(item.item_id) for item in items])
-    remembered = RecentRetrieval(context.tier, marks, draft.now)
-    draft.remember_retrieval(context.tenant, context.retrieval.request_id, remembered)
-    for item, one in zip(items, judged, strict=True):
-        if one.flags and one.outcome != "deny":
-            draft.remember_flags(context.tenant, item.item_id, one.flags)
+    remembered = RecentRetrieval(context.tier, marks, draft.now, offset)
+    owner = who(context.tenant, context.retrieval.agent_id)
+    draft.remember_retrieval(owner, context.retrieval.request_id, remembered)
+    let_through = [
+        (item.item_id, one.flags)
+        for item, one in zip(items, judged, strict=True)
+        if one.flags and one.outcome != "deny"
+    ]
+    flagged: dict[str, list[str]] = {}
+    for item_id, flags in let_through:
+        flagged.setdefault(item_id, []).extend(flags)
+    draft.remember_flags(owner, flagged)

@@ -8,18 +8,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, get_args
 
-from app.core.clock import rfc3339
-from app.core.decision import OutRecord
-from app.core.ids import served_id
+from app.core.content.inspection import Inspection
+from app.core.foundation.chain import OutRecord
+from app.core.foundation.clock import rfc3339
+from app.core.foundation.ids import served_id
+from app.core.quality_bundle.severity import SEVERITY
+from app.core.retrieval.judgement import content_action
+from app.core.retrieval.names import ITEM_FIELDS, REQUEST_FIELDS, withheld_id
 from topics.catalog import SERVED
 from topics.records.retrievals import QualityFlag
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.core.arrival import Arrival
+    from app.core.foundation.arrival import Arrival
     from app.core.retrieval.context import RetrievalContext
     from app.core.retrieval.judgement import Judged
+    from app.core.retrieval.names import RequestNames
     from topics.records import ProposedRetrieval
 
 SCHEMA = "sluice/served_retrieval/v1"
@@ -33,16 +38,44 @@ def served(
 ) -> OutRecord:
     """`decisions`: each item's decision record and what came of it, in the request's order."""
     tenant = None if context.agent is None else context.tenant
-    items = [_item(record, judged) for record, judged in decisions if judged.outcome != "deny"]
-    denied = [record for record, judged in decisions if judged.outcome == "deny"]
-    return _record(arrival, context.retrieval, tenant, items, denied)
+    unsafe = [names.unsafe for names in context.names.items]
+    items = [
+        _item(record, judged, unsafe[judged.place])
+        for record, judged in decisions
+        if judged.outcome != "deny"
+    ]
+    denied = [
+        _named(withheld(record), unsafe[judged.place])
+        for record, judged in decisions
+        if judged.outcome == "deny"
+    ]
+    return _record(arrival, context.retrieval, tenant, items, denied, _unsafe_of_request(context))
 
 
 def nothing_served(
-    arrival: Arrival, retrieval: ProposedRetrieval, tenant: str | None, denied: Sequence[dict[str, Any]]
+    arrival: Arrival,
+    retrieval: ProposedRetrieval,
+    tenant: str | None,
+    denied: Sequence[dict[str, Any]],
+    names: RequestNames | None,
 ) -> OutRecord:
-    """The same where every item was denied; `denied` are their decision records."""
-    return _record(arrival, retrieval, tenant, [], denied)
+    """The same where every item was denied; `denied` are their decision records. `names` None: they could
+    not be read, and none is released."""
+    every = frozenset(ITEM_FIELDS)
+    unsafe = [every] * len(denied) if names is None else [one.unsafe for one in names.items]
+    items = [_named(withheld(record), among) for record, among in zip(denied, unsafe, strict=True)]
+    of_request = frozenset(REQUEST_FIELDS) if names is None else names.unsafe
+    return _record(arrival, retrieval, tenant, [], items, of_request)
+
+
+def _unsafe_of_request(context: RetrievalContext) -> frozenset[str]:
+    """The request's own fields that are not released: its ids stand beside whatever is."""
+    read, bundle = context.names.request, context.quality
+    if bundle is None or not context.names.unsafe:
+        return context.names.unsafe
+    action, _ = content_action(bundle, context.tier, Inspection(read.findings, 0, 0, 0, read.inconclusive))
+    let_through = context.shadow or SEVERITY[action] < SEVERITY["downgrade"]
+    return frozenset() if let_through else context.names.unsafe
 
 
 def _record(
@@ -51,8 +84,9 @@ def _record(
     tenant: str | None,
     items: list[dict[str, Any]],
     denied: Sequence[dict[str, Any]],
+    unsafe: frozenset[str],
 ) -> OutRecord:
-    body = {
+    body: dict[str, Any] = {
         "schema": SCHEMA,
         "served_id": served_id(arrival.decision_id),
         "request_id": retrieval.request_id,
@@ -61,10 +95,13 @@ def _record(
         "tenant_id": tenant,
         "trace_id": retrieval.trace_id,
         "items": items,
-        "withheld": [withheld(record) for record in denied],
+        "withheld": denied,
         "decided_at": rfc3339(arrival.timestamp_ms),
     }
-    return OutRecord(SERVED, "ServedRetrieval", body, retrieval.session_id)
+    for field in unsafe:
+        if body[field] is not None:
+            body[field] = withheld_id(body[field])
+    return OutRecord(SERVED, "ServedRetrieval", body, body["session_id"])
 
 
 def withheld(record: dict[str, Any]) -> dict[str, Any]:
@@ -77,8 +114,8 @@ def withheld(record: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _item(record: dict[str, Any], judged: Judged) -> dict[str, Any]:
-    return {
+def _item(record: dict[str, Any], judged: Judged, unsafe: frozenset[str]) -> dict[str, Any]:
+    item = {
         "item_id": record["item_id"],
         "ledger_event_id": record["ledger_event_id"],
         "outcome": judged.outcome,
@@ -89,3 +126,11 @@ def _item(record: dict[str, Any], judged: Judged) -> dict[str, Any]:
         "provenance_uri": record["provenance_uri"],
         "body": judged.body.value if judged.released else None,
     }
+    return _named(item, unsafe) if unsafe and judged.outcome == "downgrade" else item
+
+
+def _named(item: dict[str, Any], unsafe: frozenset[str]) -> dict[str, Any]:
+    """The item without what may not be read of it: its id as a digest, another text not at all."""
+    for field in unsafe & item.keys():
+        item[field] = withheld_id(item[field]) if field == "item_id" else None
+    return item

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from app.core.ledger.canonical import canonical
-from app.core.retrieval.item_times import time_of
+from app.core.foundation.canonical import canonical
+from app.core.metadata.moments import time_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

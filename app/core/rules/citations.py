@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.core.cel.allowance import Allowance
-from app.core.cel.evaluation import Evaluation
+from app.core.cel.evaluation import Allowance, Evaluation
 from app.core.cel.language import ExpressionError, Failure
 from app.core.rules.variables import milliseconds
 
@@ -14,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from app.core.cel.language import Expression, Language
-    from app.core.facts import Fact
-    from app.core.rules.rule_set import FactReference
+    from app.core.registry.facts import Fact
+    from app.core.rules.rule import FactReference
     from app.core.rules.variables import Cited
 
 _MAX_NAMED_ID = 120

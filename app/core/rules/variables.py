@@ -3,28 +3,48 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from cel_expr_python import cel
 
 from app.core.cel.values import INT64
-from app.core.facts import Fact, in_force
+from app.core.registry.facts import Fact, in_force
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from app.core.actions.stage import ActionContext
+    from app.core.registry.registry_entries import Agent, Tool
+    from app.core.state.acknowledgement import Acknowledgement
+    from topics.records import ProposedAction
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TEXT, _INT, _BOOL, _ANY = cel.Type.STRING, cel.Type.INT, cel.Type.BOOL, cel.Type.DYN
 _OBJECT, _TEXTS = cel.Type.Map(_TEXT, _ANY), cel.Type.List(_TEXT)
 
 
+class Judged(Protocol):
+    """What a rule can see of an action; the context of the action pipeline has it all."""
+
+    action: ProposedAction
+    action_type: str
+    tier: str
+    mode: Literal["standard", "high_stakes"]
+    rows: int
+    reversible: bool | None
+    agent: Agent | None
+    tenant: str
+    tool: Tool | None
+    rows_before: int
+    actions_before: int
+    flags: Acknowledgement
+    now_ms: int
+
+
 class Variable(NamedTuple):
-    """A variable's CEL type, and where an action's context has its value. A type of any may be null."""
+    """A variable's CEL type, and where an action has its value. A type of any may be null."""
 
     type: cel.Type
-    value: Callable[[ActionContext], Any]
+    value: Callable[[Judged], Any]
 
 
 class Cited(NamedTuple):
@@ -39,7 +59,7 @@ class Cited(NamedTuple):
         return in_force(self.revisions.get(fact_id, ()), self.tenant, at_ms)
 
 
-def _governance(context: ActionContext) -> dict[str, Any]:
+def _governance(context: Judged) -> dict[str, Any]:
     given = context.action.governance_context
     return {} if given is None else given.model_dump(by_alias=True, exclude_none=True)
 
@@ -76,7 +96,7 @@ def known_as(names: Collection[str]) -> dict[str, Variable]:
     return {name: known for name, known in VARIABLES.items() if name in names}
 
 
-def variables_of(context: ActionContext, variables: Mapping[str, Variable]) -> dict[str, Any]:
+def variables_of(context: Judged, variables: Mapping[str, Variable]) -> dict[str, Any]:
     """The values of these variables."""
     return {name: known.value(context) for name, known in variables.items()}
 

@@ -17,16 +17,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, get_args
 
-from app.core.clock import milliseconds_of, rfc3339
-from app.core.quality_entries import LONGEST_OVERRIDE_MS, QualityOverrideSpec
-from app.core.registry_entries import OrgSpec
+from app.core.foundation.clock import milliseconds_of, rfc3339
+from app.core.registry.quality_entries import LONGEST_OVERRIDE_MS, QualityOverrideSpec
+from app.core.registry.registry_entries import OrgSpec
 from app.core.trust.refused import Reason
 from topics.records.base import Role
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from app.core.registry_entries import Approver
+    from app.core.registry.registry_entries import Approver
     from app.core.trust.revisions import Accepted
 
 ORG = "org"

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.core.clock import rfc3339
-from app.core.trust.keys import PublicKey, UnusableKeyError
+from app.core.foundation.clock import rfc3339
+from app.core.registry.keys import PublicKey, UnusableKeyError
 from app.core.trust.refused import Reason
 from app.core.trust.signed_entries import APPROVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from app.core.registry_entries import Approver
-    from app.core.trust.keys import Roots
+    from app.core.registry.keys import Roots
+    from app.core.registry.registry_entries import Approver
 
 
 class Authority:
@@ -25,6 +25,7 @@ class Authority:
 
     def __init__(self, roots: Roots) -> None:
         self._roots = roots.by_id
+        self._retired_at_ms = roots.retired_at_ms
         self._approvers: dict[str, Approver] = {}
         self._keys: dict[str, PublicKey] = dict(roots.by_id)
         self._owners: dict[str, str] = {}
@@ -67,7 +68,7 @@ class Authority:
 
     def _why_not(self, keyid: str, kind: str, at_ms: int) -> str | None:
         if kind == APPROVER:
-            return None if keyid in self._roots else "only a root key signs an approver's entry"
+            return self._why_no_root(keyid, at_ms)
         if keyid in self._roots:
             return "a root key signs approvers' entries and nothing else"
         approver = self._approvers[self._owners[keyid]]
@@ -79,6 +80,14 @@ class Authority:
         if approver.valid_until_ms is not None and at_ms >= approver.valid_until_ms:
             return f"the key of {who} was valid until {rfc3339(approver.valid_until_ms)}"
         return None if kind in approver.signs else f"{who} may not sign a {kind}"
+
+    def _why_no_root(self, keyid: str, at_ms: int) -> str | None:
+        if keyid not in self._roots:
+            return "only a root key signs an approver's entry"
+        retired_at_ms = self._retired_at_ms.get(keyid)
+        if retired_at_ms is None or at_ms < retired_at_ms:
+            return None
+        return f"this root key was retired at {rfc3339(retired_at_ms)}"
 
 
 def _public_key(approver: Approver) -> PublicKey:

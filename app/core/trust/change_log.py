@@ -1,4 +1,4 @@
-"""The change log of bundles: every revision that ever counted or was refused, out of what was folded.
+"""The change log of a control topic: every revision that ever counted or was refused.
 
 Seed 004, "Evidence": signed bundle hash per version with approver identity and change rationale.
 """
@@ -8,13 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from app.core.registry.loading import FACT
 from app.core.trust.dsse import Envelope, read_envelope
 from app.core.trust.refused import Reason
-from app.core.trust.signed_entries import BUNDLE, QUALITY_BUNDLE, statement
+from app.core.trust.signed_entries import statement
 from topics.catalog import BUNDLES
 
 if TYPE_CHECKING:
-    from app.core.arrival import Arrival
+    from app.core.foundation.arrival import Arrival
     from app.core.trust.fold import Folded
     from app.core.trust.refused import Refused
     from app.core.trust.revisions import Accepted
@@ -25,11 +26,12 @@ State = Literal["in force", "replaced", "refused"]
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One record of the bundles' topic. `at_ms`: the broker's time of it; `name`: "id@revision".
+    """One record of the topic. `at_ms`: the broker's time of it; `name`: "id@revision", of an entry
+    "kind/id@revision".
 
-    `approvers`: who might sign it and did, sorted. `looser`: what a quality bundle took back of the revision
-    before it. Of a refused record `kind`, `hash` and `rationale` are only what it claims, None where it is
-    not readable.
+    `approvers`: who might sign it and did, sorted; nobody where a root key did. `looser`: what a quality
+    bundle took back of the revision before it. Of a refused record `kind`, `hash` and `rationale` are only
+    what it claims, None where it is not readable.
     """
 
     at_ms: int
@@ -46,27 +48,39 @@ class LogLine:
 
     @property
     def id(self) -> str:
-        """The bundle's, or as much of a name as there is."""
+        """The bundle's id or the entry's "kind/id", or as much of a name as there is."""
         return self.name.rpartition("@")[0] or self.name
 
 
-def change_log(folded: Folded, bundle_id: str | None = None) -> tuple[LogLine, ...]:
+def change_log(folded: Folded, named: str | None = None, topic: str = BUNDLES) -> tuple[LogLine, ...]:
     """The lines in the topic's order; of one id, if it is given. Repeats say nothing new and are left out."""
-    counted = [one for one in folded.entries.values() if one.kind in (BUNDLE, QUALITY_BUNDLE)]
-    refused = [one for one in folded.refused if one.arrival.topic == BUNDLES]
-    lines = [*(_counted(one, folded) for one in counted), *map(_refused, refused)]
-    wanted = (one for one in lines if bundle_id is None or one.id == bundle_id)
+    counted = [one for one in folded.entries.values() if one.arrival.topic == topic]
+    refused = [one for one in folded.refused if one.arrival.topic == topic]
+    in_force = {one.hash for one in entries_in_force(folded, topic)}
+    lines = [*(_counted(one, one.hash in in_force) for one in counted), *map(_refused, refused)]
+    wanted = (one for one in lines if named is None or one.id == named)
     return tuple(sorted(wanted, key=lambda one: one.offset))
 
 
-def _counted(one: Accepted, folded: Folded) -> LogLine:
-    newest = (folded.bundles if one.kind == BUNDLE else folded.quality)[one.said.id]
+def entries_in_force(folded: Folded, topic: str) -> list[Accepted]:
+    """Of a topic's bundles or entries those that count now, in the topic's order: the newest revision of
+    each, of facts every one, since each counts for its time."""
+    newest: dict[tuple[str, ...], Accepted] = {}
+    for one in folded.entries.values():
+        if one.arrival.topic == topic:
+            name = (one.kind, one.said.id, *([one.key] if one.kind == FACT else []))
+            if name not in newest or newest[name].said.revision < one.said.revision:
+                newest[name] = one
+    return sorted(newest.values(), key=lambda one: one.arrival.offset)
+
+
+def _counted(one: Accepted, is_in_force: bool) -> LogLine:
     return LogLine(
         one.at_ms,
         one.arrival.offset,
         one.kind,
         one.key,
-        "in force" if newest.hash == one.hash else "replaced",
+        "in force" if is_in_force else "replaced",
         one.hash,
         tuple(sorted(one.approvers)),
         _rationale(one.said),

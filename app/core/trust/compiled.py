@@ -8,15 +8,16 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from app.core.bundles import Bundle, load_bundle
-from app.core.errors import BundleError, RegistryError
-from app.core.guarded import guarded
-from app.core.ledger.canonical import canonical
-from app.core.registry import FACT, build_registry, merged
-from app.core.registry_entries import EntryFile
-from app.core.retrieval.looser import looser
-from app.core.retrieval.quality_bundle import load_quality_bundle
-from app.core.retrieval.quality_cases import run_quality_cases
+from app.core.cases.case_failure import count_cases
+from app.core.cases.quality_cases import run_quality_cases
+from app.core.foundation.canonical import canonical
+from app.core.foundation.errors import BundleError, RegistryError, UnknownStageError
+from app.core.foundation.guarded import guarded
+from app.core.policy.bundles import Bundle, load_bundle
+from app.core.quality_bundle.looser import looser
+from app.core.quality_bundle.quality_bundle import load_quality_bundle
+from app.core.registry.loading import FACT, build_registry, merged
+from app.core.registry.registry_entries import EntryFile
 from app.core.trust.dsse import verified
 from app.core.trust.refused import Reason
 from app.core.trust.signed_entries import opened, statement
@@ -24,11 +25,12 @@ from app.core.trust.signed_entries import opened, statement
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from app.core.arrival import Arrival
-    from app.core.registry import Registry
-    from app.core.retrieval.quality_bundle import QualityBundle
+    from app.core.cases.case_failure import CaseFailure
+    from app.core.foundation.arrival import Arrival
+    from app.core.quality_bundle.quality_bundle import QualityBundle
+    from app.core.registry.keys import PublicKey
+    from app.core.registry.registry import Registry
     from app.core.trust.dsse import Envelope
-    from app.core.trust.keys import PublicKey
     from app.core.trust.refused import Code
     from app.core.trust.signed_entries import Statement
 
@@ -39,8 +41,9 @@ Checked = TypeVar("Checked")
 class Compiled:
     """Hand the same one to every fold of an installation."""
 
-    def __init__(self, run_cases: Callable[[Bundle], Sequence[object]]) -> None:
-        """`run_cases` gives a bundle's cases that fail, each with a readable `str`; none is well."""
+    def __init__(self, run_cases: Callable[[Bundle], Sequence[CaseFailure]]) -> None:
+        """`run_cases` gives where a bundle's cases come out otherwise; nothing is well. It raises
+        UnknownStageError for a bundle whose stages are not all there."""
         self._run_cases = run_cases
         self._envelopes: dict[tuple[str, str], Envelope | Reason] = {}
         self._signed: dict[tuple[str, str, str], bool] = {}
@@ -113,10 +116,12 @@ class Compiled:
     def _checked_bundle(self, said: Statement) -> Bundle | Reason:
         try:
             bundle = load_bundle(canonical(said.document))
-        except BundleError as error:
+            failures = self._run_cases(bundle)
+        except (BundleError, UnknownStageError) as error:
             path, message = _placed(str(error))
             return Reason("invalid_bundle", path, message)
-        return _failed(self._run_cases(bundle), len(bundle.cases)) or bundle
+        bundle.inspector.prepare()
+        return _failed(failures, len(bundle.cases)) or bundle
 
 
 def _checked_quality(said: Statement) -> QualityBundle | Reason:
@@ -128,10 +133,10 @@ def _checked_quality(said: Statement) -> QualityBundle | Reason:
     return _failed(run_quality_cases(bundle), len(bundle.file.cases)) or bundle
 
 
-def _failed(failures: Sequence[object], cases: int) -> Reason | None:
+def _failed(failures: Sequence[CaseFailure], cases: int) -> Reason | None:
     if not failures:
         return None
-    told = f"{len(failures)} of its {cases} cases fail, first: {failures[0]}"
+    told = f"{count_cases(failures)} of its {cases} cases fail, first: {failures[0]}"
     return Reason("cases_failed", "$.cases", told)
 
 

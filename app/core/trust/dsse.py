@@ -12,7 +12,7 @@ import binascii
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from app.core.ledger.canonical import canonical
+from app.core.foundation.canonical import canonical
 from topics.json_text import parse
 from topics.unreadable import Unreadable
 

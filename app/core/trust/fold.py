@@ -23,26 +23,43 @@ from dataclasses import dataclass, replace
 from heapq import merge
 from typing import TYPE_CHECKING
 
+from app.core.foundation.clock import rfc3339
 from app.core.trust.approvals import entry_refusal, first_refusal, looser_refusal
 from app.core.trust.authority import Authority
 from app.core.trust.changes import Changes
 from app.core.trust.refused import Reason, Refused
 from app.core.trust.revisions import Accepted, Revisions
-from app.core.trust.rollout_starts import start_refusal
 from app.core.trust.signed_entries import APPROVER, BUNDLE, QUALITY_BUNDLE
 from topics.catalog import BUNDLES, REGISTRY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from app.core.arrival import Arrival
-    from app.core.bundles import Bundle
-    from app.core.registry import Registry
-    from app.core.retrieval.quality_bundle import QualityBundle
+    from app.core.foundation.arrival import Arrival
+    from app.core.policy.bundles import Bundle
+    from app.core.quality_bundle.quality_bundle import QualityBundle
+    from app.core.registry.keys import Roots
+    from app.core.registry.registry import Registry
     from app.core.trust.compiled import Compiled
     from app.core.trust.dsse import Envelope
-    from app.core.trust.keys import Roots
     from app.core.trust.signed_entries import Change, Statement
+
+# A flag-only that begins in the future would never be overdue: no alarm would tell anybody of it (seed
+# 004, "Flag-only mode left permanent").
+
+GRACE_MS = 24 * 3600 * 1000
+"""How far ahead of its record's time a start may lie: it is often written as a day, and in local time."""
+
+
+def start_refusal(bundle: QualityBundle, published_ms: int) -> Reason | None:
+    """Why a quality bundle whose record has this broker's time (ms since 1970) may not count."""
+    latest = published_ms + GRACE_MS
+    for name, since_ms in sorted(bundle.rollout_since_ms.items()):
+        if since_ms > latest and bundle.rollout_of(name) == "flag_only":
+            told = f"flag-only published now begins by {rfc3339(latest)}"
+            return Reason("invalid_bundle", f"$.rollout.{name}.since", told)
+    return None
+
 
 _ORDER = {REGISTRY: 0, BUNDLES: 1}
 
@@ -162,7 +179,7 @@ class _Folding:
         if isinstance(checked, Reason):
             self._refuse(member.arrival, checked, member.approvers)
         elif change is None:
-            self._put(checked)
+            self._put(checked, member.at_ms)
         else:
             self._together(change, self._changes.join(change, checked), member.at_ms)
 
@@ -215,7 +232,7 @@ class _Folding:
             elif self._revisions.repeats(member.said):
                 self._known.append(member.arrival)
             else:
-                self._put(member)
+                self._put(member, at_ms)
 
     def _still(self, member: Accepted, at_ms: int) -> Reason | None:
         """Why a member that waited may not take effect now; one that counts already has done so."""
@@ -227,8 +244,8 @@ class _Folding:
             return allowed
         return self._revisions.refusal(said) or entry_refusal(member, self._revisions.newest, allowed)
 
-    def _put(self, accepted: Accepted) -> None:
-        self._revisions.put(accepted)
+    def _put(self, accepted: Accepted, at_ms: int) -> None:
+        self._revisions.put(replace(accepted, since_ms=at_ms))
         if accepted.approver is not None:
             self._authority.admit(accepted.approver)
 

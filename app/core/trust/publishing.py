@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from app.core.arrival import Arrival
+from app.core.foundation.arrival import Arrival
 from app.core.trust.dsse import Envelope, read_envelope
 from app.core.trust.fold import Folded, fold
 from app.core.trust.refused import Reason
@@ -14,8 +14,8 @@ from app.core.trust.signed_entries import statement
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from app.core.registry.keys import Roots
     from app.core.trust.compiled import Compiled
-    from app.core.trust.keys import Roots
     from app.core.trust.refused import Refused
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from app.core.arrival import Arrival
+    from app.core.foundation.arrival import Arrival
 
 Code = Literal[
     "tombstone",

@@ -10,17 +10,17 @@ from app.core.trust.refused import Reason
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from app.core.arrival import Arrival
-    from app.core.bundles import Bundle
-    from app.core.registry_entries import Approver
-    from app.core.retrieval.quality_bundle import QualityBundle
+    from app.core.foundation.arrival import Arrival
+    from app.core.policy.bundles import Bundle
+    from app.core.quality_bundle.quality_bundle import QualityBundle
+    from app.core.registry.registry_entries import Approver
     from app.core.trust.signed_entries import Statement
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A record that counts. `at_ms`: broker's time of it; `signers`: ids of the keys that signed it;
-    `approvers`: by id, those of them who might sign it then.
+    """A record that counts. `at_ms`: broker's time of it, `since_ms`: that from which it was in force;
+    `signers`: ids of the keys that signed it; `approvers`: by id, those of them who might sign it then.
 
     `bundle`, `quality` and `approver` are set for the records that bring one in; `looser`: what a quality
     bundle takes back of the revision before it, in sentences.
@@ -35,6 +35,7 @@ class Accepted:
     approver: Approver | None = None
     quality: QualityBundle | None = None
     looser: tuple[str, ...] = ()
+    since_ms: int = 0
 
     @property
     def kind(self) -> str:

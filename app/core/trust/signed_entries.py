@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from app.core.errors import CanonicalError
-from app.core.ledger.canonical import digest
-from app.core.registry_entries import EntryFile, Name
-from app.core.strict import StrictModel, first_error, json_object
+from app.core.foundation.canonical import digest
+from app.core.foundation.errors import CanonicalError
+from app.core.foundation.strict import StrictModel, first_error, json_object
+from app.core.registry.registry_entries import EntryFile, Name
 from app.core.trust.dsse import Envelope, read_envelope
 from app.core.trust.refused import Code, Reason
 from topics.catalog import BUNDLES, BY_NAME, REGISTRY
@@ -24,7 +24,7 @@ from topics.records.base import Digest  # noqa: TC001 - pydantic reads the annot
 from topics.unreadable import Unreadable
 
 if TYPE_CHECKING:
-    from app.core.arrival import Arrival
+    from app.core.foundation.arrival import Arrival
 
 BUNDLE = "bundle"
 QUALITY_BUNDLE = "quality_bundle"

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from app.core.bundles import load_bundle
-from app.core.errors import EnvelopeError, RegistryError
-from app.core.ledger.canonical import canonical, digest
-from app.core.registry import load_registry
-from app.core.registry_entries import EntryFile, RegistryFile
-from app.core.retrieval.quality_bundle import load_quality_bundle
-from app.core.strict import first_error, json_object
+from app.core.foundation.canonical import canonical, digest
+from app.core.foundation.errors import EnvelopeError, RegistryError
+from app.core.foundation.strict import first_error, json_object
+from app.core.policy.bundles import load_bundle
+from app.core.quality_bundle.quality_bundle import load_quality_bundle
+from app.core.registry.keys import Roots
+from app.core.registry.loading import load_registry
+from app.core.registry.registry_entries import EntryFile, RegistryFile
 from app.core.trust.authority import Authority
 from app.core.trust.dsse import MAX_SIGNATURES, read_envelope, sign
-from app.core.trust.keys import Roots
 from app.core.trust.signed_entries import APPROVER, PAYLOAD_TYPES, QUALITY_BUNDLE_TYPE, Change
 from topics.catalog import BUNDLES, REGISTRY
 from topics.unreadable import Unreadable
@@ -27,15 +27,17 @@ if TYPE_CHECKING:
     from app.core.trust.dsse import Envelope, Signer
 
 
-def signed_bundle(document: bytes, signers: Iterable[Signer]) -> bytes:
-    """The envelope of a whole bundle document. Raises BundleError."""
-    load_bundle(document)
+def signed_bundle(document: bytes, signers: Iterable[Signer], *, is_loaded: bool = False) -> bytes:
+    """The envelope of a whole bundle document. `is_loaded`: it was. Raises BundleError."""
+    if not is_loaded:
+        load_bundle(document)
     return sign(PAYLOAD_TYPES[BUNDLES], document, signers).written()
 
 
-def signed_quality_bundle(document: bytes, signers: Iterable[Signer]) -> bytes:
-    """The envelope of a quality bundle's document. Raises BundleError."""
-    load_quality_bundle(document)
+def signed_quality_bundle(document: bytes, signers: Iterable[Signer], *, is_loaded: bool = False) -> bytes:
+    """The envelope of a quality bundle's document. `is_loaded`: it was. Raises BundleError."""
+    if not is_loaded:
+        load_quality_bundle(document)
     return sign(QUALITY_BUNDLE_TYPE, document, signers).written()
 
 

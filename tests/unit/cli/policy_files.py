@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from typer.testing import CliRunner, Result
 
-from app.cli import bundle, keys, registry
-from app.cli.private_keys import private_key
+from app.cli.policy import bundle, keys, registry
+from app.cli.policy.private_keys import private_key
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from app.core.trust.keys import SigningKey
+    from app.core.registry.keys import SigningKey
 
 _VERBS = {"bundle": bundle.cli, "keys": keys.cli, "registry": registry.cli}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from app.core.bundles import load_bundle
+from app.core.policy.bundles import load_bundle
 from app.core.trust.dsse import Envelope, read_envelope, verified
 from tests.unit.cli.policy_files import made, sluice, written
 from tests.unit.core.trust.scene import bundle_document
@@ -17,6 +17,12 @@ PASSING = {
     "name": "reads pass",
     "action": {"toolName": "read", "parameters": {}},
     "expect": {"outcome": "ALLOW"},
+}
+FREEZE = {
+    "kind": "freeze",
+    "id": "all",
+    "revision": 1,
+    "spec": {"subject": "tenant", "subject_id": "case", "reason": "an incident"},
 }
 FAILING = {**PASSING, "name": "reads do not pass", "expect": {"outcome": "BLOCK"}}
 
@@ -41,6 +47,46 @@ def test_a_bundle_that_fails_a_case_is_not_well(tmp_path: Path) -> None:
     found = sluice("bundle", "check", file)
     assert found.exit_code == 1
     assert "reads do not pass" in found.stderr
+
+
+def test_a_check_counts_cases_not_differences_and_says_what_decided(tmp_path: Path) -> None:
+    """Mend 13. Two cases of one name; the first differs in two fields."""
+    twice = {
+        **PASSING,
+        "action": {"toolName": "drop", "parameters": {"sql": "x"}},
+        "expect": {"outcome": "BLOCK", "gate": "fast_reject"},
+    }
+    file = written(tmp_path / "b.json", bundle_document(cases=[twice, {**FAILING, "name": "reads pass"}]))
+    found = sluice("bundle", "check", file)
+    assert "2 cases: 2 fail" in found.stdout
+    assert len(found.stderr.splitlines()) == 3
+    blocked = {**PASSING, "registry": [FREEZE]}
+    one = sluice("bundle", "check", written(tmp_path / "c.json", bundle_document(cases=[blocked])))
+    assert 'got "BLOCK" (BLOCK by controls: frozen_tenant: an incident' in one.stderr
+    told = sluice("bundle", "test", tmp_path / "c.json", "--json")
+    assert json.loads(told.stdout)["differences"][0]["decided"].startswith("BLOCK by controls: frozen_tenant")
+
+
+def test_publishing_what_nobody_signed_says_in_one_line_to_sign_it(tmp_path: Path) -> None:
+    """Mend 13: a pretty-printed bundle gave a refusal for each of its lines."""
+    file = tmp_path / "pretty.json"
+    file.write_text(json.dumps(bundle_document(), indent=2))
+    entries = tmp_path / "entries.json"
+    entries.write_text(json.dumps({"entries": []}, indent=2))
+    for verb in ("publish", "cosign"):
+        key = [] if verb == "publish" else ["--key", made_key(tmp_path, verb)]
+        for name in (file, entries):
+            refused = sluice("bundle", verb, name, *key)
+            assert refused.exit_code == 1
+            noun = "registry" if name == entries else "bundle"
+            assert refused.stderr.count("\n") == 1
+            assert f"{name} is not signed" in refused.stderr
+            assert f"sluice {noun} sign {name} --key PEM" in refused.stderr
+
+
+def made_key(folder: Path, name: str) -> Path:
+    made(folder, name)
+    return folder / f"{name}.pem"
 
 
 def test_a_file_that_is_not_there_is_another_matter(tmp_path: Path) -> None:
@@ -70,6 +116,7 @@ def test_an_invalid_bundle_is_not_signed(tmp_path: Path) -> None:
 
 
 def test_without_root_keys_nothing_can_be_published(tmp_path: Path) -> None:
-    found = sluice("bundle", "publish", written(tmp_path / "b.signed", {}))
+    signed = {"payload": "e30=", "payloadType": "x", "signatures": []}
+    found = sluice("bundle", "publish", written(tmp_path / "b.signed", signed))
     assert found.exit_code == 2
     assert "root_keys" in found.stderr

@@ -30,7 +30,13 @@ def test_a_difference_is_shown_with_both_values(tmp_path: Path) -> None:
         "bundle": "small@1",
         "cases": 2,
         "differences": [
-            {"case": "reads no more", "field": "outcome", "expected": "BLOCK", "actual": "ALLOW"}
+            {
+                "case": "reads no more",
+                "field": "outcome",
+                "expected": "BLOCK",
+                "actual": "ALLOW",
+                "decided": "ALLOW",
+            }
         ],
     }
 

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.cli.bundle_new import SHIPPED
-from app.core.bundles import load_bundle
-from app.core.cases import run_cases
-from app.core.retrieval.quality_bundle import load_quality_bundle
+from app.cli.offline.evaluate import SHIPPED
+from app.core.cases.cases import run_cases
+from app.core.policy.bundles import load_bundle
+from app.core.quality_bundle.quality_bundle import load_quality_bundle
 from app.core.trust.dsse import Envelope, read_envelope, verified
 from app.core.trust.signed_entries import QUALITY_BUNDLE_TYPE
 from app.offline.bundle_source import whole_bundle
+from tests.quality_ledger import decision, laid
 from tests.unit.cli.policy_files import made, sluice, written
 from tests.unit.core.trust.quality_scene import DAY_S, org, quality_document
 from tests.unit.core.trust.scene import bundle_document
@@ -133,7 +134,7 @@ def test_a_new_policy_bundle_is_the_shipped_one_but_for_what_it_says_itself(tmp_
     out.parent.mkdir()
     assert sluice("bundle", "new", "acme.rules", out).exit_code == 0
     own, whole = json.loads(out.read_bytes()), json.loads(whole_bundle(out))
-    assert own.pop("extends").endswith("config/bundles/default.json")
+    assert own.pop("extends") == "shipped:default.json"
     assert whole == {**json.loads(whole_bundle(SHIPPED)), **own}
     without_texts = {**whole, "patterns": {}, "memory": {}}
     assert run_cases(load_bundle(json.dumps(without_texts).encode())) == ()
@@ -198,3 +199,15 @@ def test_a_name_that_is_no_file_is_asked_of_the_broker(tmp_path: Path) -> None:
     assert both.exit_code == 2
     for name in ("nobody@3", "no-file.json"):
         assert f"{name} is no file: looked for on the broker" in both.stderr
+
+
+def test_check_warns_of_classes_that_a_ledger_has_seen_and_the_bundle_does_not_name(tmp_path: Path) -> None:
+    """Mend 9."""
+    file = written(tmp_path / "q.json", quality_document(cases=[CASE]))
+    events = [decision(0), decision(0, "product_prices"), decision(1, "product_prices")]
+    export = laid(tmp_path / "ledger", events)
+    found = sluice("bundle", "check", file, "--from", export, "--json")
+    assert (found.exit_code, json.loads(found.stdout)["unnamed_classes"]["product_prices"]) == (0, 2)
+    told = sluice("bundle", "check", file, "--from", export)
+    assert "product_prices: seen in 2 decisions, not named by the bundle" in told.stderr
+    assert "unnamed_classes" not in json.loads(sluice("bundle", "check", file, "--json").stdout)

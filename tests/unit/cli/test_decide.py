@@ -15,7 +15,7 @@ from tests.unit.core.trust.scene import agent, approver, bundle_document, tool
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from app.core.trust.keys import SigningKey
+    from app.core.registry.keys import SigningKey
 
 AT = ("--at", "2026-01-01T00:00:00Z")
 ACTION = {
@@ -39,7 +39,7 @@ def decide(lines: list[Any], *words: object, **env: str) -> Result:
 @pytest.fixture
 def unsigned(tmp_path: Path) -> list[object]:
     bundle = written(tmp_path / "b.json", bundle_document())
-    registry = written(tmp_path / "r.json", {"entries": [agent(), tool()]})
+    registry = written(tmp_path / "r.json", {"entries": [agent(), tool(trusts_row_claims=True)]})
     return ["--unsigned", "--bundle", bundle, "--registry", registry]
 
 
@@ -111,7 +111,7 @@ class Signed:
         self.root, self.owner = made(folder, "root"), made(folder, "owner")
         self.folder = folder
         self.approvers = self._sign(approver("owner", self.owner), "root")
-        self.entries = self._sign({"entries": [agent(), tool()]}, "owner")
+        self.entries = self._sign({"entries": [agent(), tool(trusts_row_claims=True)]}, "owner")
         self.bundle = self._sign(bundle_document(), "owner")
 
     def decide(self, root: SigningKey, *words: object) -> Result:

@@ -9,8 +9,8 @@ from typer.testing import CliRunner, Result
 
 from app.cli.main import cli
 from tests.unit.cli.policy_files import written
-from tests.unit.core.memory.test_rerun_memory import BAD, CONTENT, HELD
-from tests.unit.core.reruns import SMALL
+from tests.unit.core.rerun.reruns import SMALL
+from tests.unit.core.rerun.test_rerun_memory import BAD, CONTENT, HELD
 from tests.unit.core.trust.scene import bundle_document
 from tests.unit.offline.panel_rows import panel, row, write_row
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from typer.testing import CliRunner, Result
 
-from app.cli.keys import cli
-from app.cli.private_keys import private_key
-from app.core.trust.keys import PublicKey
+from app.cli.policy.keys import cli
+from app.cli.policy.private_keys import private_key
+from app.core.registry.keys import PublicKey
 
 if TYPE_CHECKING:
     from pathlib import Path

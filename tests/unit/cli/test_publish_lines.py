@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from app.adapters.kafka_publish import Outgoing
-from app.cli.lines import Invalid, best_key, checked, lines_of, unchecked
+from app.adapters.kafka.kafka_publish import Outgoing
+from app.cli.machine.publish import Invalid, best_key, checked, lines_of, unchecked
 from tests.unit import memory_records
 from topics.catalog import ACTIONS, BY_NAME, MEMORY_WRITES, OUTCOMES
 

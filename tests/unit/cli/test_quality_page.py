@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html.parser import HTMLParser
 
 import pytest
 
-from app.cli.quality_page.outcomes import calendar
-from app.cli.quality_page.page import page
-from app.core.retrieval.report import QualityReport, quality_report
-from app.core.retrieval.report_tally import QualityTally
+from app.cli.quality.page.outcomes import calendar
+from app.cli.quality.page.page import page
+from app.core.reports.ledger_values import DECISION, LedgerValues
+from app.core.reports.report import QualityReport, quality_report
+from app.core.reports.report_tally import QualityTally
 from tests.quality_ledger import alarm, decision, flag_only, reported
 
 AT = "2026-04-01T08:00:00.000Z"
@@ -81,7 +83,7 @@ def test_it_fetches_nothing_and_runs_nothing(report: QualityReport) -> None:
     outline = Outline(text)
     assert not {"script", "img", "link", "iframe", "object"} & set(outline.names)
     assert not {"src", "href", "onload", "onclick", "style"} & {name for name, _ in outline.attributes}
-    assert set(re.findall(r"url\(([^)]*)\)", text)) <= {"#p-flag", "#p-downgrade", "#p-deny"}
+    assert set(re.findall(r"url\(([^)]*)\)", text)) <= {"#p-flag", "#p-downgrade", "#p-deny", "#p-short"}
     assert "default-src 'none'" in text
 
 
@@ -128,3 +130,53 @@ def test_days_without_a_decision_have_their_place_and_only_the_last_ones_fit() -
     ]
     assert calendar("2025-01-01", "2026-03-02", 2) == ["2026-03-01", "2026-03-02"]
     assert calendar("0001-01-01", "0001-01-02", 92) == ["0001-01-01", "0001-01-02"]
+
+
+def test_coverage_below_its_target_has_no_colour_of_an_outcome() -> None:
+    """Mend 17: a bar that falls short was drawn as a denial is."""
+    style = page(whole(), AT).partition("</style>")[0]
+    (short,) = re.findall(r"\.c-short \{ fill: ([^;]*);", style)
+    (met,) = re.findall(r"\.c-met \{ fill: ([^;]*);", style)
+    outcomes = set(re.findall(r"\.[of]-(?:pass|flag|downgrade|deny)[^{]*\{ fill: ([^;]*);", style))
+    assert len(outcomes) >= 4
+    assert not {short, met} & outcomes
+
+
+def test_a_single_day_is_drawn_as_bars() -> None:
+    """Mend 17: it was a line of one point, and one column as wide as the card."""
+    tally = QualityTally()
+    tally.decision(decision(0, "legal_text", "deny", flags_set=["stale", "provenance_unverified"]))
+    tally.decision(decision(0, "product_pricing"))
+    text = page(quality_report(tally), AT)
+    drift = text.partition("<h2>Drift</h2>")[2].partition("</section>")[0]
+    assert 'class="line' not in drift
+    assert drift.count('class="c-rate"') == 2 * 2
+    assert 'width="560"' in drift
+    assert "1 of 2" in drift
+    assert "2026-03-01" in text.partition("<h2>Outcomes by day</h2>")[2]
+
+
+def test_it_names_its_ledger_and_how_far_that_was_read() -> None:
+    """Mend 17: which installation, and the heads that an auditor compares with those of his copy."""
+    tally = QualityTally()
+    values = LedgerValues({DECISION: tally.decision})
+    hashes = {(0, 5): "sha256:" + "05" * 32, (0, 9): "sha256:" + "09" * 32, (3, 2): "sha256:" + "32" * 32}
+    for (partition, sequence), event_hash in reversed(hashes.items()):
+        place = {"partition": partition, "sequence": sequence, "event_hash": event_hash}
+        values.take(json.dumps({**decision(), **place, "environment": "staging"}))
+    report = quality_report(tally, values.basis("the export of <June>"))
+    foot = page(report, AT).partition("<footer>")[2]
+    assert "the export of &lt;June&gt;; installation: staging" in foot
+    assert hashes[0, 9] in foot
+    assert hashes[3, 2] in foot
+    assert hashes[0, 5] not in foot
+    assert report.fields()["ledger"]["heads"][0] == {
+        "partition": 0,
+        "sequence": 9,
+        "event_hash": hashes[0, 9],
+    }
+
+
+def test_it_speaks_of_no_seed_and_no_file() -> None:
+    text = page(whole(), AT).partition("</style>")[2].lower()
+    assert [word for word in ("seed 0", "c18", "c08", "docs/", "product.md") if word in text] == []

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.cli.quarantine_counts import By, Counted, Recounted, counted_fields, print_counted
-from app.core.memory.recount import Behind, differences
-from app.core.memory.statistics import Statistics, Whose
+from app.cli.quarantine.quarantine_counts import By, Counted, Recounted, counted_fields, print_counted
+from app.core.reports.memory_recount import Behind, differences
+from app.core.state.statistics import Statistics, Whose
 
 if TYPE_CHECKING:
     import pytest

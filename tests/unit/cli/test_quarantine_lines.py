@@ -9,10 +9,11 @@ import orjson
 import pytest
 from rich.console import Console
 
-from app.cli.quarantine_lines import left, print_life, span
-from app.cli.quarantine_read import Life, place_or_stop
-from app.core.clock import milliseconds_of
-from app.core.memory.from_ledger import decision_in, event_in
+from app.cli.durations import span
+from app.cli.quarantine.quarantine_lines import left, print_life
+from app.cli.quarantine.quarantine_read import Life, place_or_stop
+from app.core.foundation.clock import milliseconds_of
+from app.core.reports.from_ledger import decision_in, event_in
 from tests.unit.records import MOMENT, ledger_records
 
 NOW_MS = milliseconds_of(MOMENT)
@@ -64,7 +65,7 @@ def test_a_held_memory_is_shown_with_decision_score_findings_and_content() -> No
     assert "trust 0.650, without caps 0.845" in text
     assert "sourceReliability 0.700" in text
     assert "at most 0.650: unknown_parent" in text
-    assert "weak override.ignore (instruction_override, base64 0-9, framed)" in text
+    assert "weak override.ignore (instruction_override, in source.id, base64 0-9, framed)" in text
     assert "quality: timestamp: missing" in text
     assert "content, 16 characters, sha256:" in text
     assert "│ a quiet sentence" in text

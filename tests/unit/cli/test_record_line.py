@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from rich.text import Text
 
-from app.adapters.kafka_read import StoredRecord
-from app.cli.record_line import as_json, as_line
+from app.adapters.kafka.kafka_read import StoredRecord
+from app.cli.ledger.record_line import LONGEST_LINE, as_columns, as_json, as_line, heading
+from app.cli.ledger.watch import Wanted
 
 AT_MS = 1_767_225_600_123
 
@@ -209,3 +210,53 @@ def test_a_record_that_is_not_as_it_should_be_still_makes_a_line(odd: Any) -> No
         assert "s1 i1" in _shown(ITEM | {name: odd})
     for name in ("items", "withheld"):
         assert "served" in _shown({"schema": "sluice/served_retrieval/v1", name: odd})
+
+
+@pytest.mark.parametrize("width", [80, 100, 160])
+def test_columns_hold_in_the_terminal_and_begin_at_the_same_places(width: int) -> None:
+    """Mend 16: long ids pushed the verdict out of sight."""
+    long = DENIED | {"session_id": "s" * 200, "action_id": "a" * 200, "blockReason": "r" * 200}
+    lines = [as_columns(_record(one), "gate.verdicts", width).plain for one in (DENIED, long)]
+    names = heading(width).plain
+    assert [len(line) <= width for line in lines] == [True, True]
+    for name, value in (("decided", "denied"), ("why", "fast_reject")):
+        assert [line.index(value) for line in lines] == [names.index(name)] * 2
+    assert "…" in lines[1]
+
+
+def test_a_column_cannot_be_painted_by_a_record() -> None:
+    line = as_columns(_record(DENIED | {"action_id": "\x1b[2J[red]"}), "gate.verdicts", 160)
+    assert "\x1b" not in line.plain
+    assert "[red]" in line.plain
+
+
+def test_a_line_for_programs_is_cut_unless_it_is_wanted_whole() -> None:
+    huge = DENIED | {"detail": "x" * 1_000_000, "list": ["y" * 300] * 10}
+    cut = as_json(_record(huge), "t", whole=False)
+    assert len(json.dumps(cut)) < LONGEST_LINE + 1000
+    assert cut["cut"] is True
+    assert cut["value"]["verdict"] == "denied"
+    assert as_json(_record(huge), "t")["value"] == huge
+    assert "cut" not in as_json(_record(DENIED), "t", whole=False)
+
+
+def test_a_record_of_many_small_parts_is_cut_to_its_plain_fields() -> None:
+    cut = as_json(_record(DENIED | {"items": [{"n": n} for n in range(10_000)]}), "t", whole=False)
+    assert len(json.dumps(cut)) < LONGEST_LINE
+    assert cut["value"]["action_id"] == "a1"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "shown"),
+    [
+        (Wanted(None, None, "denied"), True),
+        (Wanted(None, None, "allowed"), False),
+        (Wanted(None, None, "BLOCK"), True),
+        (Wanted("g", "s1", None), True),
+        (Wanted("other", None, None), False),
+        (Wanted(None, "s2", None), False),
+    ],
+)
+def test_only_what_is_wanted_is_shown(wanted: Wanted, shown: bool) -> None:
+    record = _record(DENIED | {"agent_id": "g", "outcome": "BLOCK"})
+    assert wanted.has(record, "gate.verdicts") == shown

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 
+from app.core.registry.registry_entries import Kind
 from tests.unit.cli.policy_files import made, sluice, written
 from tests.unit.core.trust.scene import ALICE, BOB, agent, approver, tool
 
@@ -23,6 +24,34 @@ def signed(folder: Path, *entries: dict[str, Any], options: tuple[str, ...] = ()
     assert found.exit_code == 0, found.stderr
     envelopes = [json.loads(line) for line in (folder / "r.signed").read_bytes().splitlines()]
     return [json.loads(base64.b64decode(one["payload"])) for one in envelopes]
+
+
+def test_a_new_entry_of_every_kind_is_well_as_it_is(tmp_path: Path) -> None:
+    """Mend 15."""
+    made(tmp_path, "mine")
+    for kind in get_args(Kind):
+        out = tmp_path / f"{kind}.json"
+        words = (
+            "registry",
+            "new",
+            kind,
+            "https://docs.example/a",
+            out,
+            "--public-key",
+            tmp_path / "mine.pub",
+        )
+        found = sluice(*words)
+        if kind == "quality_override":
+            assert (found.exit_code, "`sluice quality override`" in found.stderr) == (2, True)
+            continue
+        assert found.exit_code == 0, found.stderr
+        assert sluice("registry", "check", out).exit_code == 0
+        before = out.read_bytes()
+        assert sluice(*words).exit_code == 2
+        assert out.read_bytes() == before
+    refused = sluice("registry", "new", "approver", "ann", tmp_path / "ann.json")
+    assert (refused.exit_code, "sluice keys new" in refused.stderr) == (2, True)
+    assert sluice("registry", "new", "agnet", "ann", tmp_path / "ann.json").exit_code == 2
 
 
 def test_good_entries_are_well(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -12,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from app.core.actions.stages import default_stages
-from app.core.arrival import Arrival
-from app.core.bundles import Bundle, load_bundle
-from app.core.decide import DecisionPoint
-from app.core.ledger.canonical import canonical
-from app.core.limits import SessionLimits
-from app.core.policy import Policy
-from app.core.registry import Registry, load_registry
-from app.core.session import SessionState, session_key
+from app.core.actions.stages import shipped_stages
+from app.core.decide.decide import DecisionPoint
+from app.core.foundation.arrival import Arrival
+from app.core.foundation.canonical import canonical
+from app.core.foundation.limits import SessionLimits
+from app.core.policy.bundles import Bundle, load_bundle
+from app.core.policy.policy import Policy
+from app.core.registry.loading import load_registry
+from app.core.state.session import SessionState, session_key
 from app.offline.bundle_source import whole_bundle
 from topics.reading import Unreadable, read
 from topics.records import ActionOutcome, ProposedAction
@@ -29,8 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
     from app.core.actions.stage import Stage
-    from app.core.decision import Decision
-    from app.core.requests import Answer, Request
+    from app.core.foundation.requests import Answer, Request
+    from app.core.registry.registry import Registry
+    from app.core.state.decision import Decision
 
 ROOT = Path(__file__).resolve().parents[3]
 BUNDLE_BYTES = whole_bundle(ROOT / "config" / "bundles" / "default.json")
@@ -43,7 +45,6 @@ LIMITS = SessionLimits(
     idle_timeout_ms=24 * 60 * MINUTE,
     max_recent_actions=8,
     max_early_outcomes=3,
-    max_tenants=2,
 )
 POINT_KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 
@@ -64,6 +65,11 @@ def entry(kind: str, name: str, revision: int = 1, **spec: Any) -> dict[str, Any
     return {"kind": kind, "id": name, "revision": revision, "spec": spec}
 
 
+def counted(name: str, **spec: Any) -> dict[str, Any]:
+    """A tool whose callers' row estimates count as they are, so that a test may choose them."""
+    return entry("tool", name, trusts_row_claims=True, **spec)
+
+
 def public_key(key: Ed25519PrivateKey) -> str:
     """The key's public half as a registry writes it."""
     return base64.b64encode(key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)).decode()
@@ -76,11 +82,11 @@ ENTRIES = (
     entry("agent", "trial", tenant_id="shadowed", tier="T3"),
     entry("agent", "other", tenant_id="globex", tier="T3"),
     entry("org", "shadowed", enforcement="shadow"),
-    entry("tool", "find", tier="T1", action_type="DATABASE_READ", reversible=True),
-    entry("tool", "change", tier="T2", action_type="DATABASE_WRITE", reversible=True),
-    entry("tool", "erase", tier="T3", action_type="DATABASE_WRITE", reversible=False),
-    entry("tool", "pay", tier="T4", action_type="PAYMENT", reversible=False),
-    entry("tool", "anything"),
+    counted("find", tier="T1", action_type="DATABASE_READ", reversible=True),
+    counted("change", tier="T2", action_type="DATABASE_WRITE", reversible=True),
+    counted("erase", tier="T3", action_type="DATABASE_WRITE", reversible=False),
+    counted("pay", tier="T4", action_type="PAYMENT", reversible=False),
+    counted("anything"),
     entry("enforcement_point", "door", tenant_id="acme", public_key=public_key(POINT_KEY)),
 )
 
@@ -94,18 +100,29 @@ def point(
     *more: dict[str, Any],
     policy: Bundle | None = None,
     stages: Sequence[Stage] | None = None,
+    added: Sequence[Stage] = (),
     limits: SessionLimits = LIMITS,
     stopwatch: Callable[[], int] = lambda: 0,
 ) -> DecisionPoint:
-    """A decision point over the scene's registry."""
+    """A decision point over the scene's registry. `stages`: the order of its bundle, of whatever stages;
+    `added`: stages beside those that ship, which the bundle may name."""
     chosen = policy or bundle()
+    if stages is not None:
+        chosen = reordered(chosen, stages)
     return DecisionPoint(
         Policy({chosen.id: chosen}, registry(*more), chosen.id),
-        default_stages(ALL_STAGES) if stages is None else stages,
+        [*shipped_stages(), *added] if stages is None else stages,
         limits,
         stopwatch=stopwatch,
         environment="test",
     )
+
+
+def reordered(policy: Bundle, stages: Sequence[Stage]) -> Bundle:
+    """The same bundle with these stages, which need not be an order that a bundle's file could name."""
+    other = copy(policy)
+    other.stages = tuple(stage.name for stage in stages)
+    return other
 
 
 def action(**fields: Any) -> dict[str, Any]:
@@ -143,12 +160,17 @@ class Session:
     offset: int = 0
     answers: list[Answer] = field(default_factory=list)
     asked: list[Request] = field(default_factory=list)
+    last: Arrival | None = None
+    """The last action that came in."""
 
     def arrival(self, topic: str, record: dict[str, Any]) -> Arrival:
         """The next record of a topic, now."""
         self.offset += 1
         raw = json.dumps(record, sort_keys=True).encode()
-        return Arrival(topic, 3, self.offset, self.now, record["session_id"].encode(), raw)
+        made = Arrival(topic, 3, self.offset, self.now, record["session_id"].encode(), raw)
+        if topic == "gate.actions.proposed":
+            self.last = made
+        return made
 
     def propose(self, **fields: Any) -> Decision:
         """Put an action to the point and apply its decision."""
@@ -159,8 +181,26 @@ class Session:
         return self._decide("gate.outcomes", outcome(**fields))
 
     def report_signed(self, **fields: Any) -> Decision:
-        """Put an outcome that the enforcement point "door" signed."""
-        return self._decide("gate.outcomes", signed(outcome(reported_by="door", **fields)))
+        """Put an outcome that the enforcement point "door" signed for the last action that came in."""
+        return self._decide("gate.outcomes", self.signed_outcome(**fields))
+
+    def signed_outcome(self, of: Arrival | None = None, **fields: Any) -> dict[str, Any]:
+        """An outcome that "door" signed for an action, the last one that came in if none is named."""
+        action = of or self.last
+        assert action is not None
+        bound = {"action_digest": action.digest, "input": action.coordinates()}
+        return signed(outcome(reported_by="door", **{**bound, **fields}))
+
+    def put(self, record: dict[str, Any]) -> Decision:
+        """Put an outcome as it stands, and apply its decision."""
+        return self._decide("gate.outcomes", record)
+
+    def take(self, arrival: Arrival) -> Decision:
+        """Put what `arrival` made earlier, and apply its decision."""
+        message = read_record(arrival.topic, arrival.value)
+        decision = self.drive(self.point.evaluate(arrival, message, self.state))
+        self.state.apply(decision.transition)
+        return decision
 
     def verdict(self, **fields: Any) -> dict[str, Any]:
         """The verdict on an action."""

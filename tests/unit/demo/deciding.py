@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from app.adapters.kafka_publish import Placed
-from app.adapters.kafka_read import StoredRecord
-from app.core.arrival import Arrival
-from app.core.clock import milliseconds_of
-from app.core.decide import DecisionPoint
-from app.core.replay import Replay
+from app.adapters.kafka.kafka_publish import Placed
+from app.adapters.kafka.kafka_read import StoredRecord
+from app.core.actions.stages import shipped_stages
+from app.core.decide.decide import DecisionPoint
+from app.core.decide.replay import Replay
+from app.core.foundation.arrival import Arrival
+from app.core.foundation.clock import milliseconds_of
+from app.core.registry.keys import Roots
 from app.core.trust.in_force import PolicyInForce
-from app.core.trust.keys import Roots
 from app.demo.answers import Answers
 from app.settings import load_settings
 from topics.catalog import BUNDLES, REGISTRY
@@ -21,11 +22,11 @@ from topics.catalog import BUNDLES, REGISTRY
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.core.decision import OutRecord
-    from app.core.policy import Policy
-    from app.demo.material import Material, Wish
-    from app.demo.plan import Planned
-    from app.demo.trust import ControlRecord
+    from app.core.foundation.chain import OutRecord
+    from app.core.policy.policy import Policy
+    from app.demo.inputs.material import Material, Wish
+    from app.demo.inputs.plan import Planned
+    from app.demo.inputs.trust import ControlRecord
 
 PREFIX = "demo-test."
 
@@ -64,7 +65,8 @@ class Deciding:
 
 
 def _point(policy: Policy) -> DecisionPoint:
-    return DecisionPoint(policy, (), load_settings().limits(), stopwatch=lambda: 0, environment="demo")
+    limits = load_settings().limits()
+    return DecisionPoint(policy, shipped_stages(), limits, stopwatch=lambda: 0, environment="demo")
 
 
 def _control(record: ControlRecord, place: int, at_ms: int) -> Arrival:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from app.adapters.kafka_publish import Placed
-from app.adapters.kafka_read import StoredRecord
+from app.adapters.kafka.kafka_publish import Placed
+from app.adapters.kafka.kafka_read import StoredRecord
 from app.demo.answers import Answers
 from app.demo.tally import NO_GATE, by_session, cause_of
 from topics.catalog import ACTIONS, ESCALATIONS, VERDICTS
 
 if TYPE_CHECKING:
-    from app.demo.material import Material
-    from app.demo.plan import Planned
+    from app.demo.inputs.material import Material
+    from app.demo.inputs.plan import Planned
 
 PREFIX = "demo-test."
 GATE = {"gate": "consequence", "passed": False, "failureReason": "consequence_score: 790 per mille"}

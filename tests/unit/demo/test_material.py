@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from app.core.bundles import load_bundle
-from app.core.registry import load_registry
-from app.demo.material import prepare
-from app.demo.registry import generated_registry
-from app.demo.sessions import MESSAGES, WRITES
+from app.core.policy.bundles import load_bundle
+from app.core.registry.loading import load_registry
+from app.demo.inputs.material import generated_registry, prepare
+from app.demo.inputs.sessions import MESSAGES, WRITES
 from topics.reading import Unreadable, read
 from topics.records import ProposedAction
 
 if TYPE_CHECKING:
-    from app.demo.material import Material, Wish
-    from app.demo.plan import Planned
-    from app.demo.sessions import Session
+    from app.demo.inputs.material import Material, Wish
+    from app.demo.inputs.plan import Planned
+    from app.demo.inputs.sessions import Session
 
 
 def test_every_row_is_proposed_exactly_once(material: Material) -> None:

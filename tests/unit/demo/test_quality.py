@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.core.clock import milliseconds_of
-from app.core.retrieval.overdue import overdue
-from app.core.retrieval.quality_bundle import load_quality_bundle
-from app.core.retrieval.quality_cases import run_quality_cases
+from app.core.cases.quality_cases import run_quality_cases
+from app.core.foundation.clock import milliseconds_of
+from app.core.quality_bundle.quality_bundle import load_quality_bundle
+from app.core.retrieval.alarms import overdue
 
 if TYPE_CHECKING:
-    from app.demo.material import Material, Wish
+    from app.demo.inputs.material import Material, Wish
 
 
 def test_it_loads_and_passes_its_own_cases(material: Material) -> None:

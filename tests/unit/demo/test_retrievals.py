@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from app.demo.overrides import answer_escalations
-from app.demo.read_answers import Read
-from app.demo.reports import STORE, UNDECIDED, make_reports
-from app.demo.retrievals import ACKNOWLEDGING, SILENT, STORY_AGAIN, STORY_CONTRACT, STORY_READ
-from app.demo.sessions import REPEATING
+from app.demo.answers import Read
+from app.demo.inputs.retrievals import ACKNOWLEDGING, SILENT, STORY_AGAIN, STORY_CONTRACT, STORY_READ
+from app.demo.inputs.sessions import REPEATING
+from app.demo.overrides import STORE, UNDECIDED, answer_escalations, make_reports
 from tests.unit.demo.deciding import Deciding
 from topics.catalog import SESSION_EVENTS, VERDICTS
 from topics.reading import read
@@ -17,7 +16,7 @@ from topics.records import ProposedRetrieval, RetrievalReport
 
 if TYPE_CHECKING:
     from app.demo.answers import Answers
-    from app.demo.material import Material, Wish
+    from app.demo.inputs.material import Material, Wish
 
 NOON = "2026-01-01T12:00:00.000Z"
 

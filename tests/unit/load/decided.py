@@ -10,35 +10,37 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.adapters.kafka_read import StoredRecord
-from app.core.actions.stages import default_stages
-from app.core.arrival import Arrival
-from app.core.decide import DecisionPoint
-from app.core.inbound import message_of
-from app.core.ledger.chain import GENESIS, Chain
-from app.core.limits import SessionLimits
+from app.adapters.kafka.kafka_read import StoredRecord
+from app.core.actions.stage import PASSED, StageResult
+from app.core.actions.stages import shipped_stages
+from app.core.decide.decide import DecisionPoint
+from app.core.decide.inbound import message_of
+from app.core.foundation.arrival import Arrival
+from app.core.foundation.chain import GENESIS, Chain
+from app.core.foundation.limits import SessionLimits
+from app.core.foundation.requests import Answer
 from app.core.memory import analysis, lineage, reviews
-from app.core.memory.book import Book, Folded
-from app.core.memory.shared import Shared
-from app.core.requests import Answer
-from app.core.session import KEY_PREFIX, SessionState
+from app.core.registry.keys import Roots
+from app.core.state.book import Book, Folded
+from app.core.state.decision import Shared
+from app.core.state.session import KEY_PREFIX, SessionState
 from app.core.trust.in_force import PolicyInForce
-from app.core.trust.keys import Roots
-from app.demo.trust import ThrowawayTrust
-from load import policy, quality_policy
-from load.events import KIND_HEADER
-from load.ledger_read import Evidence
-from load.site import Site
-from load.traffic import Mix, Traffic
+from app.demo.inputs.trust import ThrowawayTrust
+from load.inputs.traffic import Mix, Traffic
+from load.sites import policy, quality_policy
+from load.sites.events import KIND_HEADER
+from load.sites.ledger_read import Evidence
+from load.sites.site import Site
 from topics.catalog import ADMITTED, PROVENANCE_WANTED, SERVED, SOURCE_FEEDBACK, SOURCE_HISTORIES
 from topics.reading import Unreadable
 
 if TYPE_CHECKING:
-    from app.core.decision import Decision
-    from app.core.memory.history import History, SourceName
-    from app.core.policy import Policy
-    from app.core.requests import Request
-    from load.events import Event
+    from app.core.actions.stage import ActionContext
+    from app.core.foundation.requests import Request
+    from app.core.policy.policy import Policy
+    from app.core.state.decision import Decision
+    from app.core.state.history import History, SourceName
+    from load.sites.events import Event
 
 PREFIX = "t."
 TRUST = ThrowawayTrust()
@@ -46,8 +48,21 @@ BEGAN_MS = 1_700_000_000_000
 MOST_HELD = {"SLUICE_MEMORY__MAX_QUARANTINE_SIZE": "3"}
 SITE = Site("nowhere:1", PREFIX, "t", Path(), MOST_HELD, TRUST, began_ms=BEGAN_MS)
 STEP_MS = 100
-LIMITS = SessionLimits(3_600_000, 86_400_000, 512, 64, 8, max_quarantine=3)
-STAGES = ("controls", "fast_reject", "consequence", "tier_auth")
+LIMITS = SessionLimits(3_600_000, 86_400_000, 512, 64, max_quarantine=3)
+
+
+class _Harmless:
+    """Stands in for a stage of the load workers that kills or waits."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def evaluate(self, context: ActionContext) -> StageResult:
+        del context
+        return PASSED
+
+
+STAGES = (*shipped_stages(), _Harmless("poison"), _Harmless("slow_probe"))
 APART = (ADMITTED, SOURCE_FEEDBACK, SOURCE_HISTORIES, SERVED, PROVENANCE_WANTED)
 NO_OBJECTION = {"model": "load", "prompt_version": "1", "trust": 1, "categories": [], "explanation": ""}
 
@@ -84,7 +99,7 @@ class _Run:
         kind = (KIND_HEADER, event.kind.encode())
         self._now += STEP_MS
         self._inputs.append(self._stored(PREFIX + event.topic, offset, event.key, event.value, kind))
-        traffic.placed(event, 0, offset)
+        traffic.placed(event, 0, offset, self._now)
         self._decide(Arrival(event.topic, 0, offset, self._now, event.key, event.value))
         self._expire()
 
@@ -175,12 +190,13 @@ def _point() -> DecisionPoint:
     for topic, key, value in policy.records(TRUST, BEGAN_MS):
         records.append(Arrival(topic, 0, ends[topic], BEGAN_MS, key, value))
         ends[topic] += 1
-    in_force = PolicyInForce(Roots([TRUST.root_key]), policy.BUNDLE, _new_point, quality_policy.BUNDLE)
+    named = policy.BUNDLE, _new_point, quality_policy.BUNDLE
+    in_force = PolicyInForce(Roots([TRUST.root_key]), *named, STAGES)
     return in_force.first(records)
 
 
 def _new_point(rules: Policy) -> DecisionPoint:
-    return DecisionPoint(rules, default_stages(STAGES), LIMITS, stopwatch=lambda: 0, environment="test")
+    return DecisionPoint(rules, STAGES, LIMITS, stopwatch=lambda: 0, environment="test")
 
 
 def changed(record: StoredRecord, **fields: Any) -> StoredRecord:

@@ -8,15 +8,14 @@ from itertools import islice
 import pytest
 
 from app.core.actions.rules import Rules
-from load.bench import bare_parts, many_rules, policy
-from load.bench.contexts import of_panel
-from load.bench.events import action, panel
 from load.bench.figures import at_least, at_most, none
-from load.bench.fuzz import LONGEST, fuzzed
-from load.bench.kinds import by_kind, texts_of
+from load.bench.given import bare_parts, many_rules, policy
+from load.bench.given.bare_parts import by_kind, texts_of
+from load.bench.given.contexts import of_panel
+from load.bench.given.events import action, panel, salted
+from load.bench.given.fuzz import LONGEST, fuzzed
+from load.bench.given.wide import BYTES, Wide, wide
 from load.bench.markdown import tables
-from load.bench.salt import salted
-from load.bench.wide import BYTES, Wide, wide
 
 
 def test_a_salted_action_is_of_its_kind_and_no_text_of_it_is_as_it_was() -> None:

@@ -1,4 +1,4 @@
-"""Texts that detection is measured on: each readable, none twice; what the rules make of those kept back."""
+"""Labelled texts and actions: each readable, none twice; what the rules make of the texts kept back."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from app.offline.panel import Row, load_panel
 from tests.unit.core.content.shipped import holding
 
 CORPUS = Path(__file__).resolve().parents[3] / "load" / "corpus"
-FILES = sorted(CORPUS.glob("*.jsonl"))
+ACTIONS = {"actions": "open", "actions_kept_back": "kept_back"}
+FILES = sorted(file for file in CORPUS.glob("*.jsonl") if file.stem not in ACTIONS)
 
 
 def rows(file: Path) -> list[dict[str, Any]]:
@@ -36,3 +38,24 @@ def test_of_the_texts_kept_back_the_rules_hold_few_harmless_ones_and_miss_most_h
     held = Counter(row["label"] for row in rows(CORPUS / "kept_back.jsonl") if holding(row["input"]["text"]))
     assert held["benign"] <= 3
     assert 25 <= held["harmful"] <= 120
+
+
+def test_no_action_and_no_id_of_an_action_is_there_twice() -> None:
+    every = [row for stem in ACTIONS for row in rows(CORPUS / f"{stem}.jsonl")]
+    calls = Counter(json.dumps(row["input"], sort_keys=True) for row in every)
+    assert len(calls) == len({row["id"] for row in every}) == len(every) == 200
+
+
+def test_every_action_is_one_that_evaluate_reads_and_says_its_half() -> None:
+    for stem, half in ACTIONS.items():
+        read = load_panel(CORPUS / f"{stem}.jsonl")
+        assert all(row.file == stem and row.tool and row.parameters for row in read)
+        assert {(row["kind"], row["set"]) for row in rows(CORPUS / f"{stem}.jsonl")} == {("action", half)}
+
+
+def test_both_halves_hold_as_many_harmful_as_harmless_actions() -> None:
+    def labels(of: list[Row]) -> Counter[str]:
+        return Counter(row.label for row in of)
+
+    for stem in ACTIONS:
+        assert labels(load_panel(CORPUS / f"{stem}.jsonl")) == {"harmful": 50, "benign": 50}

@@ -6,10 +6,9 @@ import json
 
 import pytest
 
-from app.core.arrival import Arrival
-from app.core.inbound import Message, message_of
-from load.malformed_inputs import kinds_by_topic
-from load.malformed_retrievals import proposed, reported
+from app.core.decide.inbound import Message, message_of
+from app.core.foundation.arrival import Arrival
+from load.inputs.malformed_inputs import kinds_by_topic, proposed, reported
 from topics.catalog import MEMORY_WRITES, REPORTED, RETRIEVALS, REVIEWS
 from topics.reading import Unreadable
 

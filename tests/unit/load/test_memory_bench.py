@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
-from app.core.inbound import message_of
-from load.bench import bystanders, memory_fuzz, policy, writes
-from load.bench.long_texts import BYTES, SHAPES, long_text
-from load.bench.memory_gate import Seconds
-from load.bench.mutation import Marks, Mutation
-from load.bench.pure import Pipeline
+from app.core.decide.inbound import message_of
+from load.bench.gates import memory_fuzz
+from load.bench.gates.long_writes import BYTES, SHAPES, long_text
+from load.bench.gates.memory_gate import Seconds
+from load.bench.given import policy, writes
+from load.bench.given.mutation import Marks, Mutation
+from load.bench.given.pure import Pipeline
+from load.bench.workers import bystanders
 from topics.records import ProposedMemoryWrite
 
 if TYPE_CHECKING:
-    from app.core.decide import DecisionPoint
+    from app.core.decide.decide import DecisionPoint
 
 
 def seeded() -> random.Random:

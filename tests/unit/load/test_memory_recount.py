@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from load.answers import account
-from load.memory_findings import memory_figures
-from load.quarantine_recount import APPROVED, ENTERED, EVICTED, EXPIRED
+from load.recounts.answers import account
+from load.recounts.quarantine_recount import APPROVED, ENTERED, EVICTED, EXPIRED
+from load.results.memory_findings import memory_figures
 from tests.unit.load.decided import changed, decided
 from topics.catalog import MEMORY_DECISIONS, QUARANTINE, SESSION_EVENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from app.adapters.kafka_read import StoredRecord
-    from load.ledger_read import Evidence
+    from app.adapters.kafka.kafka_read import StoredRecord
+    from load.sites.ledger_read import Evidence
 
 EVENTS = 600
 

@@ -5,31 +5,34 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.arrival import Arrival
-from app.core.cases import run_cases
+from app.core.actions.stages import shipped_stages
+from app.core.cases.cases import run_cases
+from app.core.foundation.arrival import Arrival
+from app.core.registry.keys import Roots
 from app.core.trust.compiled import Compiled
 from app.core.trust.fold import fold
-from app.core.trust.keys import Roots
-from app.demo.trust import ThrowawayTrust
-from load import policy, quality_policy
-from load.answers import Account, account
-from load.policy_findings import Policies, policy_figures
-from load.policy_publisher import Placed
-from load.policy_traffic import ELSEWHERE, PolicyTraffic
+from app.demo.inputs.trust import ThrowawayTrust
+from load.inputs.policy_publisher import Placed
+from load.inputs.policy_traffic import ELSEWHERE, PolicyTraffic
+from load.recounts.answers import Account, account
+from load.results.policy_findings import Policies, policy_figures
+from load.sites import policy, quality_policy
+from load.sites.worker import Poison, SlowProbe
 from tests.unit.load.decided import BEGAN_MS, TRUST, changed, decided
 
 if TYPE_CHECKING:
     from app.core.trust.fold import Folded
-    from load.ledger_read import Evidence
+    from load.sites.ledger_read import Evidence
 
 REFUSALS = 10
+STAGES = (*shipped_stages(), Poison(), SlowProbe())
 
 
 _STANDING = quality_policy.standing(TRUST, policy.TENANT, BEGAN_MS)
@@ -56,7 +59,7 @@ class _Topics:
             self.placed.append(Placed(event, (at.topic, at.offset), at.timestamp_ms))
 
     def folded(self) -> Folded:
-        return fold(self.records, Roots([self._trust.root_key]), Compiled(run_cases))
+        return fold(self.records, Roots([self._trust.root_key]), Compiled(partial(run_cases, stages=STAGES)))
 
     def _append(self, topic: str, key: bytes, value: bytes | None) -> Arrival:
         offset = sum(one.topic == topic for one in self.records)

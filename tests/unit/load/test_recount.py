@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from load.answers import Account, account
-from load.recount import STATE_KEY, wrong_sessions
+from load.recounts.answers import Account, account
+from load.recounts.recount import STATE_KEY, wrong_sessions
 from tests.unit.load.decided import PREFIX, changed, decided
 from topics.catalog import BUNDLES, DEAD_LETTERS
 
 if TYPE_CHECKING:
-    from app.adapters.kafka_read import StoredRecord
-    from load.ledger_read import Evidence
+    from app.adapters.kafka.kafka_read import StoredRecord
+    from load.sites.ledger_read import Evidence
 
 COUNTS = ("lost", "doubled", "contradicted", "unread", "faulted")
 

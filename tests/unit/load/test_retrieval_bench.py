@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
-from app.core.inbound import message_of
-from load.bench import policy
-from load.bench.items import Bodies, Elsewhere, Shape, arrivals, requests
-from load.bench.pure import Pipeline
-from load.bench.retrieval_gate import Gate, Seconds
+from app.core.decide.inbound import message_of
+from load.bench.gates.retrieval_gate import Gate, Seconds
+from load.bench.given import policy
+from load.bench.given.items import Bodies, Elsewhere, Shape, arrivals, requests
+from load.bench.given.pure import Pipeline
 from topics.records import ProposedRetrieval
 
 if TYPE_CHECKING:
-    from app.core.decide import DecisionPoint
+    from app.core.decide.decide import DecisionPoint
 
 
 @pytest.fixture(scope="module")

@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from load.answers import account
-from load.retrieval_findings import retrieval_figures
-from load.retrieval_recount import ESCALATION
+from load.recounts.answers import account
+from load.recounts.retrieval_recount import ESCALATION
+from load.results.retrieval_findings import retrieval_figures
 from tests.unit.load.decided import changed, decided
 from topics.catalog import ALARMS, ESCALATIONS, QUALITY_DECISIONS, SESSION_EVENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from app.adapters.kafka_read import StoredRecord
-    from load.ledger_read import Evidence
+    from app.adapters.kafka.kafka_read import StoredRecord
+    from load.sites.ledger_read import Evidence
 
 EVENTS = 900
 ANOTHER = "sha256:" + 64 * "9"

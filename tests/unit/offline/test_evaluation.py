@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.core.actions.stages import default_stages
+from app.core.actions.stages import shipped_stages
 from app.offline.evaluation import Judged, judged
 from app.offline.panel import load_panel
 from app.offline.scores import macro, scores
-from tests.unit.core.reruns import SMALL
-from tests.unit.core.scene import ALL_STAGES, START, bundle
+from tests.unit.core.rerun.reruns import SMALL
+from tests.unit.core.scene import START, bundle
 from tests.unit.offline.panel_rows import panel, row
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ DESTROYS = {"params": {"cmd": "rm -rf /"}}
 
 def made(folder: Path, *rows: dict[str, Any]) -> list[Judged]:
     found = load_panel(panel(folder, *rows))
-    return list(judged(found, bundle(**SMALL, rules=[RULE]), default_stages(ALL_STAGES), START))
+    return list(judged(found, bundle(**SMALL, rules=[RULE]), shipped_stages(), START))
 
 
 @pytest.mark.parametrize(

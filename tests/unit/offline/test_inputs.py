@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from app.core.clock import milliseconds_of
+from app.core.foundation.clock import milliseconds_of
 from app.offline.inputs import ClockError, arrivals_of
 from topics.catalog import ACTIONS, MEMORY_WRITES, OUTCOMES, REPORTED, RETRIEVALS, REVIEWS
 

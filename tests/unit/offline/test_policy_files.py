@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.core.policy import DEFAULT_QUALITY
+from app.core.policy.policy import DEFAULT_QUALITY
 from app.offline.envelope_files import PolicyFileError
 from app.offline.policy_files import PolicyFiles, signed_policy, unsigned_bundle, unsigned_policy
 from tests.unit.cli.policy_files import written

@@ -6,12 +6,13 @@ import asyncio
 from typing import TYPE_CHECKING, cast
 
 from app.core.trust.in_force import InForce
-from app.stream.answers import Ports
-from app.stream.clock import SystemClock
-from app.stream.engine import Engine, EngineSettings, Feeds
-from app.stream.policy_feed import PolicyFeed
-from app.stream.provenance_feed import Kept, ProvenanceFeed
-from app.stream.source_feed import SourceFeed
+from app.stream.engine.engine import Engine, Feeds
+from app.stream.feeds.policy_feed import PolicyFeed
+from app.stream.feeds.provenance_feed import Kept, ProvenanceFeed
+from app.stream.feeds.source_feed import SourceFeed
+from app.stream.intake.answers import Ports
+from app.stream.process.clock import SystemClock
+from tests.unit.stream.engine_settings import engine_settings, fail
 from topics.catalog import ACTIONS
 
 if TYPE_CHECKING:
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from app.core.arrival import Arrival
-    from app.core.decide import DecisionPoint
-    from app.stream.transaction import Transactor
+    from app.core.decide.decide import DecisionPoint
+    from app.core.foundation.arrival import Arrival
+    from app.stream.engine.transaction import Transactor
 
 NUMBERS = {2, 5}
 ASSIGNED = ["fence", "fence", "read the policy", "read the histories", "read the references"]
@@ -138,30 +139,8 @@ def _engine(broker: Broker, model: Model | None = None) -> Engine:
             ProvenanceFeed(Topic(broker, "references"), 0.0, Kept(1, 1), lambda: 0),
         ),
         Ports({} if model is None else {"model": model}),
-        _settings(),
+        engine_settings(ACTIONS, max_batch=1, max_in_flight=1, halt_on_offset_gap=True, port_patience_s=0.01),
         lambda _: cast("Transactor", Fence(broker)),
         SystemClock(),
-        _never,
-    )
-
-
-def _never(error: BaseException) -> None:
-    raise error
-
-
-def _settings() -> EngineSettings:
-    return EngineSettings(
-        input_topics=(ACTIONS,),
-        real_names={},
-        source="/test",
-        partitions=8,
-        max_batch=1,
-        max_in_flight=1,
-        offsets_interval_s=1.0,
-        linger_low_s=0.0,
-        linger_high_s=0.0,
-        timer_interval_s=1.0,
-        close_timeout_s=1.0,
-        halt_on_offset_gap=True,
-        port_patience_s=0.01,
+        fail,
     )

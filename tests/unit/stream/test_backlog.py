@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.stream.backlog import Backlog
+from app.stream.intake.intake import Backlog
 
 PATIENCE = 1000
 

@@ -7,7 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from app.stream.beside import Beside
+from app.stream.feeds.beside import Beside
 
 if TYPE_CHECKING:
     import pytest
@@ -75,4 +75,6 @@ async def test_one_that_blocks_its_thread_is_waited_for_no_longer_than_patience_
 
 
 async def test_one_that_was_never_started_is_closed_at_once() -> None:
+    started = time.monotonic()
     await Beside("resolver", Work().run, 0.0, 10.0).close()
+    assert time.monotonic() - started < 2

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.stream.crash_guard import CrashGuard, Marker, Trial
-from app.stream.intake import Intake
+from app.stream.engine.crash_guard import CrashGuard, Marker, Trial
+from app.stream.intake.intake import Intake
 
 TOPIC = "t"
 WINDOW, GROUP = 32, 4

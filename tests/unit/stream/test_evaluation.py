@@ -6,26 +6,26 @@ import json
 from typing import TYPE_CHECKING
 
 from app.bootstrap import build_decision_point
-from app.core.arrival import Arrival
-from app.core.bundles import load_bundle
-from app.core.decision import Decision
-from app.core.inbound import KEY_MISMATCH
-from app.core.ledger.chain import Chain
-from app.core.memory.shared import Shared
-from app.core.policy import Policy
-from app.core.registry import load_registry
-from app.core.requests import Answer, Ask, Request
-from app.core.session import SessionState
+from app.core.actions.stage import Ask
+from app.core.decide.inbound import KEY_MISMATCH
+from app.core.foundation.arrival import Arrival
+from app.core.foundation.chain import Chain
+from app.core.foundation.requests import Answer, Request
+from app.core.policy.bundles import load_bundle
+from app.core.policy.policy import Policy
+from app.core.registry.loading import load_registry
+from app.core.state.decision import Decision, Shared
+from app.core.state.session import SessionState
 from app.offline.bundle_source import whole_bundle
 from app.settings import ROOT, Settings
-from app.stream.evaluation import Evaluation
-from app.stream.inbound import receive, unread
-from app.stream.outbox import Outbox
+from app.stream.engine.outbox import Outbox
+from app.stream.intake.evaluation import Evaluation
+from app.stream.intake.inbound import receive, unread
 from topics.catalog import ACTIONS, DEAD_LETTERS, VERDICTS
 
 if TYPE_CHECKING:
     from app.core.actions.stage import ActionContext, StageResult
-    from app.core.decide import DecisionPoint
+    from app.core.decide.decide import DecisionPoint
 
 
 class Flawed:
@@ -43,12 +43,11 @@ class Flawed:
 
 
 def point() -> DecisionPoint:
-    settings = Settings()
-    stages = settings.policy.model_copy(update={"stages": ("controls", "flawed", "tier_auth")})
-    bundle = load_bundle(whole_bundle(ROOT / "config" / "bundles" / "default.json"))
+    shipped = json.loads(whole_bundle(ROOT / "config" / "bundles" / "default.json"))
+    bundle = load_bundle(json.dumps({**shipped, "stages": ["controls", "flawed", "tier_auth"]}).encode())
     registry = load_registry((ROOT / "config" / "registry.json").read_bytes())
     policy = Policy({bundle.id: bundle}, registry, bundle.id)
-    return build_decision_point(settings.model_copy(update={"policy": stages}), policy, {"flawed": Flawed()})
+    return build_decision_point(Settings(), policy, {"flawed": Flawed()})
 
 
 def evaluation(mode: str, **parameters: object) -> Evaluation:

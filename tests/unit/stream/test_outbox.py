@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from app.core.ledger.chain import Chain
-from app.stream.home import home_of
-from app.stream.outbox import Outbox
+from app.core.foundation.chain import Chain
+from app.stream.engine.outbox import Outbox, home_of
 from tests.unit.core.memory.write_scene import STRANGER, Place, place
 from tests.unit.core.scene import entry
 from topics.catalog import ADMITTED, MEMORY_DECISIONS, QUARANTINE, SOURCE_FEEDBACK
 
 if TYPE_CHECKING:
-    from app.core.decision import OutRecord
+    from app.core.foundation.chain import OutRecord
 
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 PARTITIONS = 8
@@ -51,11 +50,12 @@ def test_feedback_goes_to_the_partition_of_its_source_without_headers() -> None:
     assert (feedback.partition, feedback.headers) == (home_of(feedback.key, PARTITIONS), [])
 
 
-def test_what_an_exempt_source_sends_for_metadata_is_released_as_far_as_it_is_short() -> None:
-    """Numbers beyond what JSON keeps are written as text; a list could outgrow what the broker takes."""
+def test_what_an_exempt_source_sends_for_metadata_is_released_where_it_has_its_form() -> None:
+    """A class is a text and a time is of its form: a number as a class, or a list that could outgrow what the
+    broker takes, is released as null."""
     exempt: dict[str, Any] = {"quality_exempt": True, "reason": "an archive from before the rule"}
     archive = entry("source", "acme/mail", tenant_id="acme", source_id="mail", **exempt)
-    allowed = place(archive).write(content_class=10**30, timestamp=[1e20] * 50_000)
+    allowed = place(archive).write(content_class=10**30, timestamp=[1e20] * 50_000, confidence_score=0.5)
     released = json.loads(outputs(allowed.records, Chain(0))[ADMITTED].value)
-    assert released["content_class"] == str(10**30)
-    assert released["timestamp"] is None
+    assert (released["content_class"], released["timestamp"]) == (None, None)
+    assert released["confidence_score"] == 0.5

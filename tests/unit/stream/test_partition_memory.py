@@ -6,16 +6,16 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
-from app.core.arrival import Arrival
-from app.core.inbound import MODELS
-from app.core.memory.history import SourceName
-from app.stream.answers import Ports
-from app.stream.engine import EngineSettings
-from app.stream.home import home_of
-from app.stream.partition import Partition, Surroundings
-from tests.unit.core.memory.test_history import feedback
+from app.core.decide.inbound import MODELS
+from app.core.foundation.arrival import Arrival
+from app.core.state.history import SourceName
+from app.stream.engine.outbox import home_of
+from app.stream.engine.partition import Partition, Surroundings
+from app.stream.intake.answers import Ports
 from tests.unit.core.memory.write_scene import HOUR, REVIEWERS, STRANGER, memory_bundle, review, write
 from tests.unit.core.scene import START, point
+from tests.unit.core.state.test_history import feedback
+from tests.unit.stream.engine_settings import engine_settings, fail
 from topics.catalog import MEMORY_WRITES, REVIEWS, SESSION_EVENTS, SOURCE_FEEDBACK, SOURCE_HISTORIES
 
 if TYPE_CHECKING:
@@ -41,28 +41,6 @@ class Inputs:
         return self._value
 
 
-def settings() -> EngineSettings:
-    return EngineSettings(
-        input_topics=tuple(MODELS),
-        real_names={},
-        source="/test",
-        partitions=PARTITIONS,
-        max_batch=100,
-        max_in_flight=100,
-        offsets_interval_s=1.0,
-        linger_low_s=0.0,
-        linger_high_s=0.0,
-        timer_interval_s=1.0,
-        close_timeout_s=1.0,
-        halt_on_offset_gap=True,
-        review_patience_s=PATIENCE_MS / 1000,
-    )
-
-
-def fail(fault: BaseException) -> None:
-    raise fault
-
-
 def partition(
     table: dict[bytes, bytes],
     ends: dict[str, int] | None = None,
@@ -70,7 +48,10 @@ def partition(
     number: int = NUMBER,
 ) -> Partition:
     ports: dict[str, Port] = {} if port is None else {"held_input": port}
-    around = Surroundings(point(*REVIEWERS, policy=memory_bundle()), Ports(ports), settings(), {})
+    settings = engine_settings(
+        *MODELS, partitions=PARTITIONS, halt_on_offset_gap=True, review_patience_s=PATIENCE_MS / 1000
+    )
+    around = Surroundings(point(*REVIEWERS, policy=memory_bundle()), Ports(ports), settings, {})
     return Partition(number, around, table, ends or {}, fail)
 
 

@@ -7,15 +7,16 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from app.core.arrival import Arrival
-from app.stream.policy_feed import PolicyFeed
+from app.core.foundation.arrival import Arrival
+from app.stream.feeds.policy_feed import PolicyFeed
 from topics.catalog import BUNDLES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.core.decide import DecisionPoint
+    from app.core.decide.decide import DecisionPoint
     from app.core.trust.refused import Refused
+    from app.core.trust.revisions import Accepted
 
 WAIT_S = 10.0
 
@@ -32,6 +33,10 @@ class Ruling:
 
     @property
     def refused(self) -> tuple[Refused, ...]:
+        return ()
+
+    @property
+    def entries(self) -> tuple[Accepted, ...]:
         return ()
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from aiokafka.errors import KafkaConnectionError
 
-from app.core.retrieval.resolution import Resolution
+from app.core.metadata.resolution import Resolution
 from app.ports import Known
-from app.stream.provenance_feed import CLOCKS_APART_MS, Kept, ProvenanceFeed
+from app.stream.feeds.provenance_feed import CLOCKS_APART_MS, Kept, ProvenanceFeed
 from tests.unit.stream.read_topic import Topic
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.stream.provenance_places import Places
-from app.stream.provenance_turns import Shares
-from app.stream.provenance_work import Reference, Work, host_name
+from app.stream.provenance.provenance_turns import Reference, Shares
+from app.stream.provenance.provenance_work import Places, Work, host_name
 
 SHARES = Shares(
     concurrency=4, per_host=2, per_tenant=4, max_waiting=20, max_waiting_per_host=5, max_waiting_per_tenant=20

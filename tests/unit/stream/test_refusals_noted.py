@@ -4,43 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from app.core.arrival import Arrival
+from app.core.foundation.arrival import Arrival
 from app.core.trust.refused import Reason, Refused
-from app.stream.answers import Ports
-from app.stream.engine import EngineSettings
-from app.stream.partition import Partition, Surroundings
+from app.stream.engine.partition import Partition, Surroundings
+from app.stream.intake.answers import Ports
+from tests.unit.stream.engine_settings import engine_settings, fail
 from topics.catalog import ACTIONS, OUTCOMES, REGISTRY
 
 if TYPE_CHECKING:
-    from app.core.decide import DecisionPoint
+    from app.core.decide.decide import DecisionPoint
 
 BATCH = 4
 
 
-def settings() -> EngineSettings:
-    return EngineSettings(
-        input_topics=(ACTIONS, OUTCOMES),
-        real_names={},
-        source="/sluice/test",
-        partitions=1,
-        max_batch=BATCH,
-        max_in_flight=8,
-        offsets_interval_s=1.0,
-        linger_low_s=0.0,
-        linger_high_s=0.0,
-        timer_interval_s=1.0,
-        close_timeout_s=1.0,
-        halt_on_offset_gap=False,
-    )
-
-
-def fail(fault: BaseException) -> None:
-    raise fault
-
-
 def keeper(table: dict[bytes, bytes]) -> Partition:
     nothing_is_decided = cast("DecisionPoint", None)
-    return Partition(0, Surroundings(nothing_is_decided, Ports({}), settings(), {}), table, {}, fail)
+    settings = engine_settings(ACTIONS, OUTCOMES, partitions=1, max_batch=BATCH, max_in_flight=8)
+    return Partition(0, Surroundings(nothing_is_decided, Ports({}), settings, {}), table, {}, fail)
 
 
 def garbage(records: int) -> list[Refused]:

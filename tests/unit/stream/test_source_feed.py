@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from aiokafka.errors import KafkaConnectionError
 
-from app.core.memory.history import History, SourceName
-from app.stream.source_feed import SourceFeed
+from app.core.state.history import History, SourceName
+from app.stream.feeds.source_feed import SourceFeed
 from tests.unit.stream.read_topic import Topic
 
 if TYPE_CHECKING:

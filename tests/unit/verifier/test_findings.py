@@ -61,9 +61,9 @@ def test_a_decision_of_another_input_than_it_names_is_found() -> None:
     ("end", "codes"), [("", set()), (":2", set()), (":1", {"foreign_id"}), (":x", {"foreign_id"})]
 )
 def test_one_outcome_may_settle_in_several_accounts(end: str, codes: set[str]) -> None:
-    source = fields_of(LAST)["input"]
+    source = fields_of(LAST)["input"] | {"topic": "gate.outcomes"}
     name = f"outcome:{source['topic']}:{source['partition']}:{source['offset']}{end}"
-    fields = {"schema": "sluice/reservation_settled/v1", "outcome_id": name}
+    fields = {"schema": "sluice/reservation_settled/v1", "outcome_id": name, "input": source}
     value = json.dumps(sealed(fields_of(LAST) | fields)).encode()
     moved = replace(LAST, topic="gate.session.events", value=value)
     assert {finding.code for finding in verify([*LEDGER[:-1], moved]).findings} == codes

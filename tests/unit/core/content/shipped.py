@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from app.core.content.inspection import Finding
 
 HERE = Path(__file__).parent
-FILES = sorted((HERE.parents[3] / "config" / "content").glob("*.json"))
+FILES = sorted((HERE.parents[3] / "config" / "bundles" / "content").glob("*.json"))
 KEYS = frozenset(ContentSets.model_fields)
 
 
@@ -44,12 +44,18 @@ def _rows(written: str) -> Iterator[Row]:
 @cache
 def inspector() -> ContentInspector:
     """Compiled once for all tests: a library does not change."""
+    return ContentInspector(sets())
+
+
+@cache
+def sets() -> ContentSets:
+    """The shipped library's files as one."""
     merged: dict[str, Any] = {}
     for file in FILES:
         document = json.loads(file.read_text(encoding="utf-8"))
         if document.keys() <= KEYS:
             _merge(merged, document)
-    return ContentInspector(ContentSets.model_validate(merged))
+    return ContentSets.model_validate(merged)
 
 
 def _merge(into: dict[str, Any], document: dict[str, Any]) -> None:

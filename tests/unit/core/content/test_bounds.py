@@ -8,7 +8,8 @@ from time import thread_time
 
 import pytest
 
-from app.core.content.forms import READ_CHARS
+from app.core.content.text import LONGEST_SENTENCE, MOST_ENDS, sentences
+from app.core.text.forms import READ_CHARS
 from tests.unit.core.content.small_library import ORDER, inspector
 
 LENGTH = 4096
@@ -95,3 +96,19 @@ def test_a_page_of_prose_is_not_past_any_bound() -> None:
 def test_an_order_amid_much_data_is_found() -> None:
     data = base64.b64encode(SEED.randbytes(30_000)).decode()
     assert inspector().inspect(f"{data} {ORDER} {data}").findings
+
+
+def test_mend_10_sentences_are_bounded_in_a_text_that_is_all_ends_of_them() -> None:
+    """900 KB of Morse, one-letter sentences or line ends took the loop for a second, in finding sentences."""
+    for unit in ("- . / ", ". ", "A. ", "a\n\n", ".\n", "。"):
+        text = unit * (900_000 // len(unit))
+        bounds = sentences(text)
+        assert len(bounds) <= MOST_ENDS + len(text) // (LONGEST_SENTENCE // 2) + 1
+        assert "".join(text[start:end] for start, end in bounds[-3:]) == text[bounds[-3][0] :]
+
+
+def test_mend_10_a_text_that_is_read_in_every_form_keeps_all_its_sentences() -> None:
+    text = "a. B" * (READ_CHARS // 4)
+    assert READ_CHARS // 2 <= MOST_ENDS
+    assert len(sentences("A. " * (READ_CHARS // 3))) > READ_CHARS // 3 - 3
+    assert sentences(text)[-1][1] == len(text)

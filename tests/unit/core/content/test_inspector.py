@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from app.core.content.inspector import ContentInspector
 from app.core.content.sets import ContentSets
-from app.core.errors import BundleError
+from app.core.foundation.errors import BundleError
 from tests.unit.core.content.small_library import CONFIG, ORDER, PATTERNS, SMALL, inspector, pattern
 
 

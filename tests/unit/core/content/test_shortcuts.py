@@ -7,11 +7,11 @@ import re2
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from app.core.content import spaceless
 from app.core.content.lexicon import Lexicon
 from app.core.content.prefilter import needs_script, words_and_signs
-from app.core.content.vocabulary import Vocabulary
-from app.core.patterns import PatternSet
+from app.core.text import spaceless
+from app.core.text.patterns import PatternSet
+from app.core.text.vocabulary import Vocabulary
 from tests.unit.core.content.small_library import inspector, pattern
 
 LEXICON = Lexicon({"drop": ["ignore", "忽略"], "orders": ["правила", "指令"]})

@@ -11,23 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.adapters.analysis_off import AnalysisOff
+from app.adapters.models.analysis_off import AnalysisOff
 from app.core.content.inspection import Inspection, Kind
-from app.core.memory.analysis import (
-    PORT,
-    Analysis,
-    AnalysisPolicy,
-    Ceiling,
-    analysed,
-    ceiling,
-    question,
-)
+from app.core.foundation.requests import Answer
+from app.core.memory.analysis import PORT, Analysis, Ceiling, analysed, ceiling, question
 from app.core.memory.analysis_prompt import PROMPT_VERSION, SCHEMA, user_turn
-from app.core.memory.history import UNSEEN
 from app.core.memory.trust import Facts, route, score
-from app.core.memory.trust_policy import TrustPolicy
-from app.core.requests import Answer
-from app.stream.answers import Ports
+from app.core.policy.memory_policy import AnalysisPolicy
+from app.core.policy.trust_policy import TrustPolicy
+from app.core.state.history import UNSEEN
+from app.stream.intake.answers import Ports
 
 POLICY = AnalysisPolicy(head_characters=4, tail_characters=3)
 IGNORING = POLICY.model_copy(update={"on_failure": "ignore"})

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.core.memory.statistics import Statistics, Whose
-from app.core.session import UNREGISTERED
+from app.core.state.statistics import Statistics, Whose
 from tests.unit.core.memory.write_scene import STRANGER, Place, place
 from tests.unit.core.scene import MINUTE, kinds, only
 
@@ -21,7 +20,6 @@ OPERATOR = Whose("acme", "operator")
         {"derived_from": [STRANGER]},
         {"timestamp": None},
         {"agent_id": "trial", "timestamp": None},
-        {"agent_id": "nobody"},
     ],
 )
 def test_a_repeat_is_answered_alike_and_counts_nowhere(fields: dict[str, Any]) -> None:
@@ -92,8 +90,8 @@ def test_a_session_that_remembers_all_the_writes_it_can_rejects_the_next() -> No
     assert full.decided("w3")["action"] == "allow"
 
 
-def test_what_a_session_remembers_is_bounded_over_all_its_tenants() -> None:
-    """Of everything that an agent may choose the worst, the state still fits into a record."""
+def test_what_a_session_remembers_of_an_agent_is_bounded() -> None:
+    """Mend 3: each has room of its own, and those that nobody registered take none."""
     long = "\x01" * 251
     full = place(limits={"max_recent_writes": 6, "max_known_sources": 4})
     for number in range(9):
@@ -101,23 +99,20 @@ def test_what_a_session_remembers_is_bounded_over_all_its_tenants() -> None:
             source = {"id": f"{long}{number}", "type": "user"}
             full.write(f"{long}{agent[:2]}{number}", agent_id=agent, source=source)
     accounts = full.session("s-1").accounts
-    assert set(accounts) == {"acme", "globex", UNREGISTERED}
-    assert len(accounts[UNREGISTERED].writes) == 6
-    assert sum(len(one.writes) for name, one in accounts.items() if name != UNREGISTERED) == 6
-    assert sum(len(one.sources) for one in accounts.values()) == 4
+    assert {tenant: list(one.agents) for tenant, one in accounts.items()} == {
+        "acme": ["operator"],
+        "globex": ["other"],
+    }
+    for account in accounts.values():
+        (known,) = account.agents.values()
+        assert (len(known.writes), len(known.sources)) == (6, 4)
 
 
-def test_the_oldest_source_makes_room_in_what_its_tenant_knows() -> None:
+def test_the_oldest_source_makes_room_in_what_its_agent_knows() -> None:
     known = place(limits={"max_known_sources": 2})
     for number, name in enumerate(("one", "two", "one", "three")):
         known.write(f"w{number}", source={"id": name, "type": "user"})
-    assert list(known.session("s-1").accounts["acme"].sources) == ["one", "three"]
-
-
-def test_a_tenant_more_than_the_session_holds_is_rejected() -> None:
-    crowded = place(limits={"max_tenants": 1})
-    crowded.write()
-    assert crowded.decided("w-2", agent_id="other")["reason"] == "session_capacity"
+    assert list(known.session("s-1").accounts["acme"].agents["operator"].sources) == ["one", "three"]
 
 
 def test_agents_that_nobody_registered_do_not_fill_a_session_for_those_that_are() -> None:

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from app.core.arrival import Arrival
-from app.core.memory.shared import Shared
-from app.core.memory.statistics import Statistics, Whose
-from app.core.replay import decide
-from app.core.requests import Answer, Request
+from app.core.decide.replay import decide
+from app.core.foundation.arrival import Arrival
+from app.core.foundation.requests import Answer, Request
+from app.core.state.decision import Shared
+from app.core.state.statistics import Statistics, Whose
 from tests.unit.core.memory.write_scene import PARTITION, STRANGER, Place, place, write
 from tests.unit.core.scene import START, kinds, only
 from topics.catalog import MEMORY_WRITES, REVIEWS, SOURCE_FEEDBACK

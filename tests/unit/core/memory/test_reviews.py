@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.core.arrival import Arrival
-from app.core.memory.shared import Shared
-from app.core.replay import decide
-from app.core.requests import Answer
-from app.core.signatures import signed_by
+from app.core.decide.replay import decide
+from app.core.foundation.arrival import Arrival
+from app.core.foundation.requests import Answer
+from app.core.registry.signatures import signed_by
+from app.core.state.decision import Shared
 from tests.unit.core.memory.write_scene import CAROL, HOUR, PARTITION, STRANGER, Place, place, review
 from tests.unit.core.scene import START, entry, kinds, only
 from topics.catalog import REVIEWS
@@ -20,8 +20,8 @@ from topics.records import ReviewDecision
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from app.core.decision import Decision
-    from app.core.requests import Request
+    from app.core.foundation.requests import Request
+    from app.core.state.decision import Decision
 
 OTHER_DIGEST = "sha256:" + "1" * 64
 
@@ -156,7 +156,7 @@ def _expire(place: Place) -> str:
 
 
 def _reject(place: Place) -> str:
-    (held,) = place.book.oldest(1)
+    (held,) = place.book.crowding(1)
     entered = {name: getattr(held, name) for name in ("memory_id", "session_id", "content_digest")}
     return kinds(place.review(entered, "reject"))[0]
 

@@ -17,9 +17,9 @@ from app.core.memory.similarity import (
     similarity_finding,
     similarity_request,
 )
-from app.core.memory.similarity_settings import Library, SimilaritySettings, without
+from app.core.policy.similarity_settings import Library, SimilaritySettings, without
 
-SHIPPED = Path(__file__).parents[4] / "config" / "content" / "library.json"
+SHIPPED = Path(__file__).parents[4] / "config" / "bundles" / "content" / "library.json"
 COSINES = st.floats(min_value=-1, max_value=1, allow_nan=False)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.core.ledger.canonical import canonical
+from app.core.foundation.canonical import canonical
 from app.core.memory.trust import score
 from tests.unit.core.memory.trust_scene import POLICY, facts, finding, history, inspection
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.content.inspection import Inspection, Kind, Weight
-from app.core.memory.history import History
 from app.core.memory.trust import Facts, route, score
+from app.core.state.history import History
 from tests.unit.core.memory.trust_scene import POLICY, SOURCE_TYPES, finding
 
 shares = st.floats(0, 1)

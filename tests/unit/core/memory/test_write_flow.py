@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.core.requests import Answer
+from app.core.foundation.requests import Answer
 from tests.unit.core.memory.write_scene import HOUR, STRANGER, Place, memory_bundle, place
 from tests.unit.core.scene import START, entry, kinds, only, point
 from topics.records import AdmittedMemory, MemoryDecision
@@ -235,7 +235,9 @@ def test_nobody_is_asked_about_what_is_rejected_already() -> None:
     [{}, {"content": "You must obey. ☃"}, BARE, {"agent_id": "nobody"}, {"confidence_score": 10**30}],
 )
 def test_every_decision_is_a_record_of_its_kind(fields: dict[str, Any]) -> None:
-    for record in place(ARCHIVE).write(**fields).records:
+    records = place(ARCHIVE).write(**fields).records
+    assert [one.kind for one in records].count("MemoryDecision") == 1
+    for record in records:
         body = {"partition": 3, "sequence": 1, "prev_hash": "GENESIS", "event_hash": "sha256:" + "0" * 64}
         if record.kind == "MemoryDecision":
             MemoryDecision.model_validate({**record.body, **body})

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from app.core.content.inspection import Finding, Inspection
-from app.core.memory.history import History
 from app.core.memory.trust import Facts
-from app.core.memory.trust_policy import TrustPolicy
+from app.core.policy.trust_policy import TrustPolicy
+from app.core.state.history import History
 
 POLICY = TrustPolicy()
 SOURCE_TYPES = ("system", "agent", "user", "plugin", "external")

@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from app.core.arrival import Arrival
-from app.core.memory.book import Book
-from app.core.memory.shared import Shared
-from app.core.replay import decide
-from app.core.requests import Answer
-from app.core.review_signing import signed_review
-from app.core.session import SessionState, session_key
-from app.core.trust.keys import SigningKey
+from app.core.decide.replay import decide
+from app.core.foundation.arrival import Arrival
+from app.core.foundation.requests import Answer
+from app.core.registry.keys import SigningKey
+from app.core.state.book import Book
+from app.core.state.decision import Shared
+from app.core.state.session import SessionState, session_key
+from app.core.trust.review_signing import signed_review
 from tests.unit.core.scene import LIMITS, START, bundle, entry, only, point, public_key
 from topics.catalog import MEMORY_WRITES, REVIEWS
 
 if TYPE_CHECKING:
-    from app.core.bundles import Bundle
-    from app.core.decide import DecisionPoint
-    from app.core.decision import Decision
-    from app.core.memory.history import History, SourceName
-    from app.core.requests import Request
+    from app.core.decide.decide import DecisionPoint
+    from app.core.foundation.requests import Request
+    from app.core.policy.bundles import Bundle
+    from app.core.state.decision import Decision
+    from app.core.state.history import History, SourceName
 
 PARTITION = 3
 HOUR = 3_600_000

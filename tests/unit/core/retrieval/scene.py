@@ -10,38 +10,38 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from app.core.actions.stages import default_stages
-from app.core.arrival import Arrival
-from app.core.bundles import Bundle, load_bundle
-from app.core.clock import rfc3339
-from app.core.decide import DecisionPoint
-from app.core.ledger.chain import Chain
-from app.core.ledger.evidence import PolicyEvidence
-from app.core.ledger.recorded_decision import MODELS, recorded_decision
-from app.core.ledger.rerun import Rerunner
-from app.core.memory.shared import Shared
-from app.core.policy import Policy
-from app.core.quality_entries import provenance_id
-from app.core.registry import load_registry
-from app.core.replay import decide
-from app.core.retrieval.quality_bundle import QualityBundle, load_quality_bundle
-from app.core.session import SessionState, session_key
+from app.core.actions.stages import shipped_stages
+from app.core.decide.decide import DecisionPoint
+from app.core.decide.replay import decide
+from app.core.foundation.arrival import Arrival
+from app.core.foundation.chain import Chain
+from app.core.foundation.clock import rfc3339
+from app.core.policy.bundles import Bundle, load_bundle
+from app.core.policy.policy import Policy
+from app.core.quality_bundle.quality_bundle import QualityBundle, load_quality_bundle
+from app.core.registry.loading import load_registry
+from app.core.registry.quality_entries import provenance_id
+from app.core.rerun.evidence import PolicyEvidence
+from app.core.rerun.rerun import Rerunner
+from app.core.rerun.walk import MODELS, recorded_decision
+from app.core.state.decision import Shared
+from app.core.state.session import SessionState, session_key
 from app.core.trust.dsse import sign
 from app.core.trust.signed_entries import PAYLOAD_TYPES, QUALITY_BUNDLE_TYPE
-from tests.unit.core.reruns import document
+from tests.unit.core.rerun.reruns import document
 from tests.unit.core.retrieval.held import hold
 from tests.unit.core.retrieval.reading import Reading
-from tests.unit.core.scene import ALL_STAGES, LIMITS, ROOT, START, action, entry
+from tests.unit.core.scene import LIMITS, ROOT, START, action, entry
 from tests.unit.core.trust.scene import STRANGER
 from topics.catalog import ACTIONS, BUNDLES, REGISTRY, REPORTED, RETRIEVALS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from app.core.decision import Decision
-    from app.core.ledger.rerun_result import Rerun
-    from app.core.limits import SessionLimits
-    from app.core.retrieval.resolution import Resolution
+    from app.core.foundation.limits import SessionLimits
+    from app.core.metadata.resolution import Resolution
+    from app.core.rerun.rerun_result import Rerun
+    from app.core.state.decision import Decision
 
 HASH, OTHER_HASH = "sha256:" + "a1" * 32, "sha256:" + "b2" * 32
 TERMS = "https://example.com/terms"
@@ -110,7 +110,7 @@ def point_of(
     registry = load_registry(json.dumps({"entries": [*ENTRIES, *json.loads(entries)]}).encode())
     return DecisionPoint(
         Policy({policy.id: policy}, registry, policy.id, {judging.id: judging} if judging else {}),
-        default_stages(ALL_STAGES),
+        shipped_stages(),
         limits,
         stopwatch=lambda: 0,
         environment="test",
@@ -229,7 +229,7 @@ class Scene:
 
     def rerunner(self, evidence: PolicyEvidence | None = None) -> Rerunner:
         """Over everything that was published."""
-        known = {stage.name: stage for stage in default_stages(ALL_STAGES)}
+        known = {stage.name: stage for stage in shipped_stages()}
         return Rerunner(evidence or self.evidence(), known.__getitem__)
 
     def rerun(self, recorded: dict[str, Any], by: Rerunner | None = None) -> Rerun:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from app.core.clock import rfc3339
-from app.core.decision import Decision
-from app.core.ledger.chain import Chain
-from app.core.memory.book import Book
+from app.core.foundation.chain import Chain
+from app.core.foundation.clock import rfc3339
+from app.core.state.book import Book
+from app.core.state.decision import Decision
 from tests.unit.core.retrieval.held import hold
 from tests.unit.core.retrieval.scene import Scene, quality
 from tests.unit.core.scene import START

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.core.bundles import Bundle, load_bundle
-from app.core.ledger.evidence import PolicyEvidence
+from app.core.policy.bundles import Bundle, load_bundle
+from app.core.rerun.evidence import PolicyEvidence
 from tests.unit.core.retrieval.scene import BUNDLE, Scene, evidence_of, item, retrieval
 from topics.catalog import RETRIEVALS
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.core.retrieval.resolution import Resolution
+from app.core.metadata.resolution import Resolution
 from tests.unit.core.retrieval.scene import HASH, OLD, SUSPECT, TERMS, TEXT, TIERS, Scene, item
 from tests.unit.core.scene import START
 
@@ -142,7 +142,7 @@ def test_the_stricter_of_the_registered_and_the_asked_tier_counts() -> None:
         "bounded",
         "sandbox",
         "high_privilege",
-        "bounded",
-        "bounded",
+        "high_privilege",
+        "high_privilege",
         "high_privilege",
     ]

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from app.core.retrieval.dimensions import ItemFacts, ProvenanceState, judge_item
+from app.core.metadata.resolution import ProvenanceState
+from app.core.retrieval.dimensions import ItemFacts, judge_item
 from app.core.retrieval.facts import class_of, facts_of
 from app.core.retrieval.provenance_check import ProvenanceCheck
 from tests.unit.core.retrieval.quality_scene import NOTE, item_facts, quality_bundle
-from topics.records.retrievals import RetrievedItem
+from topics.records.retrieval_inputs import RetrievedItem
 
 NOW = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 VERIFIED = ProvenanceCheck(ProvenanceState("verified", "its hash verifies"), verified=True)

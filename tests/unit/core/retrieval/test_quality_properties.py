@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any, get_args
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.memory.moments import instant_ms
-from app.core.retrieval.dimensions import ItemFacts, ProvenanceState, ProvenanceStatus, judge_item
-from app.core.retrieval.item_times import MAX_TIME_CHARACTERS, time_of
-from app.core.retrieval.rollout import under_rollout
-from app.core.retrieval.severity import DIMENSIONS, OUTCOMES, TIERS
+from app.core.metadata.moments import MAX_TIME_CHARACTERS, instant_ms, time_of
+from app.core.metadata.resolution import ProvenanceState, ProvenanceStatus
+from app.core.quality_bundle.severity import DIMENSIONS, OUTCOMES, TIERS
+from app.core.retrieval.dimensions import ItemFacts, judge_item, under_rollout
 from tests.unit.core.retrieval.quality_scene import SINCE, quality_bundle
 
 if TYPE_CHECKING:
-    from app.core.retrieval.quality_bundle import QualityBundle
+    from app.core.quality_bundle.quality_bundle import QualityBundle
 
 CLASSES = ("note", "memo")
 TOOLS = ("trader", "reader")

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from app.core.quality_entries import provenance_id
-from app.core.registry import load_registry
+from app.core.metadata.provenance import unverified
+from app.core.metadata.resolution import Resolution
+from app.core.registry.loading import load_registry
+from app.core.registry.quality_entries import provenance_id
 from app.core.retrieval.facts import facts_of
 from app.core.retrieval.provenance_check import ProvenanceCheck, provenance_of
-from app.core.retrieval.reference_form import unverified
-from app.core.retrieval.resolution import Resolution
 from app.core.retrieval.signed_assertion import signed_assertion
 from tests.unit.core.retrieval.quality_scene import quality_bundle
 from tests.unit.core.scene import entry
-from topics.records.retrievals import RetrievedItem
+from topics.records.retrieval_inputs import RetrievedItem
 
 if TYPE_CHECKING:
-    from app.core.registry import Registry
+    from app.core.registry.registry import Registry
     from app.core.retrieval.dimensions import ItemFacts
 
 NOW = 1_800_000_000_000

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.recent_retrieval import has_mark, item_mark
+from app.core.state.recent_retrieval import has_mark, item_mark
 from tests.unit.core.retrieval.scene import OLD, Scene, item
 from tests.unit.core.scene import LIMITS, MINUTE
 
@@ -94,3 +95,12 @@ def test_a_mark_that_only_stands_across_two_others_is_none() -> None:
     across = f"000{mark}0000000"
     assert not has_mark(across, "i-1")
     assert has_mark(across + mark, "i-1")
+
+
+@pytest.mark.parametrize("order", permutations(["bounded", "sandbox", "high_privilege"]))
+def test_of_agents_who_asked_in_one_millisecond_the_last_one_s_tier_counts(order: tuple[str, ...]) -> None:
+    """The one whose agent the session had known for longest was taken for the first of them."""
+    scene = Scene()
+    for agent in ("high_privilege", "bounded", "sandbox", *order):
+        scene.read(item(item_id="i-1"), agent_id=agent)
+    assert scene.reported("i-1")["autonomy_tier"] == order[-1]

@@ -125,7 +125,8 @@ def test_a_megabyte_of_numbers_is_answered_within_the_bounds(number: bytes, agen
     scene = Scene()
     body = b"[" + b",".join([number] * (1_000_000 // (len(number) + 1))) + b"]"
     value = json.dumps(retrieval(item(body="@"), agent_id=agent)).encode().replace(b'"@"', body)
-    scene.decide(replace(scene.arrival(RETRIEVALS, retrieval()), value=value))
+    decision = scene.decide(replace(scene.arrival(RETRIEVALS, retrieval()), value=value))
+    assert [one.kind for one in decision.records][:1] == ["QualityDecision"]
 
 
 def test_a_body_that_is_too_long_written_out_is_read_by_nobody_and_its_neighbours_are() -> None:

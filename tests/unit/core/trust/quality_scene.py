@@ -12,8 +12,8 @@ from tests.unit.core.trust.scene import ALICE, BOB, ROOT_KEY, Topics, approver
 from topics.catalog import BUNDLES
 
 if TYPE_CHECKING:
-    from app.core.arrival import Arrival
-    from app.core.trust.keys import SigningKey
+    from app.core.foundation.arrival import Arrival
+    from app.core.registry.keys import SigningKey
 
 _SHIPPED = Path(__file__).resolve().parents[4] / "config" / "quality" / "default.json"
 SHIPPED: dict[str, Any] = json.loads(_SHIPPED.read_bytes())

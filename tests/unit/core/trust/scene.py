@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from app.core.arrival import Arrival
-from app.core.ledger.canonical import digest
+from app.core.cases.case_failure import CaseFailure
+from app.core.foundation.arrival import Arrival
+from app.core.foundation.canonical import digest
+from app.core.registry.keys import Roots, SigningKey
 from app.core.trust.compiled import Compiled
 from app.core.trust.dsse import sign
 from app.core.trust.fold import Folded, fold
-from app.core.trust.keys import Roots, SigningKey
 from app.core.trust.signed_entries import PAYLOAD_TYPES
 from topics.catalog import BUNDLES, REGISTRY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.core.bundles import Bundle
+    from app.core.policy.bundles import Bundle
 
 
 def key(name: str) -> SigningKey:
@@ -74,16 +75,18 @@ def together(name: str, *entries: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 class Topics:
-    """Both control topics as they fill up, a second between records. `cases`: what the runner answers."""
+    """Both control topics as they fill up, a second between records. `cases`: those that are to fail."""
 
-    def __init__(self, *cases: object) -> None:
+    def __init__(self, *cases: str) -> None:
         self.records: list[Arrival] = []
         self.now_ms = START
         self.ran: list[str] = []
-        self._cases = cases
+        self._cases = [
+            CaseFailure(name, "outcome", "BLOCK", "ALLOW", place=place) for place, name in enumerate(cases)
+        ]
         self.compiled = Compiled(self._run)
 
-    def _run(self, bundle: Bundle) -> Sequence[object]:
+    def _run(self, bundle: Bundle) -> Sequence[CaseFailure]:
         self.ran.append(bundle.hash)
         return self._cases
 
@@ -128,7 +131,7 @@ def entry_value(document: dict[str, Any], *signers: SigningKey) -> bytes:
     return sign(PAYLOAD_TYPES[REGISTRY], json.dumps(document).encode(), signers).written()
 
 
-def trusting_alice(*cases: object) -> Topics:
+def trusting_alice(*cases: str) -> Topics:
     """Topics in which the root key has made Alice an approver."""
     topics = Topics(*cases)
     topics.entry(approver("alice", ALICE), ROOT_KEY)

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from app.core.trust.change_log import change_log
+from app.core.trust.change_log import change_log, entries_in_force
+from app.core.trust.fold import fold
 from tests.unit.core.trust.quality_scene import DAY_S, quality, quality_document, quality_value, trusting_both
-from tests.unit.core.trust.scene import ALICE, BOB, SECOND, START, STRANGER, Topics, bundle_document
-from topics.catalog import BUNDLES
+from tests.unit.core.trust.scene import (
+    ALICE,
+    BOB,
+    ROOTS,
+    SECOND,
+    START,
+    STRANGER,
+    Topics,
+    agent,
+    bundle_document,
+    trusting_alice,
+)
+from topics.catalog import BUNDLES, REGISTRY
 
 
 def told() -> Topics:
@@ -35,6 +47,33 @@ def test_a_line_says_who_signed_it_and_why_and_what_it_loosened() -> None:
     assert last.looser == ("the time to live of product_pricing grows from 86400 s to 172800 s",)
     assert (refused.approvers, refused.code) == (("alice",), "second_approver_missing")
     assert refused.hash == last.hash
+
+
+def test_the_registry_has_one_too_and_a_root_key_has_no_name() -> None:
+    """Mend 15."""
+    topics = trusting_alice()
+    topics.entry(agent(), ALICE)
+    topics.entry(agent(revision=2), ALICE)
+    topics.entry(agent(revision=1, tier="T3"), ALICE)
+    lines = change_log(topics.fold(), None, REGISTRY)
+    assert [(one.name, one.state, one.approvers) for one in lines] == [
+        ("approver/alice@1", "in force", ()),
+        ("agent/reader@1", "replaced", ("alice",)),
+        ("agent/reader@2", "in force", ("alice",)),
+        ("agent/reader@1", "refused", ("alice",)),
+    ]
+    assert [one.key for one in entries_in_force(topics.fold(), REGISTRY)] == [
+        "approver/alice@1",
+        "agent/reader@2",
+    ]
+
+
+def test_the_registry_alone_folds_to_the_same_entries() -> None:
+    """What `sluice registry` reads: the bundles have no part in it."""
+    topics = told()
+    alone = [one for one in topics.records if one.topic == REGISTRY]
+    both, one = topics.fold(), fold(alone, ROOTS, topics.compiled)
+    assert change_log(one, None, REGISTRY) == change_log(both, None, REGISTRY)
 
 
 def test_it_can_be_had_of_one_bundle() -> None:

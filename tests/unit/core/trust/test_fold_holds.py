@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.core.registry.keys import SigningKey
 from app.core.trust.compiled import Compiled
 from app.core.trust.fold import Folded, fold
-from app.core.trust.keys import SigningKey
 from tests.unit.core.trust.scene import (
     ALICE,
     BOB,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from app.core.registry.keys import SigningKey  # noqa: TC001 - pytest reads the annotations
 from app.core.trust.dsse import sign
-from app.core.trust.keys import SigningKey  # noqa: TC001 - pytest reads the annotations
 from app.core.trust.signed_entries import PAYLOAD_TYPES, QUALITY_BUNDLE_TYPE
 from tests.unit.core.trust.quality_scene import (
     DAY_S,
@@ -31,7 +31,7 @@ from tests.unit.core.trust.scene import (
 from topics.catalog import BUNDLES, REGISTRY
 
 if TYPE_CHECKING:
-    from app.core.arrival import Arrival
+    from app.core.foundation.arrival import Arrival
 
 LOOSER = quality_document(2, ttl=2 * DAY_S)
 STRICTER = quality_document(2, ttl=DAY_S / 2)

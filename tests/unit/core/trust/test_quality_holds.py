@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.retrieval.looser import looser
+from app.core.quality_bundle.looser import looser
+from app.core.registry.keys import SigningKey
 from app.core.trust.compiled import Compiled
 from app.core.trust.fold import Folded, fold
-from app.core.trust.keys import SigningKey
 from tests.unit.core.trust.quality_scene import (
     DAY_S,
     SIGNS,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,6 +21,9 @@ from tests.unit.core.trust.scene import (
     trusting_alice,
 )
 from topics.catalog import BUNDLES, REGISTRY
+
+if TYPE_CHECKING:
+    from app.core.cases.case_failure import CaseFailure
 
 
 def test_the_newest_revision_is_in_force() -> None:
@@ -137,7 +141,7 @@ def test_a_bundle_that_fails_its_own_cases_is_refused() -> None:
 
 
 def test_a_bundle_that_makes_its_check_raise_is_refused_and_stops_nobody() -> None:
-    def raising(_: object) -> list[object]:
+    def raising(_: object) -> list[CaseFailure]:
         raise OverflowError
 
     topics = trusting_alice()

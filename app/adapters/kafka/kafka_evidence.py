@@ -1,0 +1,182 @@
+"""What reruns need, as it lies on a broker: decisions, inputs by coordinates, every bundle and entry."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError
+
+from app.adapters.kafka.kafka_read import KafkaUnreachable, open_reader, partitions_of
+from app.core.foundation.arrival import Arrival
+from app.core.foundation.ids import memory_id, quality_id, verdict_id
+from app.core.rerun.walk import Place, Written
+from topics.catalog import (
+    ACTIONS,
+    BUNDLES,
+    MEMORY_DECISIONS,
+    MEMORY_WRITES,
+    OUTCOMES,
+    QUALITY_DECISIONS,
+    REGISTRY,
+    REPORTED,
+    RETRIEVALS,
+    REVIEWS,
+    VERDICTS,
+)
+from topics.json_text import parse
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+
+DECISIONS_ON = {ACTIONS: VERDICTS, MEMORY_WRITES: MEMORY_DECISIONS, RETRIEVALS: QUALITY_DECISIONS}
+"""Base topic of the decisions by that of their inputs."""
+_IDS: Mapping[str, tuple[str, Callable[[str], str]]] = {
+    ACTIONS: ("verdict_id", verdict_id),
+    MEMORY_WRITES: ("memory_id", memory_id),
+    RETRIEVALS: ("ledger_event_id", quality_id),
+}
+"""By the base topic of the input: the field that holds a decision's id, and the id (a retrieval's: of the
+decision on its first item)."""
+READ_ON = 2000
+"""Up to this many records between two wanted ones it is quicker to read on than to fetch anew."""
+_POLL_MS = 200
+
+
+class KafkaEvidence:
+    """Reads one installation's topics. Every method raises UnknownTopics and KafkaUnreachable."""
+
+    def __init__(self, bootstrap_servers: str, prefix: str) -> None:
+        self.bootstrap_servers = bootstrap_servers
+        self.prefix = prefix
+
+    async def policy(self) -> list[Arrival]:
+        """Every control record so far."""
+        names = {f"{self.prefix}{base}": base for base in (REGISTRY, BUNDLES)}
+        async with open_reader(self.bootstrap_servers, list(names), "beginning") as reader:
+            return [
+                Arrival(names[one.topic], one.partition, one.offset, one.timestamp_ms, one.key, one.value)
+                async for batch in reader.to_end()
+                for one in batch
+            ]
+
+    async def decisions(self) -> AsyncIterator[list[Written]]:
+        """Every committed decision, in batches, each partition of a topic in order."""
+        names = {f"{self.prefix}{base}": base for base in DECISIONS_ON.values()}
+        async with open_reader(self.bootstrap_servers, list(names), "beginning") as reader:
+            async for batch in reader.to_end():
+                yield [written_as(names[one.topic], one, one.timestamp_ms) for one in batch]
+
+    @asynccontextmanager
+    async def places(self) -> AsyncIterator[Places]:
+        """A reader of single records."""
+        bases = [*DECISIONS_ON, *DECISIONS_ON.values(), OUTCOMES, REPORTED, REVIEWS]
+        parts = await partitions_of(self.bootstrap_servers, [f"{self.prefix}{base}" for base in bases])
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=self.bootstrap_servers,
+            isolation_level="read_committed",
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            fetch_max_wait_ms=_POLL_MS,
+        )
+        try:
+            await consumer.start()
+            yield Places(consumer, self.prefix, frozenset(parts))
+        except KafkaError as error:
+            raise KafkaUnreachable(f"{self.bootstrap_servers}: {error}") from error
+        finally:
+            await consumer.stop()
+
+
+class Places:
+    """Fetches inputs by their coordinates and the decisions on them."""
+
+    def __init__(self, consumer: AIOKafkaConsumer, prefix: str, parts: frozenset[TopicPartition]) -> None:
+        self._consumer = consumer
+        self._prefix = prefix
+        self._parts = parts
+
+    async def inputs(self, places: Iterable[Place]) -> dict[Place, Arrival]:
+        """What lies at these places; one is absent where nothing does any more."""
+        wanted: dict[tuple[str, int], set[int]] = {}
+        for topic, partition, offset in places:
+            wanted.setdefault((topic, partition), set()).add(offset)
+        found: dict[Place, Arrival] = {}
+        for (topic, partition), offsets in wanted.items():
+            part = TopicPartition(f"{self._prefix}{topic}", partition)
+            if part in self._parts:
+                async for message in self._messages(part, sorted(offsets)):
+                    place = (topic, partition, message.offset)
+                    found[place] = Arrival(*place, message.timestamp, message.key, message.value)
+        return found
+
+    async def decisions(self, place: Place, sought: str, since_ms: int) -> list[Written]:
+        """Every decision of id `sought` on the input at this place, written at or after `since_ms` of the
+        broker's time. One is right."""
+        found: list[Written] = []
+        decisions = DECISIONS_ON.get(place[0])
+        part = TopicPartition(f"{self._prefix}{decisions}", place[1])
+        if decisions is None or part not in self._parts:
+            return found
+        self._consumer.assign([part])
+        start = (await self._consumer.offsets_for_times({part: since_ms}))[part]
+        end = (await self._consumer.end_offsets([part]))[part]
+        if start is None:
+            return found
+        self._consumer.seek(part, start.offset)
+        while await self._consumer.position(part) < end:
+            fetched = (await self._consumer.getmany(part, timeout_ms=_POLL_MS)).get(part, ())
+            found += [
+                written_as(decisions, one, one.timestamp)
+                for one in fetched
+                if _is_on(place, sought, one.value or b"")
+            ]
+        return found
+
+    async def _messages(self, part: TopicPartition, offsets: list[int]) -> AsyncIterator[Any]:
+        self._consumer.assign([part])
+        first = (await self._consumer.beginning_offsets([part]))[part]
+        end = (await self._consumer.end_offsets([part]))[part]
+        for run in _runs([offset for offset in offsets if first <= offset < end]):
+            wanted = set(run)
+            self._consumer.seek(part, run[0])
+            while await self._consumer.position(part) <= run[-1]:
+                for message in (await self._consumer.getmany(part, timeout_ms=_POLL_MS)).get(part, ()):
+                    if message.offset in wanted:
+                        yield message
+
+
+def written_as(topic: str, message: Any, written_ms: int) -> Written:
+    """A Kafka message as a record of the topic with this base name."""
+    headers = tuple(message.headers)
+    return Written(
+        topic, message.partition, message.offset, written_ms, message.key, message.value or b"", headers
+    )
+
+
+def id_at(place: Place) -> str:
+    """The id of the decision on the input at a place, of a retrieval that on its first item."""
+    id_of = _IDS.get(place[0], _IDS[ACTIONS])[1]
+    return id_of(":".join(map(str, place)))
+
+
+def _is_on(place: Place, sought: str, value: bytes) -> bool:
+    """Whether a decision is the one that is sought. Those on derived memories name its id too; a forger may
+    write it with escapes or spaces."""
+    field = _IDS[place[0]][0]
+    if sought.encode() not in value and b"\\u" not in value:
+        return False
+    fields = parse(value)
+    return isinstance(fields, dict) and fields.get(field) == sought
+
+
+def _runs(offsets: list[int]) -> list[list[int]]:
+    """Ascending offsets in groups that are worth reading in one go."""
+    runs: list[list[int]] = []
+    for offset in offsets:
+        if runs and offset - runs[-1][-1] <= READ_ON:
+            runs[-1].append(offset)
+        else:
+            runs.append([offset])
+    return runs

@@ -1,0 +1,180 @@
+"""The quarantine as it lies on a broker: its events, the decisions behind them, content; its reviews."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from aiokafka import TopicPartition
+from aiokafka.errors import KafkaError
+
+from app.adapters.kafka.kafka_consumers import Connection, batches_since
+from app.adapters.kafka.kafka_inputs import KafkaHeldInput
+from app.adapters.kafka.kafka_publish import publish
+from app.adapters.kafka.kafka_read import KafkaUnreachable, open_reader, partitions_of
+from app.core.reports.from_ledger import NotInLedgerError, decision_in, event_in
+from app.core.reports.memory_recount import Recount
+from topics.catalog import (
+    BY_NAME,
+    DEAD_LETTERS,
+    MEMORY_DECISIONS,
+    QUARANTINE,
+    REVIEWS,
+    SESSION_EVENTS,
+    SESSIONS_CHANGELOG,
+)
+from topics.json_text import parse
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping
+
+    from aiokafka import AIOKafkaConsumer
+
+    from app.adapters.kafka.kafka_consumers import Isolation
+    from app.adapters.kafka.kafka_publish import Outgoing, Placed
+    from app.adapters.kafka.kafka_read import Reader, StoredRecord
+    from app.core.reports.from_ledger import Event
+    from topics.records import MemoryDecision
+
+# Records of the ledger on memories as they were read: what they say, and which memory they are about.
+
+T = TypeVar("T")
+
+
+def about(memory_id: str, value: bytes) -> dict[str, Any] | None:
+    """The record's fields if it is on this memory. One on a derived memory holds the id too, in its view."""
+    if f'"memory_id":"{memory_id}"'.encode() not in value:
+        return None
+    fields = parse(value)
+    return fields if isinstance(fields, dict) and fields.get("memory_id") == memory_id else None
+
+
+def event_of(record: StoredRecord) -> Event:
+    """The event of gate.quarantine in a record. Raises NotInLedgerError with its place."""
+    return _placed(event_in, record, "event of the quarantine")
+
+
+def decision_of(record: StoredRecord) -> MemoryDecision:
+    """The decision of gate.memory.decisions in a record. Raises NotInLedgerError with its place."""
+    return _placed(decision_in, record, "decision on a memory")
+
+
+def _placed(read: Callable[[bytes | None], T], record: StoredRecord, what: str) -> T:
+    try:
+        return read(record.value)
+    except NotInLedgerError as error:
+        place = f"{record.topic}:{record.partition}:{record.offset}"
+        raise NotInLedgerError(f"{place} is no {what}: {error}") from None
+
+
+Place = tuple[str, int, int]
+"""Base topic, partition and offset of an input."""
+
+CLOCKS_APART_MS = 60_000
+"""A decision is written after its input; brokers' clocks differ by less than this."""
+ANSWERS = (QUARANTINE, SESSION_EVENTS, DEAD_LETTERS)
+"""Where it is written what became of a review."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewed(Generic[T]):
+    """Where a review lies, and what became of it; None where nobody said so in time."""
+
+    placed: Placed
+    outcome: T | None
+
+
+class KafkaQuarantine:
+    """Reads one installation's topics. Its methods raise UnknownTopics and KafkaUnreachable."""
+
+    def __init__(self, bootstrap_servers: str, real_names: Mapping[str, str]) -> None:
+        """`real_names`: topic on the broker by base name."""
+        self._servers = bootstrap_servers
+        self._names = real_names
+        self._bases = {real: base for base, real in real_names.items()}
+
+    async def events(self) -> AsyncIterator[StoredRecord]:
+        """Every committed event of gate.quarantine, each partition in order."""
+        async for _, record in self._all(QUARANTINE):
+            yield record
+
+    async def changelog(self) -> AsyncIterator[StoredRecord]:
+        """Every committed entry of the workers' table, as far as the log is not compacted."""
+        async for _, record in self._all(SESSIONS_CHANGELOG):
+            yield record
+
+    async def recount(self, until: Mapping[int, int]) -> Recount:
+        """Every decision on a write and every event of the quarantine, counted up to a sequence of each
+        partition. Raises NotInLedgerError too."""
+        anew = Recount(until)
+        async for base, record in self._all(MEMORY_DECISIONS, QUARANTINE):
+            if base == MEMORY_DECISIONS:
+                anew.decision(decision_of(record))
+            else:
+                anew.event(event_of(record))
+        return anew
+
+    async def _all(self, *bases: str) -> AsyncIterator[tuple[str, StoredRecord]]:
+        async with open_reader(self._servers, [self._names[base] for base in bases], "beginning") as reader:
+            async for batch in reader.to_end():
+                for record in batch:
+                    yield self._bases[record.topic], record
+
+    async def content(self, place: Place) -> bytes:
+        """The value of the input at this place. Raises PortUnavailable where it is no longer to be had."""
+        topic, partition, offset = place
+        held_input = KafkaHeldInput(self._servers, self._names)
+        try:
+            found = await held_input.ask({"topic": topic, "partition": partition, "offset": offset})
+        finally:
+            await held_input.close()
+        assert isinstance(found, bytes)  # noqa: S101 - what the port answers
+        return found
+
+    async def decision(self, memory_id: str, partition: int, since_ms: int) -> bytes | None:
+        """The decision on the write of this id, whose input came at `since_ms` (0: unknown)."""
+        part = TopicPartition(self._names[MEMORY_DECISIONS], partition)
+        if part not in await partitions_of(self._servers, [part.topic]):
+            return None
+        since = max(0, since_ms - CLOCKS_APART_MS)
+        async with self._consumer("read_uncommitted") as asking, self._consumer("read_committed") as consumer:
+            async for batch in batches_since(consumer, asking, part, since):
+                for message in batch:
+                    if about(memory_id, message.value or b"") is not None:
+                        return bytes(message.value)
+        return None
+
+    async def review(
+        self, review: Outgoing, told: Callable[[Placed, StoredRecord], T | None], patience_s: float
+    ) -> Reviewed[T]:
+        """Publish a review and wait for what becomes of it: the first thing that `told` makes of a record
+        written since."""
+        async with open_reader(self._servers, [self._names[base] for base in ANSWERS], "end") as reader:
+            most = BY_NAME[REVIEWS].max_message_bytes
+            (placed,) = await publish(self._servers, self._names[REVIEWS], [review], max_request_bytes=most)
+            try:
+                async with asyncio.timeout(patience_s):
+                    return Reviewed(placed, await _first(reader, lambda record: told(placed, record)))
+            except TimeoutError:
+                return Reviewed(placed, None)
+
+    @asynccontextmanager
+    async def _consumer(self, isolation: Isolation) -> AsyncIterator[AIOKafkaConsumer]:
+        connection = Connection(self._servers, isolation)
+        try:
+            yield await connection.consumer()
+        except KafkaError as error:
+            raise KafkaUnreachable(f"{self._servers}: {error}") from error
+        finally:
+            await connection.close()
+
+
+async def _first(reader: Reader, told: Callable[[StoredRecord], T | None]) -> T | None:
+    async for batch in reader.follow(None):
+        for record in batch:
+            outcome = told(record)
+            if outcome is not None:
+                return outcome
+    return None

@@ -1,0 +1,147 @@
+"""Reading topics as committed: bounded (from the beginning to the end seen at the start), or following.
+
+A `read_committed` reader is done when its position reaches the end, not at the last record's offset: commit
+markers take offsets too and are never delivered. The end is the high watermark, not the last stable offset:
+a commit is answered before its markers are written, so the stable offset may lie below what was committed
+already. A transaction that is open at the start is waited for, at most its time-out.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Sequence
+
+Start = Literal["beginning", "end"]
+
+_POLL_MS = 200
+
+
+class KafkaUnreachable(Exception):
+    """The broker did not answer, or not with what was asked; the message names it and the cause."""
+
+
+class UnknownTopics(Exception):
+    """Some of the topics do not exist. `names` are those; `present` are all that do."""
+
+    def __init__(self, names: Sequence[str], present: Sequence[str]) -> None:
+        super().__init__(f"no such topic on the broker: {', '.join(names)}")
+        self.names = tuple(names)
+        self.present = tuple(present)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRecord:
+    """A record as the broker keeps it; `timestamp_ms` is set by broker or producer, as the topic says."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...]
+
+
+class Reader:
+    """Assigned to every partition of some topics. Made by `open_reader`."""
+
+    def __init__(self, consumer: AIOKafkaConsumer, ends: dict[TopicPartition, int]) -> None:
+        self._consumer = consumer
+        self._ends = ends
+
+    @property
+    def ends(self) -> dict[TopicPartition, int]:
+        """Where each partition ended when the reader was opened."""
+        return dict(self._ends)
+
+    async def to_end(self) -> AsyncIterator[list[StoredRecord]]:
+        """Batches up to the ends seen when the reader was opened, each partition in offset order."""
+        left = set(self._ends)
+        while left := {part for part in left if await self._consumer.position(part) < self._ends[part]}:
+            yield [record for record in await self._poll(_POLL_MS) if _before(record, self._ends)]
+
+    async def follow(self, idle_ms: int | None) -> AsyncIterator[list[StoredRecord]]:
+        """Batches as they come, until none came for `idle_ms` (None: for ever)."""
+        while True:
+            batch = await self._poll(_POLL_MS if idle_ms is None else idle_ms)
+            if not batch and idle_ms is not None:
+                return
+            yield batch
+
+    async def _poll(self, timeout_ms: int) -> list[StoredRecord]:
+        fetched = await self._consumer.getmany(timeout_ms=timeout_ms)
+        return [_stored(message) for messages in fetched.values() for message in messages]
+
+
+@asynccontextmanager
+async def open_reader(bootstrap_servers: str, topics: Sequence[str], start: Start) -> AsyncIterator[Reader]:
+    """A reader whose positions are settled when it is handed over.
+
+    Raises UnknownTopics, and KafkaUnreachable here or from any of the reader's methods.
+    """
+    partitions = await partitions_of(bootstrap_servers, topics)
+    try:
+        async with _consumer(bootstrap_servers, "read_uncommitted") as asking:
+            ends = await asking.end_offsets(partitions)
+        async with _consumer(bootstrap_servers, "read_committed") as consumer:
+            consumer.assign(partitions)
+            seek = consumer.seek_to_beginning if start == "beginning" else consumer.seek_to_end
+            await seek(*partitions)
+            yield Reader(consumer, ends)
+    except KafkaError as error:
+        raise KafkaUnreachable(f"{bootstrap_servers}: {error}") from error
+
+
+def _consumer(bootstrap_servers: str, isolation: str) -> AIOKafkaConsumer:
+    return AIOKafkaConsumer(
+        bootstrap_servers=bootstrap_servers,
+        isolation_level=isolation,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        fetch_max_wait_ms=_POLL_MS,
+    )
+
+
+async def partitions_of(bootstrap_servers: str, topics: Sequence[str]) -> list[TopicPartition]:
+    """Every partition of the topics. Raises UnknownTopics and KafkaUnreachable."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap_servers)
+    try:
+        await admin.start()
+        present = await admin.list_topics()
+        if absent := [topic for topic in topics if topic not in present]:
+            raise UnknownTopics(absent, sorted(present))
+        return list(_partitions(await admin.describe_topics(list(topics))))
+    except KafkaError as error:
+        raise KafkaUnreachable(f"{bootstrap_servers}: {error}") from error
+    finally:
+        await admin.close()
+
+
+def _partitions(described: Iterable[dict[str, Any]]) -> Iterable[TopicPartition]:
+    for topic in described:
+        for part in sorted(topic["partitions"], key=lambda each: int(each["partition"])):
+            yield TopicPartition(topic["topic"], part["partition"])
+
+
+def _before(record: StoredRecord, ends: dict[TopicPartition, int]) -> bool:
+    return record.offset < ends[TopicPartition(record.topic, record.partition)]
+
+
+def _stored(message: Any) -> StoredRecord:
+    return StoredRecord(
+        message.topic,
+        message.partition,
+        message.offset,
+        message.timestamp,
+        message.key,
+        message.value,
+        tuple(message.headers),
+    )

@@ -1,0 +1,220 @@
+"""The `analysis` port through the Anthropic SDK.
+
+Structured output comes by `output_config.format`, not by a forced tool call: current models (Claude Opus 5.5,
+Claude Fable 5.1) refuse `tool_choice` of one tool, and API version 2026-10-21 refuses `temperature`, even 0.
+The SDK's own error texts are never passed on: they quote the server, which knows the key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import anthropic
+import httpx2
+from pydantic import Field, ValidationError
+
+from app.adapters.http.bounded_http import BoundedTransport
+from app.core.foundation.strict import StrictModel, json_object
+from app.core.memory.analysis import ceiling
+from app.core.memory.analysis_prompt import MAX_EXPLANATION, PROMPT_VERSION, SCHEMA, SYSTEM, user_turn
+from app.ports import PortUnavailable
+
+if TYPE_CHECKING:
+    from anthropic.types import OutputConfigParam
+    from pydantic import SecretStr
+
+# From the bytes that the Messages API answers to what the `analysis` port answers, believing none of
+# them.
+#
+# Only the shape that was asked for counts: one text block that holds the JSON object of the schema.
+# Everything else (another block, another stop reason, a field more or less, a number out of range) is
+# unreadable.
+
+_THOUGHT = ("thinking", "redacted_thinking")
+_NO_VERDICT = {
+    "refusal": "the model declined to judge the text",
+    "max_tokens": "the model's answer was cut off at max_tokens",
+    "model_context_window_exceeded": "the text does not fit the model's context window",
+}
+
+
+class _Judgement(StrictModel):
+    """The object of the prompt's schema, with the bounds that a schema for decoding cannot have."""
+
+    categories: Annotated[list[str], Field(max_length=16)]
+    explanation: str
+    trust: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+
+def port_answer(body: bytes, secret: str) -> dict[str, Any]:
+    """The port's answer, never with `secret` in it. Raises PortUnavailable with no word of the body."""
+    message = _object(body, "the model's API")
+    judgement = _judgement(_object(_text(message).encode(), "the model"))
+    if secret in f"{message.get('model')} {judgement.explanation}":
+        raise PortUnavailable("the model's API sent the key back in an answer")
+    return {
+        "model": message.get("model"),
+        "prompt_version": PROMPT_VERSION,
+        "trust": judgement.trust,
+        "categories": judgement.categories,
+        "explanation": _plain(judgement.explanation),
+    }
+
+
+def _object(raw: bytes, who: str) -> dict[str, Any]:
+    try:
+        return json_object(raw)
+    except ValueError:
+        reason = f"{who} did not answer with one JSON object"
+    raise PortUnavailable(reason)
+
+
+def _text(message: dict[str, Any]) -> str:
+    stopped = message.get("stop_reason")
+    if stopped != "end_turn":
+        raise PortUnavailable(_no_verdict(stopped))
+    content = message.get("content")
+    blocks = content if isinstance(content, list) else []
+    said = [block for block in blocks if not (isinstance(block, dict) and block.get("type") in _THOUGHT)]
+    if len(said) == 1 and isinstance(said[0], dict) and said[0].get("type") == "text":
+        text = said[0].get("text")
+        if isinstance(text, str):
+            return text
+    raise PortUnavailable("the model did not answer with one text")
+
+
+def _no_verdict(stopped: object) -> str:
+    known = _NO_VERDICT.get(stopped) if isinstance(stopped, str) else None
+    return known or "the model stopped without an answer"
+
+
+def _judgement(told: dict[str, Any]) -> _Judgement:
+    try:
+        return _Judgement.model_validate(told)
+    except ValidationError:
+        reason = "the model's answer is not the object that was asked for"
+    raise PortUnavailable(reason)
+
+
+def _plain(explanation: str) -> str:
+    """On one line, cut to its bound, without characters that could steer a terminal or hide text."""
+    shown = "".join(character if character.isprintable() else " " for character in explanation)
+    return " ".join(shown.split())[:MAX_EXPLANATION]
+
+
+MAX_BODY = 256 * 1024
+"""Bytes of any response; an answer of 2,048 tokens takes about 8 KiB."""
+_OF_THE_ANSWER = (
+    httpx2.HTTPError,
+    httpx2.InvalidURL,
+    httpx2.StreamError,
+    ValueError,
+    LookupError,
+    AssertionError,
+)
+"""What the SDK and the codecs below it raise, beside the SDK's own, at an answer that they cannot take."""
+_MEANING = {
+    400: "it refused the request",
+    401: "it refused the key",
+    403: "the key may not do this",
+    404: "it does not know the model or the path",
+    413: "the text is too large for it",
+    429: "too many requests",
+    529: "it is overloaded",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AnthropicSettings:
+    """Where the model is and how it is asked.
+
+    `timeout_ms` bounds an answer with all retries, beside the budget of whoever asks. `max_tokens` holds the
+    model's thinking too. `effort` None leaves the model's default, for models that have no such setting.
+    """
+
+    model: str
+    base_url: str
+    timeout_ms: int
+    max_tokens: int
+    max_retries: int
+    max_connections: int
+    effort: Literal["low", "medium", "high"] | None
+
+
+class AnthropicAnalysis:
+    """One client for all questions of a worker. Opens no connection before the first question."""
+
+    def __init__(self, api_key: SecretStr, settings: AnthropicSettings) -> None:
+        """Raises ValueError, without the key, when it cannot be one: it goes into a header as it is."""
+        key = api_key.get_secret_value()
+        if not key or not key.isascii() or not key.isprintable() or " " in key:
+            raise ValueError("the API key is empty or holds characters that no key has")
+        self._key = api_key
+        self._settings = settings
+        self._client = _client(key, settings)
+        self._create = self._client.messages.with_raw_response.create
+
+    async def ask(self, payload: object) -> object:
+        """The model's judgement of `question`'s payload, as `AnalysisAnswer`. Raises PortUnavailable."""
+        answer = port_answer(await self._body(payload), self._key.get_secret_value())
+        if ceiling(answer) is None:
+            raise PortUnavailable("the model's answer names a category or a model that cannot be")
+        return answer
+
+    async def start(self) -> None:
+        """Nothing: the first question opens a connection."""
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._client.close()
+
+    async def _body(self, payload: object) -> bytes:
+        try:
+            async with asyncio.timeout(self._settings.timeout_ms / 1000):
+                response = await self._create(**self._request(payload))
+                body: bytes = await response.read()
+                return body
+        except anthropic.APIStatusError as error:
+            reason = _refusal(error.status_code)
+        except (anthropic.APITimeoutError, TimeoutError):
+            reason = f"the model did not answer within {self._settings.timeout_ms} ms"
+        except (anthropic.AnthropicError, *_OF_THE_ANSWER):
+            reason = "the connection to the model's API failed"
+        # Out here, so that no traceback leads to the SDK's error and the request with its headers.
+        raise PortUnavailable(reason)
+
+    def _request(self, payload: object) -> dict[str, Any]:
+        output: OutputConfigParam = {"format": {"type": "json_schema", "schema": SCHEMA}}
+        if self._settings.effort is not None:
+            output["effort"] = self._settings.effort
+        return {
+            "model": self._settings.model,
+            "max_tokens": self._settings.max_tokens,
+            "system": SYSTEM,
+            "messages": [{"role": "user", "content": user_turn(payload)}],
+            "output_config": output,
+        }
+
+
+def _client(key: str, settings: AnthropicSettings) -> anthropic.AsyncAnthropic:
+    """No redirects (the key would go along), no proxy or trace settings out of the environment."""
+    limits = httpx2.Limits(max_connections=settings.max_connections)
+    transport = BoundedTransport(httpx2.AsyncHTTPTransport(limits=limits, trust_env=False), MAX_BODY)
+    timeout = settings.timeout_ms / 1000
+    return anthropic.AsyncAnthropic(
+        api_key=key,
+        base_url=settings.base_url,
+        timeout=timeout,
+        max_retries=settings.max_retries,
+        open_telemetry=False,
+        http_client=httpx2.AsyncClient(
+            transport=transport, timeout=timeout, follow_redirects=False, trust_env=False
+        ),
+    )
+
+
+def _refusal(status: int) -> str:
+    meaning = _MEANING.get(status, "it failed")
+    return f"the model's API answered {status}: {meaning}"

@@ -1,0 +1,176 @@
+"""The port `embedding`: sentence-transformers in a process of its own, started with the first question.
+
+Importing this imports no torch. Texts that wait are encoded together; a text seen before is answered from
+memory; two who ask for the same text at once wait for one answer. An answer that comes after its budget is
+kept, so that the next to ask has it at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from app.adapters.models.encoder_child import ChildOptions, EncoderChild
+from app.adapters.models.encoder_model import CHECKSUMS
+from app.core.memory.similarity import windows_of
+from app.ports import PortUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from app.core.policy.similarity_settings import Library, WindowSettings
+
+Key = tuple[str, "WindowSettings", bytes]
+_CLOSED = "the encoder is closed"
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderSettings:
+    """Bounds of the encoder.
+
+    `threads` are torch's. `batch` windows are taken up at once, sorted by length, and go through the model
+    `together` at a time: on one core four are faster than the library's 32, which leave its cache.
+    `remembered` and `waiting` are in texts; of different bundles' libraries so many are kept. Two starts are
+    `restart_wait_s` apart at least, so that a child that cannot live does not cost a start a question. One
+    that is not ready after `start_limit_s` is ended: it hangs.
+    """
+
+    threads: int = 1
+    batch: int = 64
+    together: int = 4
+    remembered: int = 16384
+    waiting: int = 1024
+    libraries: int = 8
+    restart_wait_s: float = 5.0
+    start_limit_s: float = 120.0
+    close_timeout_s: float = 5.0
+
+
+class SentenceEncoder:
+    """Answers {"model", "library", "windows", "of", "attack", "benign"}: see `core.memory.similarity`."""
+
+    def __init__(
+        self,
+        settings: EncoderSettings = EncoderSettings(),
+        directory: Path | None = None,
+        checksums: Path = CHECKSUMS,
+        libraries: Sequence[Library] = (),
+    ) -> None:
+        """`directory`: where the model's files lie, the installed package's when None; `libraries`: those to
+        learn at the start."""
+        self._first = tuple(libraries)
+        self._settings = settings
+        place = str(directory) if directory else None
+        self._options = ChildOptions(
+            directory=place,
+            checksums=str(checksums),
+            threads=settings.threads,
+            batch=settings.batch,
+            together=settings.together,
+            libraries=settings.libraries,
+        )
+        self._remembered: OrderedDict[Key, dict[str, Any]] = OrderedDict()
+        self._waiting: dict[Key, asyncio.Task[dict[str, Any]]] = {}
+        self._starting: asyncio.Task[EncoderChild] | None = None
+        self._started_at = -float("inf")
+        self._closed = False
+
+    async def start(self, *libraries: Library) -> int:
+        """Load the model and learn `libraries` (seconds) before the first question. The child's process id.
+
+        A library that the child was told of is not waited for again, behind the texts that wait by then.
+        Raises PortUnavailable.
+        """
+        child = await self._child()
+        for library in (*self._first, *libraries):
+            await child.learn(library)
+        return child.pid
+
+    async def ask(self, payload: object) -> object:
+        """`payload` as `similarity_request` writes it. Raises PortUnavailable."""
+        asked = cast("dict[str, Any]", payload)
+        text, library, windows = asked["text"], asked["library"], asked["windows"]
+        key = (library.hash, windows, hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
+        known = self._remembered.get(key)
+        if known is not None:
+            self._remembered.move_to_end(key)
+            return known
+        return await asyncio.shield(self._waiting.get(key) or self._begun(key, text, library))
+
+    async def close(self) -> None:
+        """End the child, for good; who still waits gets PortUnavailable."""
+        self._closed = True
+        starting = self._starting
+        if starting is None:
+            return
+        starting.cancel()
+        await asyncio.wait([starting])
+        if not starting.cancelled() and starting.exception() is None:
+            await starting.result().close(self._settings.close_timeout_s)
+
+    def _begun(self, key: Key, text: str, library: Library) -> asyncio.Task[dict[str, Any]]:
+        if len(self._waiting) >= self._settings.waiting:
+            raise PortUnavailable(f"{self._settings.waiting} texts wait for the encoder already")
+        task = self._waiting[key] = asyncio.create_task(self._answer(key, text, library))
+        task.add_done_callback(lambda ended: self._ended(key, ended))
+        return task
+
+    def _ended(self, key: Key, task: asyncio.Task[dict[str, Any]]) -> None:
+        """Keep an answer, also one that nobody waits for any more. A failure is its askers' to see."""
+        del self._waiting[key]
+        if task.cancelled() or task.exception() is not None:
+            return
+        self._remembered[key] = task.result()
+        if len(self._remembered) > self._settings.remembered:
+            self._remembered.popitem(last=False)
+
+    async def _answer(self, key: Key, text: str, library: Library) -> dict[str, Any]:
+        child = await self._child()
+        windows = windows_of(text, key[1])
+        told = await child.ask(library, windows.texts)
+        return {
+            "model": child.model,
+            "library": library.hash,
+            "windows": len(windows.texts),
+            "of": windows.of,
+            "attack": _named(told["attack"], [one.id for one in library.attack]),
+            "benign": _named(told["benign"], [name for name, _ in library.harmless]),
+        }
+
+    async def _child(self) -> EncoderChild:
+        if self._closed:
+            raise PortUnavailable(_CLOSED)
+        if self._starting is None or (self._useless(self._starting) and self._may_start()):
+            self._started_at = asyncio.get_running_loop().time()
+            self._starting = asyncio.create_task(self._started())
+        starting = self._starting
+        await asyncio.wait([starting])  # and not the task itself: who stops waiting stops nobody else
+        if starting.cancelled():
+            raise PortUnavailable(_CLOSED)
+        return starting.result()
+
+    async def _started(self) -> EncoderChild:
+        try:
+            async with asyncio.timeout(self._settings.start_limit_s):
+                return await EncoderChild.started(self._options)
+        except TimeoutError as hanging:
+            raise PortUnavailable(
+                f"the encoder was not ready after {self._settings.start_limit_s:g} s"
+            ) from hanging
+
+    def _useless(self, starting: asyncio.Task[EncoderChild]) -> bool:
+        if not starting.done():
+            return False
+        return starting.cancelled() or starting.exception() is not None or not starting.result().alive
+
+    def _may_start(self) -> bool:
+        return asyncio.get_running_loop().time() - self._started_at >= self._settings.restart_wait_s
+
+
+def _named(found: list[Any] | None, ids: list[str]) -> dict[str, Any] | None:
+    """A place in one side of a library, by the id of the text there."""
+    return None if found is None else {"id": ids[found[0]], "cosine": found[1]}

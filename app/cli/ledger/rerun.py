@@ -1,0 +1,175 @@
+"""`sluice rerun`: decide again what was decided, and say whether it comes out the same."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from app.adapters.kafka.kafka_evidence import KafkaEvidence
+from app.adapters.kafka.kafka_named import meanings
+from app.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
+from app.adapters.kafka.kafka_rerun import rerun_all, rerun_ids, rerun_sample
+from app.bootstrap import build_installation
+from app.cli.ledger.rerun_report import print_reruns
+from app.cli.output import (
+    IMPOSSIBLE,
+    WELL,
+    WRONG,
+    errors,
+    print_json,
+    settings_or_stop,
+    shown,
+    stop,
+    stop_unknown_topics,
+)
+from app.core.rerun.rerun_result import RerunTally
+from app.core.trust.in_force import PolicyError
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from app.adapters.kafka.kafka_named import Meaning
+    from app.core.rerun.policy_then import Installation
+    from app.settings import Settings
+
+Read = TypeVar("Read")
+GONE = 3
+OTHER_VERSION = 4
+_Ids = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[ID]...", help="Of actions, writes, requests, verdicts, escalations, memories, items."
+    ),
+]
+_Every = Annotated[bool, typer.Option("--all", help="Every decision of the ledger.")]
+_Sample = Annotated[int | None, typer.Option(min=1, help="So many decisions of the ledger.")]
+_Seed = Annotated[int, typer.Option(help="Which ones --sample takes.")]
+_Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")]
+
+
+def register(cli: typer.Typer) -> None:
+    """Add the verb to the command."""
+    cli.command(name="rerun")(rerun_command)
+
+
+def rerun_command(
+    ids: _Ids = None, *, every: _Every = False, sample: _Sample = None, seed: _Seed = 0, json: _Json = False
+) -> None:
+    """Execute decisions again, and compare field by field.
+
+    Decisions are verdicts on actions, decisions on memory writes and on
+    retrieved items. The input is read by its coordinates, bundles and
+    registry entries as they were in force then, and the bundle orders the
+    gates. Session, source, parents and provenance are what the record says
+    of them, and models are not asked: their recorded answers count. The
+    same code then decides again. Nothing is written.
+
+    Identical means every field but the durations and the place in the
+    ledger. A difference names the field with both values. Evidence gone
+    names what is no longer there: the input after its retention, or a
+    gate of one installation that this command does not have.
+
+    An id that a caller gave means every decision that names it. One that
+    nothing names was never seen; that is said, and is another matter than
+    evidence that is gone.
+
+    --all also recounts each session from its inputs and compares it with
+    what records say of it, and tells second decisions on one input and
+    inputs that were decided and have no record.
+
+    Other version: a difference in what other code decided than executes it
+    here; both versions are named.
+
+    Exit codes: 0 all identical, 1 differences, 4 differences of other
+    versions alone, 3 evidence gone and no difference, 2 could not, an id
+    that was never seen among it.
+
+    Examples: sluice rerun a-17, sluice rerun verdict:gate.actions.proposed:3:17
+    """
+    if [bool(ids), every, sample is not None].count(True) != 1:
+        stop("give ids, or --all, or --sample N")
+    settings = settings_or_stop()
+    meant = _named_or_stop(settings, ids) if ids else []
+    unknown = [one for one in meant if not one.decisions]
+    found = [one for named in meant for one in named.decisions]
+    tally = RerunTally(keep_identical=bool(ids))
+    if found or not ids:
+        _rerun_or_stop(settings, tally, found, sample, seed)
+    _tell_unknown(unknown)
+    if json:
+        print_json(_fields(tally) | {"unknown": {one.name: one.why for one in unknown}})
+    elif found or not ids:
+        print_reruns(tally)
+    raise typer.Exit(_status(tally, unknown))
+
+
+def _status(tally: RerunTally, unknown: list[Meaning]) -> int:
+    if tally.counts["different"]:
+        return WRONG
+    if unknown:
+        return IMPOSSIBLE
+    if tally.counts["other_version"]:
+        return OTHER_VERSION
+    return GONE if tally.counts["evidence_gone"] else WELL
+
+
+def _named_or_stop(settings: Settings, names: list[str]) -> list[Meaning]:
+    """What each name means; a broker that cannot be read ends the command."""
+    kafka = settings.kafka
+    return _run_or_stop(meanings(kafka.bootstrap_servers, kafka.topic_prefix, names))
+
+
+def _tell_unknown(unknown: list[Meaning]) -> None:
+    """A line on standard error for each name that means no decision."""
+    for one in unknown:
+        errors.print(f"{shown(one.name)}: {shown(one.why)}", soft_wrap=True, highlight=False)
+
+
+def _rerun_or_stop(
+    settings: Settings, tally: RerunTally, ids: list[str], sample: int | None, seed: int
+) -> None:
+    """Execute these, a sample, or all, into the tally."""
+    source = KafkaEvidence(settings.kafka.bootstrap_servers, settings.kafka.topic_prefix)
+    try:
+        of = build_installation(settings, {})
+        _run_or_stop(_reruns(source, of, tally, ids, sample, seed))
+    except (PolicyError, ValueError) as error:
+        stop(str(error))
+
+
+async def _reruns(
+    source: KafkaEvidence,
+    of: Installation,
+    tally: RerunTally,
+    ids: list[str],
+    sample: int | None,
+    seed: int,
+) -> None:
+    if ids:
+        tally.take(await rerun_ids(source, of, ids))
+    elif sample is not None:
+        tally.take(await rerun_sample(source, of, sample, seed))
+    else:
+        async for one in rerun_all(source, of):
+            tally.take([one])
+
+
+def _run_or_stop(reading: Coroutine[Any, Any, Read]) -> Read:
+    try:
+        return asyncio.run(reading)
+    except UnknownTopics as error:
+        stop_unknown_topics(error)
+    except KafkaUnreachable as error:
+        stop(str(error))
+
+
+def _fields(tally: RerunTally) -> dict[str, Any]:
+    counts = {str(name): count for name, count in tally.counts.items()}
+    return {
+        **counts,
+        "by_kind": tally.by_kind,
+        "not_checked": tally.not_checked,
+        "reruns": tally.kept_fields(),
+    }

@@ -1,0 +1,127 @@
+"""`sluice worker`: the policy decision point."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import uvloop
+from aiokafka.errors import KafkaError
+
+from app.adapters.kafka import kafka_topics
+from app.adapters.kafka.kafka_read import KafkaUnreachable
+from app.cli.machine.topics import layout_of
+from app.cli.output import settings_or_stop, stop
+from app.core.trust.in_force import PolicyError
+from app.settings import no_root_keys
+from app.stream.process.failstop import EXIT_FAULT
+
+if TYPE_CHECKING:
+    import typer
+
+    from app.adapters.kafka.kafka_control import KafkaControlReader
+    from app.bootstrap import Additions
+    from app.core.foundation.arrival import Arrival
+    from app.settings import Settings
+    from topics.layout import Difference
+
+log = logging.getLogger(__name__)
+
+ASK_AGAIN_S = 0.5
+GC_THRESHOLDS = (100_000, 50, 100)
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+def register(cli: typer.Typer) -> None:
+    """Add the verb."""
+    cli.command("worker")(worker)
+
+
+def worker() -> None:
+    """Decide: read proposed actions and outcomes, publish verdicts, until stopped (Ctrl-C or SIGTERM).
+
+    Start up to as many as there are partitions; they share the sessions. It ends with status 3 on a broker
+    fault and 4 when another worker took over its partitions: start it again, nothing is lost. It refuses to
+    start (2) when a setting, the bundle, the registry or a topic is wrong, and says which. A broker that does
+    not answer yet is waited for.
+    """
+    run(settings_or_stop())
+
+
+def run(settings: Settings, additions: Additions | None = None) -> None:
+    """Check the topics, build and run the worker in this process; returns by SystemExit."""
+    from app.bootstrap import build_worker, control_reader  # noqa: PLC0415 - importing Faust takes a second
+    from app.stream.engine import reclaim  # noqa: PLC0415 - so does aiokafka
+
+    _log_to_stderr(settings.logging.level)
+    logging.getLogger("aiokafka.producer.sender").addFilter(reclaim.is_news)
+    if not settings.policy.root_keys:
+        stop(no_root_keys())
+    _stop_unless_topics_fit(settings)
+    records = _control_records(control_reader(settings))
+    asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
+    try:
+        app = build_worker(settings, records, additions)
+    except PolicyError as refused:
+        stop(f"policy: {refused}")
+    _collect_garbage_rarely()
+    try:
+        app.Worker(override_logging=False, redirect_stdouts=False, quiet=True).execute_from_commandline()
+    except SystemExit as ended:
+        if ended.code:
+            away = "the broker went away while the worker started, or refused it"
+            log.error("the worker stops with status %d: %s", EXIT_FAULT, away)  # noqa: TRY400 - Faust has told it
+            raise SystemExit(EXIT_FAULT) from ended
+        log.info("the worker stops with status 0: it was asked to, and all that was decided is committed")
+        raise
+
+
+def _control_records(reader: KafkaControlReader) -> list[Arrival]:
+    async def read() -> list[Arrival]:
+        try:
+            return await reader.to_end()
+        finally:
+            await reader.close()
+
+    try:
+        return asyncio.run(read())
+    except KafkaError as error:
+        stop(f"the control topics cannot be read: {error}", EXIT_FAULT)
+
+
+def _collect_garbage_rarely() -> None:
+    """Decisions are trees that live for one batch: with CPython's thresholds the cycle collector walks all of
+    them several times a batch, a third of the worker's time (docs/performance.md), and finds nothing."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
+
+
+def _stop_unless_topics_fit(settings: Settings) -> None:
+    found = _differences_once_there(settings)
+    if found:
+        stop("\n".join(f"{d.topic}: {d.what} is {d.actual}, must be {d.expected}. {d.mend}" for d in found))
+
+
+def _differences_once_there(settings: Settings) -> list[Difference]:
+    """A broker restarts beside its workers: one that is away is asked again, for `broker_wait_s`."""
+    give_up_at = time.monotonic() + settings.worker.broker_wait_s
+    while True:
+        try:
+            return asyncio.run(kafka_topics.check(settings.kafka.bootstrap_servers, layout_of(settings)))
+        except kafka_topics.KafkaTopicError as error:
+            stop(str(error))
+        except KafkaUnreachable as away:
+            if time.monotonic() >= give_up_at:
+                stop(f"the broker does not answer: {away}", EXIT_FAULT)
+            log.warning("waiting for the broker: %s", away)
+            time.sleep(ASK_AGAIN_S)
+
+
+def _log_to_stderr(level: str) -> None:
+    logging.basicConfig(stream=sys.stderr, format=LOG_FORMAT, level=logging.WARNING)
+    logging.getLogger("app").setLevel(level)

@@ -1,0 +1,203 @@
+"""`sluice bundle`: check a bundle of policy or of quality, sign it, publish it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path  # noqa: TC003 - Typer reads the annotations
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+import typer
+
+from app.cli.ledger.quality_read import (
+    From,
+    read_or_stop,
+)
+from app.cli.output import WRONG, console, errors, print_json, shown, stop
+from app.cli.policy.bundle_diff import diff
+from app.cli.policy.bundle_file import BundlePath, document_or_stop, loaded_or_stop
+from app.cli.policy.bundle_log import log
+from app.cli.policy.bundle_test import cases_command
+from app.cli.policy.control import AsJson, Signed, publish_file, write_or_stop
+from app.cli.policy.cosign import cosign
+from app.cli.policy.private_keys import Keys, private_keys_or_stop
+from app.core.cases.any_bundle import case_count, is_quality, run_own_cases
+from app.core.cases.case_failure import count_cases
+from app.core.quality_bundle.quality_bundle import QualityBundle
+from app.core.reports.ledger_values import DECISION
+from app.core.trust.signing import signed_bundle, signed_quality_bundle
+from app.offline.bundle_source import SHIPPED_MARK, whole_bundle
+from app.settings import ROOT
+from topics.catalog import BUNDLES, BY_NAME, QUALITY_DECISIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from app.core.policy.bundles import Bundle
+
+# `sluice bundle new`: a bundle to start from, which is well as it stands.
+
+SHIPPED_QUALITY = ROOT / "config" / "quality" / "default.json"
+_CASE = {
+    "name": "a read of an unknown tool passes: say here what your agents must be able to do",
+    "action": {"toolName": "read", "parameters": {}},
+    "expect": {"outcome": "ALLOW"},
+}
+
+
+def new(
+    bundle_id: Annotated[str, typer.Argument(metavar="ID", help="The bundle's id.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="A file that does not exist yet.")],
+    *,
+    quality: Annotated[
+        bool, typer.Option("--quality", help="A quality bundle, for retrieved items.")
+    ] = False,
+) -> None:
+    """Write a bundle to start from; `sluice bundle check` passes it as it is.
+
+    A policy bundle extends the one that ships: what you write into it goes
+    before. A quality bundle is a whole copy of the one that ships, every
+    table in sight, with a rationale for you to write.
+
+    Exit codes: 0 written, 2 could not (a file that is there stays).
+    """
+    document = _quality(bundle_id) if quality else _policy(bundle_id)
+    try:
+        with out.open("xb") as file:
+            file.write(orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n")
+    except OSError as error:
+        stop(f"cannot write {out}: {error.strerror}")
+    told = f"[green]written[/] {shown(out)}; next: sluice bundle check {shown(out)}"
+    console.print(told, soft_wrap=True, highlight=False)
+
+
+def _policy(bundle_id: str) -> dict[str, Any]:
+    return {
+        "extends": f"{SHIPPED_MARK}default.json",
+        "id": bundle_id,
+        "revision": 1,
+        "description": f"{bundle_id}: say what it is for.",
+        "cases": [_CASE],
+    }
+
+
+def _quality(bundle_id: str) -> dict[str, Any]:
+    own = {
+        "id": bundle_id,
+        "revision": 1,
+        "description": f"{bundle_id}: say what it is for.",
+        "rationale": f"The first revision of {bundle_id}: say here why these limits, and in each later one "
+        "what changed and why.",
+    }
+    return {**orjson.loads(whole_bundle(SHIPPED_QUALITY)), **own}
+
+
+# `sluice bundle check --ledger`: the content classes that a ledger has seen and a quality bundle " "does
+# not name.
+
+Ledger = Annotated[
+    bool,
+    typer.Option(
+        "--ledger",
+        help="Warn of content classes that decisions in the ledger have seen and the quality bundle "
+        "does not name.",
+    ),
+]
+NO_CLASS = "(none, or no name of a class)"
+
+
+def unnamed_or_stop(bundle: Bundle | QualityBundle, *, ledger: bool, exported: Path | None) -> dict[str, int]:
+    """The decisions by class, those of the most decisions first; empty where no ledger is asked for."""
+    if not ledger and exported is None:
+        return {}
+    if not isinstance(bundle, QualityBundle):
+        stop("a policy bundle names no content classes of items: --ledger is for quality bundles")
+    known, seen = bundle.lookup.classes, Counter[str]()
+
+    def count(event: Mapping[str, Any]) -> None:
+        name = event.get("content_class")
+        if name not in known:
+            seen[NO_CLASS if name is None else str(name)] += 1
+
+    read_or_stop((QUALITY_DECISIONS,), {DECISION: count}, exported)
+    return dict(seen.most_common())
+
+
+cli = typer.Typer(
+    name="bundle",
+    no_args_is_help=True,
+    help="Write, check, compare, sign and publish bundles of policy and of quality. A published bundle is in "
+    "force in every worker within a moment, if an approver signed it and its revision is newer; a quality "
+    "bundle that is looser than the one in force needs a second approver.",
+)
+cli.command(name="test")(cases_command)
+cli.command(name="new")(new)
+cli.command(name="diff")(diff)
+cli.command(name="log")(log)
+cli.command(name="cosign")(cosign)
+
+
+@cli.command()
+def check(file: BundlePath, ledger: Ledger = False, from_: From = None, as_json: AsJson = False) -> None:
+    """Check a bundle as loading will: its fields, what they hold together, and its own cases.
+
+    --ledger (or --from an export of it) warns of content classes that were
+    seen and that a quality bundle does not name; a warning fails nothing.
+
+    Exit codes: 0 it is well, 1 it is not, 2 the file cannot be read.
+    """
+    bundle = loaded_or_stop(document_or_stop(file, as_json=as_json), as_json=as_json)
+    differing = run_own_cases(bundle)
+    failures = [str(failure) for failure in differing]
+    name, cases = f"{bundle.id}@{bundle.revision}", case_count(bundle)
+    unnamed = unnamed_or_stop(bundle, ledger=ledger, exported=from_)
+    if as_json:
+        found = {"bundle": name, "hash": bundle.hash, "cases": cases, "failures": failures}
+        print_json(found | ({"unnamed_classes": unnamed} if ledger or from_ else {}))
+    else:
+        for seen, count in unnamed.items():
+            told = f"content class {shown(seen)}: seen in {count} decisions, not named by the bundle"
+            errors.print(f"[yellow]warning[/] {told}", soft_wrap=True, highlight=False)
+        for failure in failures:
+            errors.print(shown(failure), soft_wrap=True)
+        told = f"[red]{count_cases(differing)} fail[/]" if failures else "[green]all pass[/]"
+        console.print(f"{shown(name)} {bundle.hash}, {cases} cases: {told}", soft_wrap=True)
+    if failures:
+        raise typer.Exit(WRONG)
+
+
+@cli.command()
+def sign(
+    file: BundlePath,
+    key: Keys,
+    out: Annotated[Path, typer.Option(dir_okay=False, help="File for the signed bundle.")],
+) -> None:
+    """Sign the whole bundle, with everything that it includes, and write the envelope.
+
+    With several keys each signs; `cosign` adds a signature later.
+
+    Exit codes: 0 signed, 1 the bundle is not valid, 2 could not.
+    """
+    keys = private_keys_or_stop(key)
+    document = document_or_stop(file)
+    bundle = loaded_or_stop(document)
+    signed = signed_quality_bundle if is_quality(document) else signed_bundle
+    value = signed(document, keys, is_loaded=True)
+    if len(value) > BY_NAME[BUNDLES].max_message_bytes:
+        stop(f"signed it has {len(value)} bytes, at most {BY_NAME[BUNDLES].max_message_bytes} count", WRONG)
+    write_or_stop(out, [value])
+    told = f"[green]signed[/] {shown(bundle.id)}@{bundle.revision} {bundle.hash}: {shown(out)}"
+    console.print(told, soft_wrap=True, highlight=False)
+
+
+@cli.command()
+def publish(file: Signed, as_json: AsJson = False) -> None:
+    """Publish a signed bundle, if every worker will take it: else say why and write nothing.
+
+    Checked against what the topics hold now: signatures and signers,
+    revision, fields, rules, cases, and a second approver where a quality
+    bundle gets looser.
+
+    Exit codes: 0 it is in force, 1 it is refused, 2 could not.
+    """
+    publish_file(file, BUNDLES, as_json=as_json)

@@ -1,0 +1,148 @@
+"""`sluice bundle diff`: what one revision of a bundle changes of another, and what of it got looser."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import orjson
+import typer
+
+from app.cli.output import WELL, WRONG, console, errors, print_json, shown, stop
+from app.cli.policy.bundle_file import document_or_stop, loaded_or_stop
+from app.cli.policy.control import (
+    AsJson,
+    folded_or_stop,
+)
+from app.core.foundation.canonical import canonical
+from app.core.policy.document_changes import document_changes
+from app.core.quality_bundle.looser import Change, changes, looser
+from app.core.quality_bundle.quality_bundle import QualityBundle
+from app.core.trust.dsse import Envelope, read_envelope
+from app.core.trust.signed_entries import BUNDLE, QUALITY_BUNDLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from app.core.policy.bundles import Bundle
+    from app.core.trust.fold import Folded
+
+# A bundle as a person names it: a source file, a signed file, or a revision on the broker.
+
+
+class NamedBundle(NamedTuple):
+    """`document`: what is signed, or would be."""
+
+    bundle: Bundle | QualityBundle
+    document: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """ "id@revision"."""
+        return f"{self.bundle.id}@{self.bundle.revision}"
+
+
+def bundle_or_stop(named: str) -> NamedBundle:
+    """The bundle in a file; where there is none, of the revision "id@revision" that counts on the broker, or
+    of the one in force under this id."""
+    path = Path(named)
+    document = _of_file(path) if path.exists() else _published(folded_or_stop(), named)
+    return NamedBundle(loaded_or_stop(document), orjson.loads(document))
+
+
+def tell_absent(names: Iterable[str]) -> None:
+    """Which of them are no files, so that a slip of the pen does not look like trouble with the broker."""
+    for named in names:
+        if not Path(named).exists():
+            told = f"{shown(named)} is no file: looked for on the broker"
+            errors.print(told, soft_wrap=True, highlight=False)
+
+
+def _of_file(path: Path) -> bytes:
+    try:
+        envelope = read_envelope(path.read_bytes())
+    except OSError as error:
+        stop(f"cannot read {path}: {error.strerror}")
+    return envelope.payload if isinstance(envelope, Envelope) else document_or_stop(path)
+
+
+def _published(folded: Folded, named: str) -> bytes:
+    in_force = {one.hash for one in folded.bundles.values()} | {one.hash for one in folded.quality.values()}
+    bundles = [one for one in folded.entries.values() if one.kind in (BUNDLE, QUALITY_BUNDLE)]
+    meant = [one for one in bundles if named == one.key or (named == one.said.id and one.hash in in_force)]
+    if not meant:
+        stop(
+            f"{named} is no file, and no revision of this name counts on the broker: see `sluice bundle log`"
+        )
+    if len(meant) > 1:
+        stop(f"{named} is a policy bundle and a quality bundle: name a file")
+    return canonical(meant[0].document)
+
+
+SHOWN = 200
+"""Characters of a value on the terminal; --json has all."""
+_HELP = "A bundle's source or signed file, or id@revision (or the id in force) on the broker."
+
+
+def diff(
+    before: Annotated[str, typer.Argument(metavar="A", help=_HELP)],
+    after: Annotated[str, typer.Argument(metavar="B", help="The same, of the newer one.")],
+    as_json: AsJson = False,
+) -> None:
+    """Show what B changes of A, and of a quality bundle what got looser.
+
+    A quality bundle that is looser than the one in force counts with two
+    approvers' signatures only: `sluice bundle cosign` adds the second.
+
+    Exit codes: 0 nothing got looser, 1 something did, 2 could not.
+
+    Example: sluice bundle diff sluice.quality next.json
+    """
+    tell_absent((before, after))
+    old, new = bundle_or_stop(before), bundle_or_stop(after)
+    changed, sentences = _compared(old, new)
+    if as_json:
+        print_json(
+            {
+                "before": _fields(old),
+                "after": _fields(new),
+                "changes": [one._asdict() for one in changed],
+                "looser": list(sentences),
+            }
+        )
+    else:
+        _show(old, new, changed, sentences)
+    raise typer.Exit(WRONG if sentences else WELL)
+
+
+def _compared(old: NamedBundle, new: NamedBundle) -> tuple[Sequence[Change], Sequence[str]]:
+    if isinstance(old.bundle, QualityBundle) and isinstance(new.bundle, QualityBundle):
+        return changes(old.bundle, new.bundle), looser(old.bundle, new.bundle)
+    if isinstance(old.bundle, QualityBundle) or isinstance(new.bundle, QualityBundle):
+        stop("one is a policy bundle and the other a quality bundle")
+    plain = document_changes(old.document, new.document)
+    return [Change(one.path, one.before, one.after, looser=False) for one in plain], ()
+
+
+def _fields(named: NamedBundle) -> dict[str, str]:
+    return {"bundle": named.name, "hash": named.bundle.hash}
+
+
+def _show(old: NamedBundle, new: NamedBundle, changed: Sequence[Change], sentences: Sequence[str]) -> None:
+    console.print(f"{shown(old.name)} → {shown(new.name)}: {len(changed)} changes", highlight=False)
+    for one in changed:
+        mark = "[bold red]looser[/] " if one.looser else ""
+        told = f"  {mark}{shown(one.path)}: {_value(one.before)} → {_value(one.after)}"
+        console.print(told, soft_wrap=True, highlight=False)
+    for sentence in sentences:
+        console.print(f"[red]looser[/]: {shown(sentence)}", soft_wrap=True, highlight=False)
+    if sentences:
+        console.print("It counts with the signatures of two approvers only.", style="red")
+    elif isinstance(new.bundle, QualityBundle):
+        console.print("[green]nothing got looser[/]")
+
+
+def _value(value: Any) -> str:
+    text = "nothing" if value is None else json.dumps(value, ensure_ascii=False)
+    return shown(text if len(text) <= SHOWN else f"{text[:SHOWN]}…")

@@ -1,0 +1,180 @@
+"""`sluice quality`: what the ledger says of retrievals, and the rollout of a class."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path  # noqa: TC003 - Typer reads the annotations
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from app.cli.ledger.quality_read import From, day_or_stop, read_or_stop
+from app.cli.output import WELL, WRONG, console, errors, print_json, shown, stop
+from app.cli.quality.page.page import page
+from app.cli.quality.percent import NOTHING, percent
+from app.cli.quality.quality_override import override
+from app.cli.quality.quality_promote import promote
+from app.core.foundation.clock import rfc3339
+from app.core.reports.ledger_values import ALARM, DECISION, REPORTED
+from app.core.reports.report import quality_report
+from app.core.reports.report_figures import FIGURES, OUTCOMES
+from app.core.reports.report_tally import QualityTally, Scope
+from topics.catalog import ALARMS, QUALITY_DECISIONS, SESSION_EVENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from app.core.reports.report import Coverage, QualityReport
+    from app.core.reports.report_figures import Figures
+
+# The quality report and its alarms on the screen.
+
+_EVERYTHING = "everything"
+
+
+def print_report(report: QualityReport) -> None:
+    """A table by class, one by day, one of the tiers' coverage; then what needs a person."""
+    if not report.overall.decisions:
+        _line("[yellow]No decision on a retrieved item in this period.[/]")
+    else:
+        _line(f"[bold]Quality posture[/], {_period(report)}, {shown(report.scope.tenant or 'every tenant')}")
+        for heading, rows in (("class", report.by_class), ("day", report.by_day)):
+            console.print(_outcomes(f"Outcomes by {heading}", heading, rows, report.overall))
+            console.print(_rates(f"Rates by {heading}", heading, rows, report.overall))
+    console.print(_coverage(report.coverage))
+    for one in report.coverage:
+        if one.short:
+            _line(f"[bold red]Coverage of {one.tier} is below its target:[/] {percent(one.rate)}")
+    if report.alarms:
+        print_alarms(report.alarms)
+    if report.basis is not None:
+        heads = ", ".join(f"{one.partition}: {one.sequence}" for one in report.basis.heads) or "none"
+        named = ", ".join(report.basis.environments) or "none named"
+        _line(f"[dim]Read from {shown(report.basis.source)}; installation: {shown(named)}; heads: {heads}[/]")
+
+
+def print_alarms(alarms: Sequence[Mapping[str, Any]]) -> None:
+    """Each alarm, the oldest first."""
+    if not alarms:
+        _line("No alarm.")
+        return
+    for alarm in alarms:
+        colour = "bold red" if alarm["severity"] == "critical" else "yellow"
+        told = f"{alarm['subject']}, to {alarm['recipient']}: {alarm['message']}"
+        _line(f"[{colour}]alarm[/] {shown(alarm['raised_at'])} {shown(told)}")
+
+
+def _period(report: QualityReport) -> str:
+    first, last = report.days or (NOTHING, NOTHING)
+    return f"{shown(first)} to {shown(last)}"
+
+
+def _outcomes(title: str, heading: str, rows: Mapping[str, Figures], overall: Figures) -> Table:
+    table = _headed(title, (heading, "decisions", *OUTCOMES))
+    for name, one in [*rows.items(), (_EVERYTHING, overall)]:
+        counts = (str(one.outcomes[outcome]) for outcome in OUTCOMES)
+        table.add_row(shown(name), str(one.decisions), *counts)
+    return table
+
+
+def _rates(title: str, heading: str, rows: Mapping[str, Figures], overall: Figures) -> Table:
+    table = _headed(title, (heading, *(figure.title.lower() for figure in FIGURES)))
+    for name, one in [*rows.items(), (_EVERYTHING, overall)]:
+        table.add_row(shown(name), *(percent(one.rates[figure.name]) for figure in FIGURES))
+    return table
+
+
+def _headed(title: str, headings: Sequence[str]) -> Table:
+    """The first column is words, the others are numbers."""
+    table = Table(title=title, box=None, pad_edge=False)
+    for number, name in enumerate(headings):
+        words = name.replace(" ", "\n")  # one under the other, or the numbers do not fit on a terminal
+        table.add_column(words, overflow="fold", justify="right" if number else "left")
+    return table
+
+
+def _coverage(tiers: Iterable[Coverage]) -> Table:
+    headings = ("tier", "reported", "covered", "coverage", "target")
+    table = _headed("Coverage: reported items with a decision", headings)
+    for one in tiers:
+        target = NOTHING if one.target is None else f"{one.target:.0%}"
+        table.add_row(one.tier, str(one.rate.whole), str(one.rate.part), percent(one.rate), target)
+    return table
+
+
+def _line(text: str) -> None:
+    console.print(text, soft_wrap=True, highlight=False)
+
+
+cli = typer.Typer(
+    name="quality",
+    no_args_is_help=True,
+    help="Retrievals: the report of how items were decided, alarms, the promotion of a content class from "
+    "flag-only to enforcing, signed overrides of single items. A pass is a floor, not a proof that an item "
+    "is correct.",
+)
+cli.command()(promote)
+cli.command()(override)
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON value on standard output.")]
+
+
+@cli.command()
+def report(
+    from_: From = None,
+    *,
+    since: Annotated[str | None, typer.Option(metavar="DAY", help="First day, in UTC: 2026-01-31.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="DAY", help="Last day, in UTC.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write one page with charts; it needs no network.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show how retrieved items were decided, by day and content class.
+
+    Outcomes, stale retrievals, provenance failures, false denies under
+    flag-only, and per tier the share of the items that stores say they
+    returned for which there is a decision. From the ledger alone.
+
+    Exit codes: 0 shown; 1 shown, and coverage of a tier is below its
+    target; 2 could not.
+
+    Example: sluice quality report --since 2026-01-01 --html report.html
+    """
+    tally = QualityTally(Scope(day_or_stop(since), day_or_stop(until), tenant))
+    sinks = {DECISION: tally.decision, REPORTED: tally.report, ALARM: tally.alarm}
+    basis = read_or_stop((QUALITY_DECISIONS, SESSION_EVENTS, ALARMS), sinks, from_)
+    found = quality_report(tally, basis)
+    if html is not None:
+        _write(html, page(found, rfc3339(time.time_ns() // 1_000_000)))
+    if as_json:
+        print_json(found.fields())
+    else:
+        print_report(found)
+    raise typer.Exit(WRONG if any(one.short for one in found.coverage) else WELL)
+
+
+@cli.command()
+def alarms(from_: From = None, as_json: AsJson = False) -> None:
+    """Show the alarms of the ledger: flag-only that outlived its window.
+
+    The newest of each quality bundle and class.
+
+    Exit codes: 0 shown, also when there is none; 2 could not read.
+    """
+    tally = QualityTally()
+    read_or_stop((ALARMS,), {ALARM: tally.alarm}, from_)
+    found = quality_report(tally).alarms
+    if as_json:
+        print_json(list(found))
+    else:
+        print_alarms(found)
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        stop(f"cannot write {file}: {error.strerror}")
+    errors.print(f"written: {shown(file)}", soft_wrap=True, highlight=False)

@@ -1,0 +1,122 @@
+"""`sluice quality override`: a person's signed word that an item may be read, until it expires."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path  # noqa: TC003 - Typer reads the annotations
+from typing import TYPE_CHECKING, Annotated, Any
+from uuid import uuid4
+
+import orjson
+import typer
+
+from app.cli.durations import span_ms
+from app.cli.output import WRONG, errors, shown, stop
+from app.cli.policy.control import AsJson, publish_values
+from app.cli.policy.private_keys import private_keys_or_stop
+from app.core.foundation.clock import rfc3339
+from app.core.foundation.errors import RegistryError
+from app.core.metadata.moments import instant_ms
+from app.core.registry.quality_entries import LONGEST_OVERRIDE_MS
+from app.core.trust.signing import checked_entries, signed_entries
+from topics.catalog import REGISTRY
+
+if TYPE_CHECKING:
+    from app.core.registry.registry_entries import EntryFile
+
+
+ExpiresIn = Annotated[str | None, typer.Option(metavar="SPAN", help="90s, 30m, 12h or 7d.")]
+ExpiresAt = Annotated[str | None, typer.Option(metavar="TIME", help="RFC 3339, instead of a span.")]
+OfContent = Annotated[
+    str | None, typer.Option(metavar="sha256:HEX", help="For this content only, as decisions record it.")
+]
+OverrideId = Annotated[str | None, typer.Option("--id", help="Of the override; made up if left out.")]
+
+
+def override(  # noqa: PLR0913 - the command's options
+    *,
+    item: Annotated[str, typer.Option(help="The item_id.")],
+    tenant: Annotated[str, typer.Option(help="Whose agents may read it.")],
+    justification: Annotated[str, typer.Option(help="At least 10 characters; it stays in the ledger.")],
+    approver: Annotated[str, typer.Option("--approver", "--as", help="Your id in the registry.")],
+    key: Annotated[Path, typer.Option(metavar="PEM", help="Your private key, to sign with.")],
+    expires_in: ExpiresIn = None,
+    expires_at: ExpiresAt = None,
+    agent: Annotated[str | None, typer.Option(help="For this agent only.")] = None,
+    session: Annotated[str | None, typer.Option(help="In this session only.")] = None,
+    body_digest: OfContent = None,
+    override_id: OverrideId = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Sign and publish without asking.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Let an item be read although it failed the quality gate.
+
+    Published as an entry of the registry: what would be denied or
+    downgraded for its quality is flagged instead, until it expires (after
+    30 days at the latest). It never goes before access, before what is
+    known to be bad, or before what is found in the content. It takes an
+    approver with the role "approver" or "vp". A newer revision with
+    "active" false takes it back: `sluice registry`.
+
+    Exit codes: 0 it is in force, 1 it is refused or not valid, 2 could
+    not.
+
+    Example: sluice quality override --item doc-17 --tenant acme
+    --expires-in 8h --approver ann --key ann.pem
+    --justification "read it, the price list still holds"
+    """
+    keys = private_keys_or_stop([key])
+    spec = {
+        "tenant_id": tenant,
+        "item_id": item,
+        "agent_id": agent,
+        "session_id": session,
+        "body_digest": body_digest,
+        "approver_id": approver,
+        "expires_at": rfc3339(_end_ms(expires_in, expires_at, time.time_ns() // 1_000_000)),
+        "justification": justification,
+    }
+    entry = _checked(override_id or f"override-{uuid4()}", spec)
+    _show(entry)
+    if not yes:
+        typer.confirm("Sign and publish this?", abort=True, err=True)
+    publish_values(signed_entries([entry], keys, separately=True), REGISTRY, as_json=as_json)
+
+
+def _end_ms(expires_in: str | None, expires_at: str | None, now_ms: int) -> int:
+    if (expires_in is None) == (expires_at is None):
+        stop("say when it expires: --expires-in or --expires-at")
+    if expires_in is not None:
+        span = span_ms(expires_in)
+        if span is None:
+            stop(f"--expires-in: not 90s, 30m, 12h or 7d: {expires_in}")
+        return _in_bounds(now_ms + span, f"--expires-in: {expires_in}", now_ms)
+    ends = instant_ms(expires_at or "")
+    if ends is None:
+        stop(f"--expires-at: not an RFC 3339 date-time: {expires_at}")
+    return _in_bounds(ends, f"--expires-at: {expires_at}", now_ms)
+
+
+def _in_bounds(ends_ms: int, said: str, now_ms: int) -> int:
+    """Before anything is made of it: years beyond the calendar's have no name."""
+    if ends_ms <= now_ms:
+        stop(f"{said} has passed", WRONG)
+    if ends_ms > now_ms + LONGEST_OVERRIDE_MS:
+        stop(f"{said} is too late: an override of now ends by {rfc3339(now_ms + LONGEST_OVERRIDE_MS)}")
+    return ends_ms
+
+
+def _checked(override_id: str, spec: dict[str, Any]) -> EntryFile:
+    entry = {"kind": "quality_override", "id": override_id, "revision": 1, "spec": spec}
+    try:
+        (checked,) = checked_entries(orjson.dumps({"entries": [entry]}))
+    except RegistryError as error:
+        stop(str(error), WRONG)
+    return checked
+
+
+def _show(entry: EntryFile) -> None:
+    errors.print(f"to be signed: {shown(entry.kind)} {shown(entry.id)}@{entry.revision}", highlight=False)
+    for name, value in entry.spec.items():
+        if value is not None:
+            errors.print(f"  {name}: {shown(value)}", soft_wrap=True, highlight=False)

@@ -1,0 +1,163 @@
+"""Statistics of the memory gate on the screen and as JSON, by tenant or by agent."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+from rich.table import Table
+
+from app.cli.output import WELL, WRONG, console, print_json, shown
+from app.cli.quarantine.quarantine_read import asked, connected
+from app.core.reports.memory_recount import behind, differences, summed
+from app.core.state.statistics import NOTHING, Statistics
+from app.stream.engine.partition_record import live_statistics
+
+if TYPE_CHECKING:
+    from app.adapters.kafka.kafka_quarantine import KafkaQuarantine
+    from app.core.reports.memory_recount import Behind, Counts, Difference, LiveCounts
+    from app.core.state.statistics import Whose
+
+HEADINGS = tuple(NOTHING.fields())
+
+
+class By(StrEnum):
+    """Whose numbers stand in one row."""
+
+    tenant = "tenant"
+    agent = "agent"
+
+
+class Recounted(NamedTuple):
+    """The ledger's own numbers, and where the workers' are others."""
+
+    counts: Counts
+    differences: list[Difference]
+    behind: list[Behind]
+
+    @property
+    def equal(self) -> bool:
+        """Whether the workers keep what the ledger says."""
+        return not (self.differences or self.behind)
+
+
+class Counted(NamedTuple):
+    """`recounted` None: nobody asked."""
+
+    live: Counts
+    recounted: Recounted | None = None
+
+
+def _named(by: By, whose: Whose) -> tuple[str, ...]:
+    return (whose.tenant,) if by is By.tenant else (whose.tenant, whose.agent)
+
+
+def _rows(counts: Counts, by: By) -> dict[tuple[str, ...], Statistics]:
+    return dict(sorted(summed(counts, lambda whose: _named(by, whose)).items()))
+
+
+def _overall(counts: Counts) -> Statistics:
+    return summed(counts, lambda _: None).get(None, NOTHING)
+
+
+def counted_fields(counted: Counted, by: By) -> dict[str, Any]:
+    """As JSON: {by, rows, overall}, and {recount, differences, behind} where they were asked for."""
+    fields = {"by": by.value, **_counts(counted.live, by)}
+    if counted.recounted is not None:
+        fields["recount"] = _counts(counted.recounted.counts, by)
+        fields["differences"] = [_difference(one) for one in counted.recounted.differences]
+        fields["behind"] = [one._asdict() for one in counted.recounted.behind]
+    return fields
+
+
+def _difference(one: Difference) -> dict[str, Any]:
+    both = {"live": one.live.fields(), "recounted": one.recounted.fields()}
+    return {"partition": one.partition, **one.whose._asdict(), **both}
+
+
+def _counts(counts: Counts, by: By) -> dict[str, Any]:
+    names = ("tenant", "agent")
+    rows = [
+        {**dict(zip(names, name, strict=False)), **one.fields()} for name, one in _rows(counts, by).items()
+    ]
+    return {"rows": rows, "overall": _overall(counts).fields()}
+
+
+def print_counted(counted: Counted, by: By) -> None:
+    """A table of each side, and every difference."""
+    console.print(_table(counted.live, by, "as the workers keep them"))
+    if counted.recounted is None:
+        return
+    console.print(_table(counted.recounted.counts, by, "as the ledger has them"))
+    for one in counted.recounted.differences:
+        told = f"partition {one.partition}, {one.whose.tenant} {one.whose.agent}"
+        _line(f"[bold red]differs:[/] {shown(told)}: live {tuple(one.live)}, ledger {tuple(one.recounted)}")
+    for lost in counted.recounted.behind:
+        ends = f"the state ends at sequence {lost.state}, the ledger at {lost.ledger}"
+        _line(f"[bold red]behind:[/] partition {lost.partition}: {ends}")
+    if counted.recounted.equal:
+        _line("[green]The recount is equal.[/]")
+
+
+def _line(text: str) -> None:
+    console.print(text, soft_wrap=True, highlight=False)
+
+
+def _in_words(name: str) -> str:
+    """A wire name as words, which may stand on two lines: "current quarantine size"."""
+    return "".join(f" {sign.lower()}" if sign.isupper() else sign for sign in name)
+
+
+def _table(counts: Counts, by: By, title: str) -> Table:
+    names = ["tenant", "agent"] if by is By.agent else ["tenant"]
+    table = Table(title=title, box=None, pad_edge=False)
+    for name in names:
+        table.add_column(name, overflow="fold")
+    for name in HEADINGS:
+        table.add_column(_in_words(name), justify="right")
+    for whose, one in _rows(counts, by).items():
+        table.add_row(*(shown(part) for part in whose), *map(str, one))
+    table.add_row("[bold]overall[/]", *[""] * (len(names) - 1), *map(str, _overall(counts)))
+    return table
+
+
+# `sluice quarantine stats`: seed 003's statistics, as the workers keep them and as the ledger says.
+
+
+def stats(
+    *,
+    by: Annotated[By, typer.Option(help="A row for each.")] = By.tenant,
+    recount: Annotated[
+        bool, typer.Option("--recount", help="Count the ledger's records too, and compare.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON value on standard output.")] = False,
+) -> None:
+    """Show how many writes were decided how, and how many wait.
+
+    The numbers are those that the workers keep, from the sessions'
+    changelog. A repeated write counts nowhere. --recount reads
+    gate.memory.decisions and gate.quarantine up to the same moment of each
+    partition, so that it may run while workers decide.
+
+    Exit codes: 0 shown, and equal if recounted; 1 the recount differs; 2
+    could not read.
+    """
+    counted = asked(_counted(connected(), recount=recount))
+    if as_json:
+        print_json(counted_fields(counted, by))
+    else:
+        print_counted(counted, by)
+    raise typer.Exit(WELL if counted.recounted is None or counted.recounted.equal else WRONG)
+
+
+async def _counted(kafka: KafkaQuarantine, *, recount: bool) -> Counted:
+    live = await live_statistics(kafka.changelog())
+    return Counted(live.counts, await _recounted(kafka, live) if recount else None)
+
+
+async def _recounted(kafka: KafkaQuarantine, live: LiveCounts) -> Recounted:
+    """What the ledger has beyond the state was written since: if so, the state has it by now too."""
+    anew = await kafka.recount(live.sequences)
+    lost = behind((await live_statistics(kafka.changelog())).sequences, anew.beyond) if anew.beyond else []
+    return Recounted(anew.counts, differences(live.counts, anew.counts), lost)

@@ -1,0 +1,207 @@
+"""`sluice quarantine review`: a signed decision on a held memory, and what became of it."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path  # noqa: TC003 - Typer reads the annotations
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+
+import typer
+from pydantic import ValidationError
+
+from app.adapters.kafka.kafka_publish import Outgoing
+from app.cli.output import WELL, WRONG, console, errors, print_json, shown, stop
+from app.cli.policy.private_keys import private_keys_or_stop
+from app.cli.quarantine.quarantine_lines import print_life
+from app.cli.quarantine.quarantine_read import asked, connected, life, place_or_stop
+from app.core.foundation.clock import rfc3339
+from app.core.foundation.strict import first_error
+from app.core.trust.review_signing import signed_review
+from topics.catalog import REVIEWS
+from topics.headers import input_headers
+
+if TYPE_CHECKING:
+    from app.adapters.kafka.kafka_publish import Placed
+    from app.adapters.kafka.kafka_quarantine import Reviewed
+    from app.adapters.kafka.kafka_read import StoredRecord
+    from app.cli.quarantine.quarantine_read import Life
+    from topics.records import ReviewDecision
+
+# What became of a review, as the ledger says it: found by the review's own coordinates.
+
+Word = Literal["approved", "rejected", "expired", "refused", "unreadable"]
+TOO_LATE = "expired"
+_WORDS: dict[str, Word] = {
+    "sluice/quarantine_approved/v1": "approved",
+    "sluice/quarantine_rejected/v1": "rejected",
+    "sluice/input_refused/v1": "refused",
+    "sluice/dead_letter/v1": "unreadable",
+}
+
+
+class Outcome(NamedTuple):
+    """`reason` is a code and `message` a sentence; both empty where the review did what it says."""
+
+    word: Word
+    reason: str = ""
+    message: str = ""
+
+    @property
+    def done(self) -> bool:
+        """Whether the review counted."""
+        return self.word in ("approved", "rejected")
+
+
+def outcome_of(placed: Placed, record: StoredRecord) -> Outcome | None:
+    """What a record says of the review at this place; None where it is about something else, or only says
+    that the memory expired: the refusal comes with it."""
+    fields = _object(record.value)
+    source = fields.get("input")
+    if not isinstance(source, dict):
+        return None
+    if [source.get(name) for name in ("topic", "partition", "offset")] != [
+        REVIEWS,
+        placed.partition,
+        placed.offset,
+    ]:
+        return None
+    word = _WORDS.get(str(fields.get("schema")))
+    if word is None:
+        return None
+    if word in ("approved", "rejected"):
+        return Outcome(word)
+    reason, message = str(fields.get("reason") or fields.get("code")), str(fields.get("message"))
+    return Outcome("expired" if reason == TOO_LATE else word, reason, message)
+
+
+def _object(value: bytes | None) -> dict[str, Any]:
+    try:
+        found = json.loads(value or b"null")
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+SOURCE = "/sluice/quarantine"
+"""ce_source of the reviews that this command publishes."""
+BEGINNING = 600
+"""Characters of the content that are shown before signing."""
+
+Memory = Annotated[
+    str,
+    typer.Argument(metavar="MEMORY_ID", help="As `list` shows it, or partition:offset of its write: 3:17."),
+]
+
+
+class Decision(StrEnum):
+    """What a reviewer may say of a memory."""
+
+    approve = "approve"
+    reject = "reject"
+
+
+def review(  # noqa: PLR0913 - the command's options
+    memory: Memory,
+    decision: Decision,
+    *,
+    approver: Annotated[str, typer.Option("--as", metavar="APPROVER", help="Your id in the registry.")],
+    key: Annotated[Path, typer.Option(metavar="PEM", help="Your private key, to sign with.")],
+    justification: Annotated[str, typer.Option(help="Why; it stays in the ledger.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Sign without asking.")] = False,
+    wait: Annotated[float, typer.Option(min=0.1, metavar="S", help="Wait this long for the outcome.")] = 30,
+    as_json: Annotated[bool, typer.Option("--json", help="The outcome as one JSON value.")] = False,
+) -> None:
+    """Approve or reject a held memory, signed by a registered reviewer.
+
+    Shows what is to be signed, asks, signs, publishes to gate.reviews and
+    waits for what the ledger says of it. The signature is bound to the
+    content's digest and counts once. An approved memory is released to
+    gate.memory.admitted. Whoever wrote a memory cannot review it.
+
+    Exit codes: 0 it is as you said, 1 the review was refused (not held,
+    expired, not a reviewer, wrong signature) or you did not sign, 2 could
+    not, or nothing was heard in time: `show` says how it stands then.
+
+    Example: sluice quarantine review 3:17 reject --as bob --key bob.pem
+    --justification "an instruction to send keys away"
+    """
+    place = place_or_stop(memory)
+    (signer,) = private_keys_or_stop([key])
+    kafka = connected()
+    found = asked(life(kafka, place))
+    fields = _fields(found, decision, approver, justification)
+    try:
+        signed = signed_review(fields, signer)
+    except ValidationError as error:
+        stop(first_error(error))
+    _show(found, signed)
+    if not yes:
+        typer.confirm(f"Sign this and {decision}?", abort=True, err=True)
+    reviewed = asked(kafka.review(_outgoing(signed), outcome_of, wait))
+    if as_json:
+        _print_json(signed, reviewed)
+    _end(found.memory_id, reviewed, wait, as_json=as_json)
+
+
+def _fields(found: Life, decision: Decision, approver: str, justification: str) -> dict[str, str]:
+    """What is to be signed; a memory that is not held, or cannot be released, ends the command."""
+    held = found.entered
+    if held is None:
+        stop(f"{found.memory_id} is not held: {found.state}", WRONG)
+    if found.content is None and decision is Decision.approve:
+        stop(f"nobody can approve what nobody can read: {found.no_content}")
+    return {
+        "subject_id": held.memory_id,
+        "session_id": held.session_id,
+        "decision": decision.value,
+        "approver_id": approver,
+        "digest": held.content_digest,
+        "justification": justification,
+    }
+
+
+def _show(found: Life, signed: ReviewDecision) -> None:
+    print_life(found, _now_ms(), to=errors, most=BEGINNING)
+    errors.print("to be signed:", highlight=False)
+    for name, value in signed.model_dump(exclude={"signature"}).items():
+        errors.print(f"  {name}: {shown(value)}", soft_wrap=True, highlight=False)
+
+
+def _outgoing(signed: ReviewDecision) -> Outgoing:
+    headers = input_headers(signed.subject_id, "ReviewDecision", SOURCE, rfc3339(_now_ms()))
+    return Outgoing(signed.session_id.encode(), signed.model_dump_json().encode(), tuple(headers))
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _print_json(signed: ReviewDecision, reviewed: Reviewed[Outcome]) -> None:
+    outcome = reviewed.outcome
+    print_json(
+        {
+            "memory_id": signed.subject_id,
+            "review": asdict(reviewed.placed),
+            "outcome": None if outcome is None else outcome.word,
+            "reason": (outcome and outcome.reason) or None,
+            "message": (outcome and outcome.message) or None,
+        }
+    )
+
+
+def _end(memory_id: str, reviewed: Reviewed[Outcome], waited_s: float, *, as_json: bool) -> None:
+    outcome, placed = reviewed.outcome, reviewed.placed
+    place = f"{placed.topic}:{placed.partition}:{placed.offset}"
+    if outcome is None:
+        stop(
+            f"the review lies at {place}, but nothing was heard of it for {waited_s:g} s: does a worker "
+            f"run? It may still count: `sluice quarantine show {memory_id}`"
+        )
+    if not outcome.done:
+        stop(f"{outcome.word}: {outcome.reason}: {outcome.message} (review {place})", WRONG)
+    if not as_json:
+        console.print(f"[green]{outcome.word}[/]: {shown(memory_id)} (review {shown(place)})", soft_wrap=True)
+    raise typer.Exit(WELL)

@@ -1,0 +1,1 @@
+"""A bundle's own cases, run."""

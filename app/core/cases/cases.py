@@ -1,0 +1,134 @@
+"""Running a bundle's own cases: each input through its gates under this bundle and a small registry."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from app.core.actions.stage import in_order
+from app.core.actions.stages import shipped_stages
+from app.core.cases.case_failure import CaseFailure, decided, placed
+from app.core.cases.write_cases import write_failures
+from app.core.decide.decide import DecisionPoint
+from app.core.decide.replay import decide
+from app.core.foundation.arrival import Arrival
+from app.core.foundation.clock import milliseconds_of
+from app.core.foundation.errors import RegistryError
+from app.core.foundation.limits import ROOM_FOR_ONE
+from app.core.policy.policy import Policy
+from app.core.registry.loading import build_registry
+from app.core.registry.neutral_registry import neutral_agent, neutral_tool
+from app.core.state.session import Account, SessionState, session_key
+from topics.catalog import ACTIONS
+from topics.reading import Unreadable, read
+from topics.records import ProposedAction
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from app.core.actions.stage import Stage
+    from app.core.policy.bundle_cases import Case
+    from app.core.policy.bundles import Bundle
+    from app.core.registry.registry import Registry
+    from app.core.state.decision import Decision
+
+__all__ = ["CaseFailure", "run_cases"]
+
+TENANT = "case"
+IDS = {"action_id": "case-action", "agent_id": "case-agent", "session_id": "case-session"}
+NOT_EVALUATED = "not evaluated"
+
+
+def run_cases(bundle: Bundle, stages: Sequence[Stage] | None = None) -> tuple[CaseFailure, ...]:
+    """Every difference between what the bundle's cases expect and what its gates do. None: it passes them.
+
+    `stages`: the gates that there are; None: those that ship. Pure; durations are zero.
+
+    Raises UnknownStageError.
+    """
+    known = shipped_stages() if stages is None else tuple(stages)
+    order = in_order(bundle.stages, known)
+    return placed(_failures(bundle, order, case) for case in bundle.cases)
+
+
+def _failures(bundle: Bundle, stages: tuple[Stage, ...], case: Case) -> Iterator[CaseFailure]:
+    if case.write is not None:
+        yield from write_failures(bundle, case, case.write)
+    elif case.action is not None:
+        yield from _action_failures(bundle, stages, case, case.action)
+
+
+def _action_failures(
+    bundle: Bundle, stages: tuple[Stage, ...], case: Case, given: dict[str, Any]
+) -> Iterator[CaseFailure]:
+    raw = json.dumps({**IDS, **given}).encode()
+    action = read(ProposedAction, raw)
+    if isinstance(action, Unreadable):
+        yield _unusable(case, action.code, action.path, action.message)
+        return
+    try:
+        registry = _registry(case, action)
+    except RegistryError as error:
+        yield CaseFailure(case.name, "registry", "entries that load", str(error))
+        return
+    policy = Policy({bundle.id: bundle}, registry, bundle.id)
+    point = DecisionPoint(policy, stages, ROOM_FOR_ONE, stopwatch=lambda: 0, environment=TENANT)
+    at_ms = milliseconds_of(case.at)
+    arrival = Arrival(ACTIONS, 0, 0, at_ms, action.session_id.encode(), raw)
+    yield from _compared(case, decide(point, arrival, _session(case, registry, action, at_ms)))
+
+
+def _unusable(case: Case, code: str, path: str, message: str) -> CaseFailure:
+    return CaseFailure(case.name, "action", "an action that can be decided", f"{code} at {path}: {message}")
+
+
+def _registry(case: Case, action: ProposedAction) -> Registry:
+    """The case's entries, its agent and its tool added neutrally where they are not among them; the rows
+    that a case gives are its author's word, not an agent's."""
+    known = {(entry.kind, entry.id) for entry in case.registry}
+    entries = list(case.registry)
+    if ("agent", action.agent_id) not in known:
+        entries.append(neutral_agent(TENANT, action.agent_id))
+    if ("tool", action.tool_name) not in known:
+        entries.append(neutral_tool(action.tool_name, trusts_row_claims=True))
+    return build_registry(entries)
+
+
+def _session(case: Case, registry: Registry, action: ProposedAction, at_ms: int) -> SessionState:
+    state = SessionState(session_key(action.session_id))
+    so_far = case.session
+    account = Account(so_far.aggregate_rows_affected, so_far.aggregate_action_count)
+    state.accounts[registry.agents[action.agent_id].tenant] = account
+    state.opened_at = state.last_at = at_ms
+    return state
+
+
+def _compared(case: Case, decision: Decision) -> Iterator[CaseFailure]:
+    bodies = {record.kind: record.body for record in decision.records}
+    letter = bodies.get("DeadLetter")
+    if letter is not None:
+        yield _unusable(case, letter["code"], letter["path"], letter["message"])
+        return
+    actual = _actual(bodies["Verdict"])
+    expect, told = case.expect, decided(actual["outcome"], actual["gate"], actual["reason"])
+    wanted = {"outcome": expect.outcome, "gate": expect.gate, "tier": expect.tier}
+    for name, expected in wanted.items():
+        if expected is not None and actual[name] != expected:
+            yield CaseFailure(case.name, name, expected, actual[name], told)
+    if expect.reason is not None and not str(actual["reason"] or "").startswith(expect.reason):
+        yield CaseFailure(case.name, "reason", expect.reason, actual["reason"], told)
+    for rule, passed in expect.rules.items():
+        found = actual["rules"].get(rule, NOT_EVALUATED)
+        if found is not passed:
+            yield CaseFailure(case.name, f"rules.{rule}", passed, found, told)
+
+
+def _actual(verdict: dict[str, Any]) -> dict[str, Any]:
+    failed = [gate["gate"] for gate in verdict["gateResults"] if not gate["passed"]]
+    return {
+        "outcome": verdict["outcome"],
+        "gate": failed[-1] if failed else None,
+        "reason": verdict["blockReason"],
+        "tier": verdict["tier"],
+        "rules": {entry["rule"]: entry["passed"] for entry in verdict["rule_results"]},
+    }

@@ -1,0 +1,127 @@
+"""Running a bundle's case of a memory write: the memory gate under this bundle and a small registry."""
+
+from __future__ import annotations
+
+import json
+from copy import copy
+from typing import TYPE_CHECKING, Any
+
+from app.core.actions.stages import shipped_stages
+from app.core.cases.case_failure import CaseFailure, decided
+from app.core.decide.decide import DecisionPoint
+from app.core.decide.replay import decide
+from app.core.foundation.arrival import Arrival
+from app.core.foundation.clock import milliseconds_of
+from app.core.foundation.errors import RegistryError
+from app.core.foundation.limits import ROOM_FOR_ONE
+from app.core.foundation.requests import Answer
+from app.core.memory.analysis import PORT as ANALYSIS
+from app.core.memory.similarity import PORT as EMBEDDING
+from app.core.policy.policy import Policy
+from app.core.registry.loading import build_registry
+from app.core.registry.neutral_registry import neutral_agent
+from app.core.state.session import SessionState, session_key
+from topics.catalog import MEMORY_WRITES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from app.core.foundation.requests import Request
+    from app.core.metadata.write_quality import WriteQuality
+    from app.core.policy.bundle_cases import Case
+    from app.core.policy.bundles import Bundle
+    from app.core.registry.registry import Registry
+    from app.core.state.decision import Decision
+
+# What a memory write must bring along, filled in so that its content alone is judged.
+
+ANY_CLASS = "note"
+SOURCE_ID = "neutral-source"
+_ELSEWHERE = "neutral.example/record"
+_SOME_HASH = "sha256:" + "0" * 64
+
+
+def neutral_metadata(quality: WriteQuality, at: str) -> dict[str, Any]:
+    """The quality fields of a write in which `quality` finds no fault; `at`: its time, RFC 3339."""
+    return {
+        "content_class": quality.content_classes[0] if quality.content_classes else ANY_CLASS,
+        "timestamp": at,
+        "confidence_score": 1,
+        "provenance_uri": f"{quality.provenance_schemes[0]}://{_ELSEWHERE}",
+        "provenance_hash": _SOME_HASH,
+    }
+
+
+TENANT = "case"
+IDS = {"write_id": "case-write", "agent_id": "case-agent", "session_id": "case-session"}
+ABSENT = "not found"
+
+
+def write_failures(bundle: Bundle, case: Case, write: dict[str, Any]) -> Iterator[CaseFailure]:
+    """Every difference between what the case expects and what the memory gate does. Pure."""
+    record = {**_neutral(bundle, case), **write}
+    try:
+        registry = _registry(case, record)
+    except RegistryError as error:
+        yield CaseFailure(case.name, "registry", "entries that load", str(error))
+        return
+    judging = _without_ports(bundle, case)
+    policy = Policy({bundle.id: judging}, registry, bundle.id)
+    point = DecisionPoint(policy, shipped_stages(), ROOM_FOR_ONE, stopwatch=lambda: 0, environment=TENANT)
+    session_id = str(record["session_id"])
+    key, at_ms = session_id.encode(), milliseconds_of(case.at)
+    arrival = Arrival(MEMORY_WRITES, 0, 0, at_ms, key, json.dumps(record).encode())
+    decision = decide(point, arrival, SessionState(session_key(session_id)), _answering(case))
+    yield from _compared(case, decision)
+
+
+def _neutral(bundle: Bundle, case: Case) -> dict[str, Any]:
+    source = {"id": SOURCE_ID, "type": "user"}
+    return {**IDS, "source": source, **neutral_metadata(bundle.memory.quality, case.at)}
+
+
+def _registry(case: Case, record: dict[str, Any]) -> Registry:
+    """The case's entries, its agent added neutrally where it is not among them."""
+    known = {(entry.kind, entry.id) for entry in case.registry}
+    agent = str(record["agent_id"])
+    more = [] if ("agent", agent) in known else [neutral_agent(TENANT, agent)]
+    return build_registry([*case.registry, *more])
+
+
+def _without_ports(bundle: Bundle, case: Case) -> Bundle:
+    """The bundle as it judges where only the case's own answers are to be had."""
+    memory, asked = bundle.memory, case.answers
+    trust = memory.trust.model_copy(update={"llm_analysis": memory.trust.llm_analysis and ANALYSIS in asked})
+    similarity = memory.similarity if EMBEDDING in asked else None
+    judging = copy(bundle)
+    judging.memory = memory.model_copy(update={"trust": trust, "similarity": similarity})
+    return judging
+
+
+def _answering(case: Case) -> Callable[[Request], Answer]:
+    answers: dict[str, Any] = dict(case.answers.items())
+
+    def answer(request: Request) -> Answer:
+        if request.port in answers:
+            return Answer("answered", answers[request.port])
+        return Answer("unavailable", detail=f"the case has no answer of {request.port}")
+
+    return answer
+
+
+def _compared(case: Case, decision: Decision) -> Iterator[CaseFailure]:
+    bodies = {record.kind: record.body for record in decision.records}
+    letter = bodies.get("DeadLetter")
+    if letter is not None:
+        told = f"{letter['code']} at {letter['path']}: {letter['message']}"
+        yield CaseFailure(case.name, "write", "a write that can be decided", told)
+        return
+    actual, expect = bodies["MemoryDecision"], case.expect
+    came = decided(actual["action"], None, actual["reason"])
+    if actual["action"] != expect.action:
+        yield CaseFailure(case.name, "action", expect.action, actual["action"], came)
+    if expect.reason is not None and not actual["reason"].startswith(expect.reason):
+        yield CaseFailure(case.name, "reason", expect.reason, actual["reason"], came)
+    found = {one["id"] for one in actual["findings"]}
+    for missed in [one for one in expect.findings if one not in found]:
+        yield CaseFailure(case.name, "findings", missed, ABSENT, came)

@@ -1,0 +1,73 @@
+"""What one request says, as it is gathered from the parameters of a call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from app.core.commands.calls.http import METHODS
+
+if TYPE_CHECKING:
+    from app.core.commands.calls.graphql import Field
+    from app.core.commands.leaves import Trail
+
+
+class Said(NamedTuple):
+    """A name of an operation; `carried`: it stands in what the request carries, where it may be a filter."""
+
+    name: str
+    trail: Trail
+    carried: bool
+
+
+@dataclass(slots=True)
+class Frame:
+    """What one request says. Each text comes with the trail of the value that said it."""
+
+    above: Frame | None = None
+    methods: list[tuple[str, Trail]] = field(default_factory=list)
+    overrides: list[tuple[str, Trail]] = field(default_factory=list)
+    bare_methods: list[tuple[str, Trail]] = field(default_factory=list)
+    """Methods under keys that say nothing of them; they count beside an address, where there is no other."""
+    targets: list[tuple[str, Trail]] = field(default_factory=list)
+    carried_targets: list[tuple[str, Trail]] = field(default_factory=list)
+    """Addresses in what the request carries; they count where it has no other."""
+    operations: list[Said] = field(default_factory=list)
+    acts: list[Said] = field(default_factory=list)
+    kinds: list[str] = field(default_factory=list)
+    fields: list[tuple[Field, Trail]] = field(default_factory=list)
+    addresses: list[tuple[str, Trail]] = field(default_factory=list)
+    """Texts that look like an address, under whatever key; they count where no key speaks of one."""
+    own: dict[str, Any] = field(default_factory=dict)
+    trial: bool = False
+    carried_trial: bool = False
+    """Whether what the request carries says that it only tries: what stands beside it no server sees."""
+    everything: bool = False
+
+    def all_targets(self) -> list[tuple[str, Trail]]:
+        """Its own addresses, else those around it."""
+        own = self.targets or self.carried_targets or self.addresses
+        return own or (self.above.all_targets() if self.above else [])
+
+    def send_by(self, method: str, trail: Trail) -> None:
+        """Note a method, once."""
+        if all(method != one for one, _ in self.methods):
+            self.methods.append((method, trail))
+
+    def override(self, method: str, trail: Trail) -> None:
+        """Note a method that a header or a field puts in place of another, once."""
+        if method in METHODS and all(method != one for one, _ in self.overrides):
+            self.overrides.append((method, trail))
+
+    def tries(self) -> bool:
+        """Whether it says that it only tries, or what is around it does."""
+        return self.trial or (self.above is not None and self.above.tries())
+
+    def try_only(self, role: str, within: str) -> None:
+        """Note a parameter that asks to only try, where its role is that."""
+        self.trial |= role == "trial"
+        self.carried_trial |= role == "trial" and within != ""
+
+    def all_kinds(self) -> list[str]:
+        """The kinds of thing that it and what is around it name."""
+        return self.kinds + (self.above.all_kinds() if self.above else [])

@@ -1,0 +1,195 @@
+"""What a GraphQL document changes: the fields of its mutations (GraphQL specification, October 2021).
+
+A reader of its own, since it needs little of the language and must be quick: graphql-core takes 3 ms for
+1 000 characters, and 0.12 s to import. It is strict: a text that is no executable document from its first
+character to its last is none, as a server would see it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+MOST_CHARS = 8192
+"""The longest document that is read."""
+MOST_DEPTH = 64
+"""The deepest nesting of brackets."""
+_TOKEN = re.compile(
+    r"(?:[\s,\ufeff]|\#[^\n\r]*+)++"
+    r"|(?P<kept>[_A-Za-z][_0-9A-Za-z]*+|\.\.\.|[!$&()\[\]{}:=@|]"
+    r"|\"\"\"(?:\\\"\"\"|[^\"]|\"(?!\"\"))*+\"\"\""
+    r"|\"(?:[^\"\\\n\r]|\\.)*+\"|-?[0-9]++(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?)"
+)
+_CLOSING = {"(": ")", "[": "]", "{": "}"}
+_OPERATIONS = frozenset(["query", "mutation", "subscription"])
+_CONDITIONS = frozenset(["where", "filter", "condition", "input", "filters"])
+TELL = "mutation"
+"""Without this word no document changes anything."""
+
+
+class Field(NamedTuple):
+    """A field of a mutation, by its own name and not its alias; `everything`: its condition is empty."""
+
+    name: str
+    everything: bool
+
+
+class _NotGraphql(Exception):
+    pass
+
+
+def mutated(text: str) -> list[Field] | None:
+    """The fields that the document's mutations ask for; None where the text is no document."""
+    try:
+        return _Reader(_tokens(text)).fields()
+    except (_NotGraphql, IndexError):
+        return None
+
+
+def _tokens(text: str) -> list[str]:
+    tokens: list[str] = []
+    place = 0
+    while place < len(text):
+        found = _TOKEN.match(text, place)
+        if found is None:
+            raise _NotGraphql
+        if found["kept"] is not None:
+            tokens.append(found["kept"])
+        place = found.end()
+    return tokens
+
+
+class _Reader:
+    """One pass over the tokens; the place goes forward only."""
+
+    def __init__(self, tokens: list[str]) -> None:
+        self._tokens = tokens
+        self._place = 0
+        self._ends = _matching(tokens)
+        self._fragments: dict[str, list[Field | str]] = {}
+        self._mutations: list[Field | str] = []
+
+    def fields(self) -> list[Field]:
+        if not self._tokens:
+            raise _NotGraphql
+        while self._place < len(self._tokens):
+            self._definition()
+        return self._resolved(self._mutations)
+
+    def _definition(self) -> None:
+        word = self._tokens[self._place]
+        if word == "{":
+            self._place = self._ends[self._place] + 1
+            return
+        if word not in _OPERATIONS and word != "fragment":
+            raise _NotGraphql
+        name = self._tokens[self._place + 1]
+        self._place = self._opening(self._place + 1, typed=word == "fragment")
+        selected = self._selected()
+        if word == "mutation":
+            self._mutations += selected
+        elif word == "fragment":
+            self._fragments[name] = selected
+
+    def _opening(self, place: int, *, typed: bool = False) -> int:
+        """The brace of the selection; before it may stand a name, variables, directives; `typed`: a type."""
+        if _is_name(self._tokens[place]):
+            place += 1
+        if typed or self._tokens[place] == "on":
+            place += 2
+        if self._tokens[place] == "(":
+            place = self._ends[place] + 1
+        while self._tokens[place] == "@":
+            place += 2
+            if self._tokens[place] == "(":
+                place = self._ends[place] + 1
+        if self._tokens[place] != "{":
+            raise _NotGraphql
+        return place
+
+    def _selected(self) -> list[Field | str]:
+        """The fields of the selection that opens here, and the names of the fragments in it."""
+        end = self._ends[self._place]
+        place = self._place + 1
+        found: list[Field | str] = []
+        while place < end:
+            mark = self._tokens[place]
+            if mark == "...":
+                place = self._spread(place, found)
+            elif _is_name(mark):
+                place = self._field(place, found)
+            elif mark == "@":
+                place += 2
+            elif place in self._ends:
+                place = self._ends[place] + 1
+            else:
+                raise _NotGraphql
+        self._place = end + 1
+        return found
+
+    def _spread(self, place: int, found: list[Field | str]) -> int:
+        """A fragment by its name; of one written out in place the fields follow as if they stood here."""
+        after = self._tokens[place + 1]
+        if after not in ("on", "{", "@"):
+            found.append(after)
+            return place + 2
+        opening = self._opening(place + (3 if after == "on" else 1))
+        before, self._place = self._place, opening
+        found += self._selected()
+        self._place = before
+        return self._ends[opening] + 1
+
+    def _field(self, place: int, found: list[Field | str]) -> int:
+        name = self._tokens[place]
+        place += 1
+        if self._tokens[place] == ":":
+            name = self._tokens[place + 1]
+            place += 2
+        everything = False
+        if self._tokens[place] == "(":
+            everything = self._empty_condition(place)
+            place = self._ends[place] + 1
+        found.append(Field(name, everything))
+        return place
+
+    def _empty_condition(self, opening: int) -> bool:
+        """Whether the arguments have a condition that every row meets: `where: {}`."""
+        return any(
+            self._tokens[at] in _CONDITIONS and self._tokens[at + 1 : at + 4] == [":", "{", "}"]
+            for at in range(opening + 1, self._ends[opening])
+        )
+
+    def _resolved(self, selected: list[Field | str]) -> list[Field]:
+        fields: list[Field] = []
+        seen: set[str] = set()
+        left = list(selected)
+        while left:
+            one = left.pop()
+            if isinstance(one, Field):
+                fields.append(one)
+            elif one not in seen:
+                seen.add(one)
+                left += self._fragments.get(one, [])
+        return fields[::-1]
+
+
+def _is_name(mark: str) -> bool:
+    return mark[0].isalpha() or mark[0] == "_"
+
+
+def _matching(tokens: list[str]) -> dict[int, int]:
+    """Where each bracket is closed. Raises _NotGraphql where they do not match or are nested too deep."""
+    ends: dict[int, int] = {}
+    opened: list[int] = []
+    for place, token in enumerate(tokens):
+        if token in _CLOSING:
+            opened.append(place)
+            if len(opened) > MOST_DEPTH:
+                raise _NotGraphql
+        elif token in (")", "]", "}"):
+            if not opened or _CLOSING[tokens[opened[-1]]] != token:
+                raise _NotGraphql
+            ends[opened.pop()] = place
+    if opened:
+        raise _NotGraphql
+    return ends

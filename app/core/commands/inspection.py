@@ -1,0 +1,48 @@
+"""What Gate 1 found in an action: values, from which the stage decides."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from topics.records.base import Severity  # noqa: TC001 - named in a NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Hit(NamedTuple):
+    """A pattern that was found.
+
+    `path` is the JSON path of the leaf ("$.parameters.cmd[2]"), `form` how it was found there: "plain",
+    or the disguises and languages that were seen through, outermost first ("base64 > sh -c").
+    """
+
+    id: str
+    reason: str
+    severity: Severity
+    path: str
+    form: str
+
+
+class Inspection(NamedTuple):
+    """`inconclusive` says which bound stopped the reading, None where everything was read.
+
+    `texts` are all texts in which a target may be named: leaves, keys, and every form that was unfolded.
+    `changes`: whether something was read that deletes or writes, forbidden or not, or could not be read.
+    """
+
+    hits: tuple[Hit, ...]
+    inconclusive: str | None
+    texts: tuple[str, ...]
+    changes: bool = False
+
+
+def together(read: Sequence[Inspection]) -> Inspection:
+    """What several readings of the same action found, each hit of a place once."""
+    hits = {(hit.id, hit.path): hit for one in read for hit in one.hits}
+    return Inspection(
+        tuple(hits.values()),
+        next((one.inconclusive for one in read if one.inconclusive is not None), None),
+        tuple(dict.fromkeys(text for one in read for text in one.texts)),
+        any(one.changes for one in read),
+    )

@@ -1,0 +1,99 @@
+"""The pattern library: the sets as a bundle writes them, and the compiled whole that inspects an action."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from pydantic import Field, model_validator
+
+from app.core.commands.calls.patterns import CallPattern, CallPatterns
+from app.core.commands.inspector import Inspector
+from app.core.commands.leaves import Walk
+from app.core.commands.matchers import Matchers
+from app.core.commands.patterns.conditions import CommandPattern  # noqa: TC001 - pydantic reads the annotations
+from app.core.commands.patterns.file_patterns import FilePattern, FilePatterns
+from app.core.commands.patterns.patterns import CommandPatterns
+from app.core.commands.sql.injection_patterns import InjectionPattern, InjectionPatterns
+from app.core.commands.sql.patterns import SqlPattern, SqlPatterns
+from app.core.commands.targets import TargetPattern, TargetPatterns
+from app.core.commands.tells import Telling
+from app.core.commands.text_patterns import TextPattern, TextPatterns
+from app.core.foundation.strict import StrictModel
+from app.core.foundation.words import vocabulary
+
+if TYPE_CHECKING:
+    from app.core.commands.inspection import Inspection
+
+_BEGIN_COMMANDS = vocabulary(
+    "sudo doas env nohup timeout nice xargs sh bash zsh dash ksh eval exec source curl wget echo printf",
+    "cat cd",
+)
+"""Programs that no pattern may name, but which run or feed others."""
+
+
+_GLOB = frozenset("*?[")
+
+
+class PatternSets(StrictModel):
+    """All patterns of a bundle, by what they read. Ids are unique over all lists."""
+
+    text: list[TextPattern] = Field(default_factory=list)
+    commands: list[CommandPattern] = Field(default_factory=list)
+    sql: list[SqlPattern] = Field(default_factory=list)
+    injection: list[InjectionPattern] = Field(default_factory=list)
+    targets: list[TargetPattern] = Field(default_factory=list)
+    files: list[FilePattern] = Field(default_factory=list)
+    calls: list[CallPattern] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        seen: set[str] = set()
+        for one in (
+            *self.text,
+            *self.commands,
+            *self.sql,
+            *self.injection,
+            *self.targets,
+            *self.files,
+            *self.calls,
+        ):
+            if one.id in seen:
+                raise ValueError(f"two patterns have the same id: {one.id}")
+            seen.add(one.id)
+        return self
+
+
+class Library:
+    """Compiled pattern sets."""
+
+    def __init__(self, sets: PatternSets) -> None:
+        """Raises BundleError with the path of what does not compile."""
+        programs = {name for one in sets.commands for name in one.program if name and not _GLOB & set(name)}
+        calls, files = CallPatterns(sets.calls), FilePatterns(sets.files)
+        self._matchers = Matchers(
+            TextPatterns(sets.text),
+            CommandPatterns(sets.commands),
+            SqlPatterns(sets.sql),
+            InjectionPatterns(sets.injection),
+            TargetPatterns(sets.targets),
+            files,
+            calls,
+            Telling(calls.tell, files.tell),
+            frozenset(programs | _BEGIN_COMMANDS if sets.commands else ()),
+        )
+
+    @property
+    def programs(self) -> frozenset[str]:
+        """Names that begin a command line."""
+        return self._matchers.programs
+
+    @property
+    def call_verbs(self) -> frozenset[str]:
+        """Verbs of requests that some pattern asks for."""
+        return self._matchers.calls.verbs
+
+    def inspect(self, tool_name: str, action_type: str, parameters: dict[str, Any]) -> Inspection:
+        """Everything found in an action's parameters; the same parameters always give the same."""
+        walk = Walk(parameters)
+        walk.add_configuration(tool_name, parameters)
+        return Inspector(self._matchers, tool_name, action_type).inspect(walk, parameters)

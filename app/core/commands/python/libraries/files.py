@@ -1,0 +1,175 @@
+"""Files: opened, read, written, removed, listed."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING
+
+from app.core.commands.python.libraries.called import EVERY, FETCHERS, Called
+from app.core.commands.python.values import HOLE, PATH, UNKNOWN, Value, flags, word
+from app.core.commands.shell import Command
+from app.core.commands.shell.reading import Redirect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_WRITING = frozenset("wax+")
+ENCRYPTED = Command("encrypt")
+"""Stands among the sources of what was encrypted."""
+_PROGRAM = ENCRYPTED.program
+
+
+def opened(call: Called) -> Value:
+    """`open(path, mode)`: reading is `cat`, writing is `tee` onto the path."""
+    path, mode = call.arg(0, "file", "path"), call.arg(1, "mode").text or "r"
+    return _opened(call, path, mode)
+
+
+def _opened(call: Called, path: Value, mode: str) -> Value:
+    if _WRITING & set(mode):
+        if path.text is not None:
+            _written(call, path, "a" if "a" in mode else "w", UNKNOWN)
+        return Value(path.text, "open()", every=path.every, mode="a" if "a" in mode else "w")
+    return Value(path.text, "open()", feeds=_read(call, path), every=path.every, mode="r")
+
+
+def _read(call: Called, path: Value) -> tuple[Command, ...]:
+    if path.text in {None, HOLE}:
+        return path.feeds
+    return (call.runs("cat", call.path(path)),)
+
+
+def _written(call: Called, path: Value, mode: str, content: Value) -> None:
+    target, walker = call.path(path), call.walker
+    if path.text is not None and HOLE not in path.text and content != UNKNOWN:
+        walker.files[posixpath.normpath(path.text)] = content
+    arrow = Redirect(">>" if mode == "a" else ">", target)
+    via = (EVERY,) if path.every else ()
+    for feed in content.feeds:
+        if feed.program in FETCHERS:
+            call.runs(feed.program, *feed.args, "-o", target)
+        elif feed.program == _PROGRAM and path.every:
+            walker.around.encrypts = True
+    if any(feed.program == _PROGRAM for feed in content.feeds) and _in_place(path, content):
+        call.runs("encrypt", target, via=via)
+    words = ("-a", target) if mode == "a" else (target,)
+    call.runs("tee", *words, redirects=(arrow,), stdin=content.text, fed_by=content.feeds, via=via)
+    if content.text is not None:
+        call.runs("echo", content.text[:2000], redirects=(arrow,), via=via)
+
+
+def _in_place(path: Value, content: Value) -> bool:
+    return path.every and any(feed.program == "cat" and word(path) in feed.args for feed in content.feeds)
+
+
+def write(call: Called) -> Value:
+    """`file.write(text)`, `writelines`."""
+    if call.base.name != "open()":
+        return call.result()
+    if call.base.text is not None and call.base.mode != "r":
+        content = call.arg(0)
+        _written(call, call.base, call.base.mode, content._replace(text=_content(content)))
+    return UNKNOWN
+
+
+def _content(value: Value) -> str | None:
+    return "".join(word(one) for one in value.items) if value.items and value.text is None else value.text
+
+
+def dumped(call: Called) -> Value:
+    """`json.dump(value, file)` and its like."""
+    if call.arg(1).name == "open()" and call.arg(1).text is not None:
+        _written(call, call.arg(1), "w", call.arg(0)._replace(text=None))
+    return UNKNOWN
+
+
+def read(call: Called) -> Value:
+    """`file.read()`: what it holds."""
+    return Value(feeds=call.base.feeds, every=call.base.every)
+
+
+def path_opened(call: Called) -> Value:
+    """`Path.open(mode)`."""
+    return _opened(call, call.base, call.arg(0, "mode").text or "r")
+
+
+def path_read(call: Called) -> Value:
+    """`Path.read_text()`."""
+    return Value(feeds=_read(call, call.base), every=call.base.every)
+
+
+def path_written(call: Called) -> Value:
+    """`Path.write_text(text)`."""
+    _written(call, call.base, "w", call.arg(0, "data"))
+    return UNKNOWN
+
+
+def removed(call: Called) -> Value:
+    """`os.remove(path)`: over every file of a listing it is a removal of the tree."""
+    path = call.base if call.name.startswith(PATH) else call.arg(0, "path")
+    around = call.walker.around
+    if around.encrypts and path.every:
+        call.runs("encrypt", call.path(path), via=(EVERY,))
+    whole = path.every and not around.narrowed
+    call.runs("rm", *(_force(path) if whole else ()), call.path(path), via=(EVERY,) if path.every else ())
+    return UNKNOWN
+
+
+def tree_removed(call: Called) -> Value:
+    """`shutil.rmtree(path)`: of a plain directory below the working one without force, as nobody is asked."""
+    path = call.arg(0, "path")
+    call.runs("rm", *_force(path), call.path(path), fed_by=path.feeds)
+    return UNKNOWN
+
+
+def _force(path: Value) -> tuple[str, ...]:
+    text = word(path).removeprefix("./")
+    return (
+        ("-r", "-f")
+        if text[:1] in {"/", "~", "."} or (text[:1] == "$" and not text.startswith(HOLE))
+        else ("-r",)
+    )
+
+
+def encrypted(call: Called) -> Value:
+    """`box.encrypt(data)`."""
+    return call.result(ENCRYPTED)
+
+
+def updated(call: Called) -> Value:
+    """`cipher.encryptor().update(data)`; of anything else, what it holds."""
+    return encrypted(call) if call.base.name.endswith("encryptor()") else call.result()
+
+
+def touched(call: Called) -> Value:
+    """`os.utime(path, times)`: a forged time only where one is given."""
+    if len(call.args) > 1 and call.args[1].items is not None:
+        call.runs("touch", "-d", flags(call.args[1]), call.path(call.args[0]))
+    return UNKNOWN
+
+
+FUNCTIONS: dict[str, Callable[[Called], Value]] = {
+    "open": opened,
+    "os.remove": removed,
+    "os.unlink": removed,
+    "shutil.rmtree": tree_removed,
+    "send2trash.send2trash": removed,
+    "os.utime": touched,
+    "json.dump": dumped,
+    "pickle.dump": dumped,
+    "yaml.dump": dumped,
+    **{f"{PATH}.{name}": path_read for name in ("read_text", "read_bytes")},
+    **{f"{PATH}.{name}": path_written for name in ("write_text", "write_bytes")},
+    f"{PATH}.unlink": removed,
+    f"{PATH}.open": path_opened,
+}
+METHODS: dict[str, Callable[[Called], Value]] = {
+    "write": write,
+    "writelines": write,
+    "read": read,
+    "readline": read,
+    "readlines": read,
+    "encrypt": encrypted,
+    "encrypt_and_digest": encrypted,
+    "update": updated,
+}

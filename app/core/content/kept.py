@@ -1,0 +1,105 @@
+"""What a content library comes to, kept by what it follows from: to expand and to compile it takes seconds.
+
+A process has one store or none, as Python keeps its compiled patterns: a kept answer is the answer that would
+be worked out again, so nothing that decides depends on whether there is a store.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+
+import orjson
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Store(Protocol):
+    """Keeps bytes by what they follow from. Neither method raises."""
+
+    def get(self, source: bytes) -> bytes | None:
+        """What was kept for this source by the same code, unaltered."""
+
+    def put(self, source: bytes, result: bytes) -> None:
+        """Keep a result."""
+
+
+class Compilation(NamedTuple):
+    """`expressions`: what RE2 takes and what a text must hold, by the expression as it is written.
+
+    All of them compile. `looked_for`: the words that the patterns need.
+    """
+
+    expressions: dict[str, tuple[str, str]]
+    looked_for: list[str]
+
+
+class _Process:
+    """The process's store, made when it is first needed."""
+
+    open_store: Callable[[], Store | None] | None = None
+    store: Store | None = None
+
+    @classmethod
+    def get(cls) -> Store | None:
+        if cls.open_store is not None:
+            cls.store, cls.open_store = cls.open_store(), None
+        return cls.store
+
+
+def keep_in(open_store: Callable[[], Store | None]) -> None:
+    """Keep compilations in this store from now on; it is opened at the first that is needed."""
+    _Process.open_store = open_store
+
+
+def find_compilation(library: bytes) -> Compilation | None:
+    """What was kept of a library, written as JSON."""
+    store = _Process.get()
+    found = None if store is None else store.get(library)
+    if found is None:
+        return None
+    expressions, looked_for = orjson.loads(found)
+    return Compilation({one: (searched, demand) for one, searched, demand in expressions}, looked_for)
+
+
+def keep_compilation(library: bytes, compilation: Compilation) -> None:
+    """Keep what a library came to."""
+    store = _Process.get()
+    if store is not None:
+        rows = [[one, *of_one] for one, of_one in compilation.expressions.items()]
+        store.put(library, orjson.dumps([rows, compilation.looked_for]))
+
+
+# Answers that were given before, bounded in number and in characters.
+
+ANSWERS = 4096
+CHARACTERS = 16 << 20
+"""At most 64 MiB of text."""
+
+
+Answer = TypeVar("Answer")
+
+
+class Remembered(Generic[Answer]):
+    """What was found in the texts that were asked for last. What is forgotten is found again."""
+
+    __slots__ = ("_by_text", "_characters")
+
+    def __init__(self) -> None:
+        self._by_text: OrderedDict[str, Answer] = OrderedDict()
+        self._characters = 0
+
+    def get(self, text: str) -> Answer | None:
+        """What was found in the text, if it is remembered."""
+        found = self._by_text.get(text)
+        if found is not None:
+            self._by_text.move_to_end(text)
+        return found
+
+    def put(self, text: str, found: Answer) -> None:
+        """Remembers one more and forgets the oldest beyond the bounds."""
+        self._by_text[text] = found
+        self._characters += len(text)
+        while len(self._by_text) > ANSWERS or self._characters > CHARACTERS:
+            self._characters -= len(self._by_text.popitem(last=False)[0])

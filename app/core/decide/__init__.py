@@ -1,0 +1,1 @@
+"""The decision point: one input in, one decision out."""

@@ -1,0 +1,131 @@
+"""The policy decision point: what the stream engine calls, one method per kind of input.
+
+Sans-I/O: `evaluate` is a generator that yields a Request where a stage needs one and is resumed with the
+Answer; it reads the session's state and never changes it, so it may be abandoned at any yield.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from app.core.actions import outcomes, proposal
+from app.core.actions.stage import in_order
+from app.core.decide import faults
+from app.core.memory import folding, quarantine, reviews, write
+from app.core.policy.point import PointParts
+from app.core.policy.standing import standings
+from app.core.retrieval import alarms, reported, retrieval
+from app.core.state import expiry
+from app.core.state.decision import Shared
+from topics.records import (
+    ActionOutcome,
+    ProposedAction,
+    ProposedMemoryWrite,
+    ProposedRetrieval,
+    RetrievalReport,
+    ReviewDecision,
+    SourceFeedback,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
+
+    from app.core.actions.stage import Stage
+    from app.core.decide.inbound import Message
+    from app.core.foundation.arrival import Arrival
+    from app.core.foundation.limits import SessionLimits
+    from app.core.foundation.requests import Answer, Request
+    from app.core.policy.policy import Policy
+    from app.core.state.book import Book
+    from app.core.state.decision import Decision
+    from app.core.state.session import SessionState
+    from topics.reading import Unreadable
+
+NOTHING_SHARED = Shared()
+
+
+class DecisionPoint:
+    """Decides under one policy. Holds no state of any session."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        stages: Sequence[Stage],
+        limits: SessionLimits,
+        *,
+        stopwatch: Callable[[], int],
+        environment: str,
+    ) -> None:
+        """`stages`: those that there are; each bundle says which of them run, and in what order. `stopwatch`
+        returns ns and is only used for durations; `environment` names this installation.
+
+        Raises UnknownStageError for a bundle that names another stage.
+        """
+        self._stages = {one.hash: in_order(one.stages, stages) for one in policy.bundles.values()}
+        self._parts = PointParts(policy, limits, stopwatch, environment, standings(policy))
+
+    @property
+    def policy(self) -> Policy:
+        """What it decides under."""
+        return self._parts.policy
+
+    def evaluate(
+        self, arrival: Arrival, message: Message, state: SessionState, shared: Shared = NOTHING_SHARED
+    ) -> Generator[Request, Answer, Decision]:
+        """Decide on a readable input. `shared`: what the partition keeps beside its sessions."""
+        if isinstance(message, ProposedAction):
+            return (yield from proposal.evaluate(self._parts, self._stages, arrival, message, state))
+        if isinstance(message, ProposedMemoryWrite):
+            return (yield from write.evaluate(self._parts, arrival, message, state, shared))
+        if isinstance(message, ReviewDecision):
+            return (yield from reviews.evaluate(self._parts, arrival, message, state, shared))
+        return self._at_once(arrival, message, state, shared)
+
+    def _at_once(
+        self,
+        arrival: Arrival,
+        message: ProposedRetrieval | RetrievalReport | ActionOutcome | SourceFeedback,
+        state: SessionState,
+        shared: Shared,
+    ) -> Decision:
+        """What nobody is asked about."""
+        if isinstance(message, ProposedRetrieval):
+            return retrieval.evaluate(self._parts, arrival, message, state, shared)
+        if isinstance(message, RetrievalReport):
+            return reported.evaluate(self._parts, arrival, message, state)
+        if isinstance(message, ActionOutcome):
+            return outcomes.evaluate(self._parts, arrival, message, state)
+        return folding.fold(self._parts, arrival, message, shared)
+
+    def unreadable(self, arrival: Arrival, error: Unreadable) -> Decision:
+        """An input that could not be read: a dead letter, and no session is touched."""
+        return faults.unreadable(arrival, error)
+
+    def unread(self, arrival: Arrival) -> Decision:
+        """An input that was in flight at three crashes in a row: denied without looking into it."""
+        return faults.unread(self._parts, arrival)
+
+    def fault(self, arrival: Arrival, message: Message | None, state: SessionState, reason: str) -> Decision:
+        """The core raised on this input (`message` None: while it was read).
+
+        Denied `internal_error`, in standard mode allowed and counted.
+        """
+        return faults.fault(self._parts, arrival, message, state, reason)
+
+    def expire(self, key: bytes, state: SessionState, now_ms: int) -> Decision | None:
+        """What time alone does to a session at `now_ms`; None when nothing is due."""
+        return expiry.expire(self._parts.limits, key, state, now_ms)
+
+    def expire_held(self, book: Book, now_ms: int, limit: int) -> Decision | None:
+        """What time alone does to a partition's quarantine at `now_ms`; None when nothing is due."""
+        return quarantine.expired(book, now_ms, limit)
+
+    def retrieved_item(
+        self, arrival: Arrival, message: ProposedRetrieval, place: int, shared: Shared
+    ) -> dict[str, Any]:
+        """The decision record of one item of a retrieval, as `evaluate` makes it among the others."""
+        return retrieval.evaluate_item(self._parts, arrival, message, place, shared)
+
+    def alarms(self, book: Book, now_ms: int) -> Decision | None:
+        """The alarms of the installation that are due at `now_ms`; None for none."""
+        return alarms.alarms(self._parts.policy.quality.values(), book, now_ms)

@@ -1,0 +1,51 @@
+"""DeadLetter: an input that nobody could read, kept verbatim up to a bound with the place of its error."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING
+
+from app.core.foundation.chain import OutRecord
+from app.core.foundation.clock import rfc3339
+from app.core.foundation.ids import dead_letter_id
+from topics.catalog import DEAD_LETTERS, MAX_INPUT_VALUE_BYTES
+
+if TYPE_CHECKING:
+    from app.core.foundation.arrival import Arrival
+
+SCHEMA = "sluice/dead_letter/v1"
+KEPT_BYTES = MAX_INPUT_VALUE_BYTES
+"""Of a larger value the first bytes are kept."""
+
+
+def dead_letter(arrival: Arrival, code: str, path: str, message: str) -> OutRecord:
+    """The record of an input that is not answered otherwise."""
+    value = arrival.value or b""
+    body = {
+        "schema": SCHEMA,
+        "dead_letter_id": dead_letter_id(arrival.decision_id),
+        "topic": arrival.topic,
+        "code": code,
+        "path": well_formed(path),
+        "message": well_formed(message),
+        "key": None if arrival.key is None else base64.b64encode(arrival.key).decode(),
+        "value_base64": base64.b64encode(value[:KEPT_BYTES]).decode(),
+        "value_size": len(value),
+        "truncated": len(value) > KEPT_BYTES,
+        "decided_at": rfc3339(arrival.timestamp_ms),
+        "input": arrival.coordinates(),
+    }
+    return OutRecord(DEAD_LETTERS, "DeadLetter", body, subject_of(arrival))
+
+
+def subject_of(arrival: Arrival) -> str:
+    """The session that the message's key names, empty when it is no UTF-8."""
+    try:
+        return (arrival.key or b"").decode()
+    except UnicodeDecodeError:
+        return ""
+
+
+def well_formed(text: str) -> str:
+    """The text with lone surrogates escaped: a dead letter must never fail to be written."""
+    return text.encode("utf-8", "backslashreplace").decode()

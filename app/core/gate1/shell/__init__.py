@@ -1,7 +1,0 @@
-"""Reading shell text with a real grammar (tree-sitter-bash), without running anything."""
-
-from app.core.gate1.shell.bounds import shell_bounds
-from app.core.gate1.shell.read import read_shell
-from app.core.gate1.shell.reading import Command, Nested, Redirect, ShellReading
-
-__all__ = ["Command", "Nested", "Redirect", "ShellReading", "read_shell", "shell_bounds"]

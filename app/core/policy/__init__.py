@@ -1,0 +1,1 @@
+"""What decisions are made under: bundles, and what holds for one agent and tool."""

@@ -1,0 +1,27 @@
+"""What a decision point decides with, handed to the modules that decide."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from app.core.foundation.limits import SessionLimits
+    from app.core.policy.policy import Policy
+    from app.core.policy.standing import Standings
+
+
+@dataclass(frozen=True, slots=True)
+class PointParts:
+    """One snapshot of policy and registry, the bounds, and the stopwatch (ns).
+
+    `standing`: what bundle and registry say of an agent's use of a tool.
+    """
+
+    policy: Policy
+    limits: SessionLimits
+    stopwatch: Callable[[], int]
+    environment: str
+    standing: Standings

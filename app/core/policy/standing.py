@@ -1,0 +1,132 @@
+"""What registry and bundle say of an agent's use of a tool, before the session is looked at.
+
+The registry's word goes before the bundle's. The caller's only tightens them: what it claims is judged beside
+what is known, and of tier, risk, reversibility and rows the stricter counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Protocol
+
+from app.core.registry.registry_entries import NO_ORG, UNREGISTERED, hashes_of
+
+if TYPE_CHECKING:
+    from app.core.policy.bundles import Bundle
+    from app.core.policy.policy import Policy
+    from app.core.registry.registry_entries import Agent, Org, Tool
+
+REMEMBERED = 8192
+"""How many are kept: a bound, since tool names come from outside."""
+
+
+_DOUBT = {True: 0, None: 1, False: 2}
+"""From what can be undone to what cannot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """`bundle_asked_for`: the id that the action names, else its agent's registered one, else the default;
+    `bundle` is the agent's own, or the default where nobody knows it; `granted` whether it is what was asked
+    for. `action_type` is the registry's, else the classified one; `types` are this and the claimed one.
+    `reversible` None is unknown; it, `tier`, `risk`, `reversibility` (per mille) and `rows_upper_bound` are
+    the strictest of what is known and what is claimed, and `tightened` says that these differ; `entries` is
+    "kind/id@revision" to hash of what it rests on."""
+
+    bundle_asked_for: str
+    bundle: Bundle
+    granted: bool
+    agent: Agent | None
+    tool: Tool | None
+    tenant: str
+    org: Org
+    action_type: str
+    types: tuple[str, ...]
+    reversible: bool | None
+    tier: str
+    risk: int
+    reversibility: int
+    rows_upper_bound: int
+    tightened: bool
+    entries: dict[str, str]
+
+
+class Standings(Protocol):
+    """What policy and caller say together, by agent, tool and the caller's own claims."""
+
+    def __call__(
+        self,
+        agent_id: str,
+        tool_name: str,
+        claimed_type: str | None,
+        claimed: bool | None,
+        bundle_id: str | None,
+    ) -> Standing:
+        """The standing of an agent with a tool under a bundle; None is for what the caller does not say."""
+
+
+def standings(policy: Policy) -> Standings:
+    """Of one policy. Pure, so it may remember."""
+    registry = policy.registry
+
+    @lru_cache(maxsize=REMEMBERED)
+    def standing(
+        agent_id: str, tool_name: str, claimed_type: str | None, claimed: bool | None, bundle_id: str | None
+    ) -> Standing:
+        agent, tool = registry.agents.get(agent_id), registry.tools.get(tool_name)
+        own, bundle = policy.bundle_for(agent)
+        tenant = UNREGISTERED if agent is None else agent.tenant
+        org = registry.orgs.get(tenant, NO_ORG)
+        action_type = (tool and tool.action_type) or bundle.classified(tool_name)
+        readings = _readings(bundle, tool, action_type, claimed_type, claimed)
+        types = tuple(dict.fromkeys(name for name, _ in readings))
+        policies = [bundle.action_types[name] for name in types]
+        undone = [reversible for _, reversible in readings]
+        return Standing(
+            bundle_id or own,
+            bundle,
+            bundle_id in (None, own),
+            agent,
+            tool,
+            tenant,
+            org,
+            action_type,
+            types,
+            max(undone, key=_DOUBT.__getitem__),
+            _tier(bundle, tool, readings),
+            max(one.risk for one in policies),
+            max(map(bundle.consequence.reversibility.of, undone)),
+            max(one.rows_upper_bound for one in policies),
+            len(readings) > 1,
+            hashes_of(agent, tool, org),
+        )
+
+    return standing
+
+
+def rows_counted(tool: Tool | None, claimed: int | None, upper_bound: int) -> int:
+    """The rows of an action: at least the bound of its type, unless the tool's entry trusts the estimate."""
+    if claimed is not None and tool is not None and tool.trusts_row_claims:
+        return claimed
+    return max(upper_bound, claimed or 0)
+
+
+def _readings(
+    bundle: Bundle, tool: Tool | None, known_type: str, claimed_type: str | None, claimed: bool | None
+) -> list[tuple[str, bool | None]]:
+    """What the action may be, as type and reversibility: as known first, then as the caller has it. That it
+    can be undone is no word of the caller's to give."""
+    found: dict[tuple[str, bool | None], None] = {}
+    for name in (known_type, claimed_type or known_type):
+        registered = None if tool is None else tool.reversible
+        found[(name, bundle.action_types[name].reversible if registered is None else registered)] = None
+        if claimed is False:
+            found[(name, False)] = None
+    return list(found)
+
+
+def _tier(bundle: Bundle, tool: Tool | None, readings: list[tuple[str, bool | None]]) -> str:
+    if tool is not None and tool.tier is not None:
+        return tool.tier
+    return max(bundle.action_types[name].tier.of(reversible) for name, reversible in readings)

@@ -1,0 +1,1 @@
+"""The quality bundle: as written, as looked up, and what a revision of it loosens."""

@@ -1,0 +1,196 @@
+"""A quality bundle as it is written down (seed 004, "Deployment"; product.md, "Retrievals").
+
+Every table is by content class. What the tables must hold together is checked by `fault_in`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal, Self, get_args
+
+from pydantic import Field, field_validator, model_validator
+
+from app.core.foundation.clock import milliseconds_of
+from app.core.foundation.strict import LONGEST_WAIT_MS, MAX_CASES, Instant, Name, StrictModel
+from app.core.metadata.write_quality import ClassName
+from app.core.quality_bundle.lookup import Tables
+from app.core.quality_bundle.quality_case import QualityCase  # noqa: TC001 - pydantic reads the annotations
+from app.core.quality_bundle.severity import milder
+from topics.records.retrievals import AutonomyTier, Dimension, QualityOutcome
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterator
+
+# Out of a quality bundle's file, the tables that the gate looks things up in.
+
+
+def tables_of(file: QualityBundleFile) -> Tables:
+    """The file's tables; a class that any part of it names is known."""
+    return Tables(
+        file.ttl_by_class,
+        file.ttl_by_tool,
+        file.min_confidence_by_class,
+        file.provenance_required_by_class,
+        file.default_by_class,
+        dict(file.action_matrix.items()),
+        frozenset().union(file.rollout, file.impact_by_class, file.access),
+    )
+
+
+# What must hold of a quality bundle as a whole: no gap in its tables, and no hole where it is enforced.
+
+ENFORCED: dict[AutonomyTier, tuple[Dimension, ...]] = {
+    "high_privilege": ("freshness", "confidence", "provenance"),
+    "bounded": ("freshness", "confidence"),
+}
+"""Seed 004, "Interaction with the autonomy tier": sandbox may be flag-only, bounded for provenance alone."""
+LETS_THROUGH = ("pass", "flag")
+
+
+def fault_in(file: QualityBundleFile) -> str | None:
+    """The first thing that does not hold, None if everything does."""
+    return next((fault for faults in (_gaps(file), _holes(file), _strays(file)) for fault in faults), None)
+
+
+def _gaps(file: QualityBundleFile) -> Iterator[str]:
+    complete: dict[str, Container[str]] = {
+        "ttl_by_class": file.ttl_by_class,
+        "min_confidence_by_class": file.min_confidence_by_class,
+        "provenance_required_by_class": file.provenance_required_by_class,
+        "rollout": file.rollout,
+    }
+    for name in sorted(tables_of(file).classes()):
+        for table, by_class in complete.items():
+            if name not in by_class:
+                yield f"{table} lacks the class {name}"
+
+
+def _holes(file: QualityBundleFile) -> Iterator[str]:
+    tables = tables_of(file)
+    enforced = sorted(name for name, rollout in file.rollout.items() if rollout.mode == "enforce")
+    for tier, dimensions in ENFORCED.items():
+        for name in enforced:
+            for dimension in dimensions:
+                outcome = tables.outcome(tier, name, dimension)
+                if outcome in LETS_THROUGH:
+                    yield (
+                        f"action_matrix.{tier}.{name}.{dimension} comes to {outcome}: "
+                        "outside flag-only it must be downgrade or deny"
+                    )
+
+
+def _strays(file: QualityBundleFile) -> Iterator[str]:
+    names = [case.name for case in file.cases]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield f"two cases are called {name}"
+
+
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False)]
+"""Up to 30 000 years: further back no timestamp goes."""
+WholeSeconds = Annotated[int, Field(ge=0, le=LONGEST_WAIT_MS // 1000)]
+Days = Annotated[int, Field(ge=1, le=3650)]
+Impact = Literal["read_only", "low", "medium", "high", "financial", "production_write"]
+IMPACTS: tuple[Impact, ...] = get_args(Impact)
+"""The lowest first: in this order classes are promoted to enforce (seed 004, "Safe rollout")."""
+RolloutMode = Literal["flag_only", "enforce"]
+Reason = Annotated[str, Field(min_length=10, max_length=4096)]
+Scheme = Annotated[str, Field(pattern=r"^[a-z][a-z0-9+.-]{0,31}$")]
+ContentWeight = Literal["strong", "definite"]
+ByClass = dict[ClassName, QualityOutcome]
+MAX_CLASSES = 256
+
+
+class Rollout(StrictModel):
+    """Whether a class's outcomes bind, and since when it is so; not before 1970, from which times are
+    counted."""
+
+    mode: RolloutMode
+    since: Instant
+
+    @field_validator("since")
+    @classmethod
+    def _counted(cls, value: str) -> str:
+        if milliseconds_of(value) < 0:
+            raise ValueError("before 1970")
+        return value
+
+
+class Promotion(StrictModel):
+    """What a class in flag-only must show before it is enforced: days with decisions since its rollout began,
+    decisions, and the share of them that would have been denied at most."""
+
+    min_days: Annotated[int, Field(ge=1, le=3650)] = 14
+    max_false_deny_rate: Share = 0.02
+    min_decisions: Annotated[int, Field(ge=1, le=2**53 - 1)] = 100
+
+
+class Access(StrictModel):
+    """Who may read a class at all; null: every tenant."""
+
+    tenants: Annotated[list[Name], Field(max_length=4096)] | None
+
+
+class ContentActions(StrictModel):
+    """What a finding of this weight in an item's body makes of it (C08). Inconclusive counts as strong."""
+
+    strong: QualityOutcome
+    definite: QualityOutcome
+
+    @model_validator(mode="after")
+    def _rising(self) -> Self:
+        if milder(self.definite, self.strong):
+            raise ValueError("a definite finding is milder than a strong one")
+        return self
+
+
+class ContentByTier(StrictModel):
+    """As shipped: the more an agent may do, the less of a doubtful text it gets."""
+
+    sandbox: ContentActions = ContentActions(strong="flag", definite="downgrade")
+    bounded: ContentActions = ContentActions(strong="downgrade", definite="deny")
+    high_privilege: ContentActions = ContentActions(strong="deny", definite="deny")
+
+
+class QualityBundleFile(StrictModel):
+    """Times to live in seconds, null for no limit; one of a tool goes before the class's own.
+
+    `default_by_class` stands where the matrix says nothing. `rationale`: why there is this revision.
+    `rollout_window_days`: how long a class may stay in flag-only before `alarm_recipient` hears of it.
+    `provenance_max_age_s`: an older resolution counts as none (null: it never does); one older than
+    `provenance_refresh_s`, and one that led nowhere than `provenance_retry_s`, is asked for again. A deny at
+    high_privilege for one of `high_impact_categories` opens an escalation, for `escalation_ttl_ms`.
+    """
+
+    id: Name
+    revision: Annotated[int, Field(ge=1, le=2**53 - 1)]
+    description: str
+    rationale: Reason
+    ttl_by_class: dict[ClassName, Seconds | None]
+    ttl_by_tool: dict[Name, dict[ClassName, Seconds | None]] = Field(default_factory=dict)
+    min_confidence_by_class: dict[ClassName, Share]
+    provenance_required_by_class: dict[ClassName, bool]
+    default_by_class: ByClass = Field(default_factory=dict)
+    action_matrix: dict[AutonomyTier, dict[ClassName, dict[Dimension, QualityOutcome]]]
+    rollout: Annotated[dict[ClassName, Rollout], Field(min_length=1, max_length=MAX_CLASSES)]
+    rollout_window_days: Days = 14
+    alarm_recipient: Annotated[str, Field(min_length=1, max_length=1024)]
+    promotion: Promotion = Promotion()
+    impact_by_class: dict[ClassName, Impact] = Field(default_factory=dict)
+    high_impact_categories: list[Name] = Field(default_factory=list)
+    escalation_ttl_ms: Annotated[int, Field(ge=1, le=LONGEST_WAIT_MS)]
+    access: dict[ClassName, Access] = Field(default_factory=dict)
+    content_actions: ContentByTier = ContentByTier()
+    provenance_schemes: Annotated[list[Scheme], Field(min_length=1, max_length=64)] = Field(
+        default_factory=lambda: ["http", "https", "gate-source", "gate-feed"]
+    )
+    provenance_max_age_s: WholeSeconds | None = None
+    provenance_refresh_s: WholeSeconds = 86_400
+    provenance_retry_s: WholeSeconds = 900
+    cases: Annotated[list[QualityCase], Field(max_length=MAX_CASES)] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        fault = fault_in(self)
+        if fault is not None:
+            raise ValueError(fault)
+        return self

@@ -1,0 +1,1 @@
+"""Who and what is known: entries, read and looked up."""

@@ -1,0 +1,94 @@
+"""A registry out of its entries, of which each has its hash.
+
+File: {"entries": [{"kind", "id", "revision", "spec"}]}. Of one kind and id the highest revision counts, but
+of facts all do, each for its time; the same revision twice is refused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from app.core.foundation.canonical import digest
+from app.core.foundation.errors import CanonicalError, RegistryError
+from app.core.foundation.strict import first_error, json_object
+from app.core.registry.keys import UnusableKeyError
+from app.core.registry.registry import Registry
+from app.core.registry.registry_entries import EntryFile, RegistryFile
+from app.core.registry.registry_readers import KINDS, WrongIdError, keep_first, put_together
+from app.core.text.patterns import PatternError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+FACT = "fact"
+"""The kind of which every revision counts, each for its time."""
+
+
+def load_registry(raw: bytes) -> Registry:
+    """The registry in a file's bytes. Raises RegistryError with the path and the reason."""
+    try:
+        file = RegistryFile.model_validate(json_object(raw))
+    except ValidationError as error:
+        raise RegistryError(first_error(error)) from None
+    except ValueError as error:
+        raise RegistryError(str(error)) from None
+    return build_registry(file.entries)
+
+
+def build_registry(entries: Iterable[EntryFile]) -> Registry:
+    """The registry of some entries. Raises RegistryError with the place among them and the reason."""
+    registry = Registry()
+    for place, entry in _in_force(list(entries)):
+        _add(registry, f"$.entries[{place}].spec", entry)
+    return registry
+
+
+def merged(parts: Iterable[Registry]) -> Registry:
+    """One registry of several without an entry in common, each with what was compiled for it."""
+    whole = Registry()
+    for part in parts:
+        for name in ("agents", "tools", "orgs", "enforcement_points", "sources", "approvers"):
+            getattr(whole, name).update(getattr(part, name))
+        for name in ("provenance", "known_bad"):
+            for called, entry in getattr(part, name).items():
+                keep_first(getattr(whole, name), called, entry)
+        for name in ("freezes", "overrides"):
+            for subject, together in getattr(part, name).items():
+                put_together(getattr(whole, name), subject, together)
+        for fact, revisions in part.facts.items():
+            whole.facts.setdefault(fact, []).extend(revisions)
+    return whole
+
+
+def _in_force(entries: list[EntryFile]) -> list[tuple[int, EntryFile]]:
+    """With their places: of facts every revision, of the others the newest."""
+    newest: dict[tuple[str, ...], tuple[int, EntryFile]] = {}
+    seen: set[str] = set()
+    for place, entry in enumerate(entries):
+        revision = f"{entry.kind}/{entry.id}@{entry.revision}"
+        if revision in seen:
+            raise RegistryError(f"$.entries[{place}]: {revision} is there twice")
+        seen.add(revision)
+        name = (revision,) if entry.kind == FACT else (entry.kind, entry.id)
+        if name not in newest or entry.revision > newest[name][1].revision:
+            newest[name] = (place, entry)
+    return list(newest.values())
+
+
+def _add(registry: Registry, path: str, entry: EntryFile) -> None:
+    try:
+        base = (entry.id, f"{entry.kind}/{entry.id}@{entry.revision}", digest(entry.model_dump()))
+        KINDS[entry.kind].read(registry, base, entry.spec)
+    except ValidationError as error:
+        raise RegistryError(first_error(error, path)) from None
+    except WrongIdError as error:
+        raise RegistryError(f"{path.removesuffix('.spec')}.id: {error}") from None
+    except CanonicalError as error:
+        raise RegistryError(f"{path}: {error}") from None
+    except PatternError as error:
+        raise RegistryError(f"{path}.forbidden_targets[{error.index}]: {error.message}") from None
+    except UnusableKeyError as error:
+        raise RegistryError(f"{path}.public_key: {error}") from None

@@ -1,0 +1,122 @@
+"""Registry entries about retrieved items: recorded provenance, what is known to be bad, signed overrides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, TypeAdapter, ValidationError, field_validator, model_validator
+
+from app.core.foundation.strict import Instant, StrictModel
+from app.core.registry.registry_entries import SHORTEST_REASON, Entry, Name, OfTenant
+from app.core.text.uri_places import place_of
+from topics.records.base import Digest
+
+BadSubject = Literal["item", "source", "content"]
+Uri = Annotated[str, Field(min_length=1, max_length=8192)]
+Reason = Annotated[str, Field(min_length=SHORTEST_REASON, max_length=1024)]
+LONGEST_OVERRIDE_MS = 30 * 24 * 3600 * 1000
+"""An override is an exception: 30 days after its record's time on the broker at the latest it has expired."""
+_DIGEST = TypeAdapter[str](Digest)
+
+
+class ProvenanceSpec(OfTenant):
+    """The hash under which a source was recorded; it goes before whatever the source serves now.
+
+    The entry's id is `provenance_id` of tenant and URI as written, so that one entry alone speaks of that
+    spelling. It is found under every spelling of the same normal form; of two entries that have it in common
+    the one whose key comes first decides, and the other counts for nothing.
+    """
+
+    uri: Uri
+    hash: Digest
+
+
+class KnownBadSpec(StrictModel):
+    """An item, a source or a content that no agent may read; a null tenant means every one (seed 004:
+    poisoning detection goes before the quality gate).
+
+    `value`: the item's id; the content's digest; a URI, which stands for all below it. Lifted by a newer
+    revision with `active` false.
+    """
+
+    tenant_id: Name | None
+    subject: BadSubject
+    value: Annotated[str, Field(min_length=1, max_length=2048)]
+    reason: Reason
+    active: bool = True
+
+    @model_validator(mode="after")
+    def _of_its_subject(self) -> Self:
+        if self.subject == "source" and place_of(self.value) is None:
+            raise ValueError("the value of a source is an absolute URI")
+        if self.subject == "content":
+            try:
+                _DIGEST.validate_python(self.value)
+            except ValidationError:
+                raise ValueError("the value of a content is sha256:<hex>") from None
+        return self
+
+
+class QualityOverrideSpec(OfTenant):
+    """A person's word that an item may be read although it failed the quality gate (seed 004, "Interaction
+    with HITL"). It counts if `approver_id` signed it, and until `expires_at`.
+
+    Null narrows nothing: any agent of the tenant, any session, any body.
+    """
+
+    item_id: Name
+    agent_id: Name | None = None
+    session_id: Name | None = None
+    body_digest: Digest | None = None
+    approver_id: Name
+    expires_at: Instant
+    justification: Reason
+    active: bool = True
+
+    @field_validator("justification")
+    @classmethod
+    def _says_something(cls, value: str) -> str:
+        if len(value.strip()) < SHORTEST_REASON:
+            raise ValueError(f"a justification has at least {SHORTEST_REASON} characters")
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance(Entry):
+    """The hash recorded for this reference of this tenant; `uri` as it was written."""
+
+    tenant: str
+    uri: str
+    recorded_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class KnownBad(Entry):
+    """An active entry. `value` of a source is the URI's normal form; `tenant` None: of every tenant."""
+
+    tenant: str | None
+    subject: BadSubject
+    value: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class QualityOverrideEntry(Entry):
+    """An active override; its `id` is the override's. `expires_ms` in ms since 1970, `expires_at` as said."""
+
+    tenant: str
+    item_id: str
+    agent_id: str | None
+    session_id: str | None
+    body_digest: str | None
+    approver_id: str
+    expires_at: str
+    expires_ms: int
+    justification: str
+
+
+def provenance_id(tenant: str, uri: str) -> str:
+    """The id of the entry that records a reference: "tenant_id/" and the hex SHA-256 of the URI."""
+    return f"{tenant}/{sha256(uri.encode()).hexdigest()}"

@@ -1,0 +1,68 @@
+"""The registry: who and what is known. Loaded whole, each entry with its hash.
+
+File: {"entries": [{"kind", "id", "revision", "spec"}]}. Of one kind and id the highest revision counts, but
+of facts all do, each for its time; the same revision twice is refused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from app.core.registry.known_bad import found_bad
+
+if TYPE_CHECKING:
+    from app.core.registry.facts import Fact
+    from app.core.registry.known_bad import Known
+    from app.core.registry.quality_entries import KnownBad, Provenance, QualityOverrideEntry
+    from app.core.registry.registry_entries import (
+        Agent,
+        Approver,
+        EnforcementPoint,
+        Freeze,
+        Org,
+        Source,
+        Tool,
+    )
+
+
+class Registry:
+    """All entries in force, by kind and id; a source by its tenant and its own id, overrides by tenant and
+    item.
+
+    Recorded provenance by tenant and the URI's normal form, what is known bad by tenant, subject and value:
+    of several entries under one of these names the first by its key, however they came.
+    """
+
+    def __init__(self) -> None:
+        self.agents: dict[str, Agent] = {}
+        self.tools: dict[str, Tool] = {}
+        self.orgs: dict[str, Org] = {}
+        self.enforcement_points: dict[str, EnforcementPoint] = {}
+        self.freezes: dict[tuple[str, str], list[Freeze]] = {}
+        self.facts: dict[str, list[Fact]] = {}
+        self.sources: dict[tuple[str, str], Source] = {}
+        self.provenance: dict[tuple[str, str], Provenance] = {}
+        self.known_bad: Known = {}
+        self.overrides: dict[tuple[str, str], list[QualityOverrideEntry]] = {}
+        self.approvers: dict[str, Approver] = {}
+
+    def freezes_of(self, tenant: str, agent_id: str, session_id: str) -> tuple[Freeze, ...]:
+        """The active freezes of any of the three, the tenant's first, of one subject by their keys."""
+        if not self.freezes:
+            return ()
+        subjects = (("tenant", tenant), ("agent", agent_id), ("session", session_id))
+        return tuple(one for subject in subjects for one in self.freezes.get(subject, ()))
+
+    def known_bad_of(
+        self, tenant: str, item_id: str | None, provenance_uri: Any, body_digest: str | None
+    ) -> tuple[KnownBad, ...]:
+        """The active entry that decides on an item, at most one: of those on its id, its content, its source
+        or a place above that, every tenant's too, the first by its key."""
+        if not self.known_bad:
+            return ()
+        return found_bad(self.known_bad, tenant, item_id, provenance_uri, body_digest)
+
+    def reporter_tenant(self, reporter: str) -> str | None:
+        """The tenant of an enforcement point or agent; None for an id that is neither."""
+        known = self.enforcement_points.get(reporter) or self.agents.get(reporter)
+        return None if known is None else known.tenant

@@ -1,0 +1,282 @@
+"""Registry entries: the `spec` of each kind as written, and the entry as the gates use it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from app.core.foundation.strict import Instant, StrictModel
+from app.core.text.patterns import PatternSet, target_set
+from topics.records.base import Enforcement, Role, Tier
+from topics.records.inputs import ActionType  # noqa: TC001 - pydantic reads the annotations
+from topics.records.memory import SourceType  # noqa: TC001 - the same
+from topics.records.retrievals import AutonomyTier  # noqa: TC001 - the same
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+Name = Annotated[str, Field(min_length=1, max_length=256)]
+PublishedKind = Literal[
+    "agent",
+    "tool",
+    "org",
+    "freeze",
+    "enforcement_point",
+    "fact",
+    "source",
+    "provenance",
+    "known_bad",
+    "quality_override",
+]
+"""Registry entries that an approver may sign; approvers' own only a root key signs."""
+SignedKind = Literal["bundle", "quality_bundle", PublishedKind]
+Kind = Literal[PublishedKind, "approver"]
+Subject = Literal["tenant", "agent", "session"]
+ApproverRole = Role | Literal["reviewer"]
+"""A reviewer decides on quarantined memories, the others on escalations."""
+
+
+MAX_STARS = 2
+SHORTEST_REASON = 10
+MAX_TARGETS = 512
+"""Forbidden targets of one tenant: about as many as one automaton takes, and 3 s to compile."""
+
+
+class EntryFile(StrictModel):
+    """One entry's frame."""
+
+    kind: Kind
+    id: Name
+    revision: Annotated[int, Field(ge=1, le=2**53 - 1)]
+    spec: dict[str, Any]
+
+
+class RegistryFile(StrictModel):
+    """The file's frame."""
+
+    entries: list[EntryFile]
+
+
+class OfTenant(StrictModel):
+    """What one tenant has."""
+
+    tenant_id: Name
+
+    @field_validator("tenant_id")
+    @classmethod
+    def _not_reserved(cls, value: str) -> str:
+        if value == UNREGISTERED:
+            raise ValueError(f"{UNREGISTERED!r} is the name of the account of unregistered agents")
+        return value
+
+
+class AgentSpec(OfTenant):
+    """`tools` null grants every registered tool. `policy_bundle_id` binds the agent to a bundle; null means
+    the installation's default, and a caller may name another.
+
+    `delegates_to` are the agents that it may hand work to, `callers` those that may hand work to it: both
+    lists must agree (seed 001, Gate 2B). A null `autonomy_tier` counts as high_privilege; null
+    `content_classes` let it read items of every class (seed 004).
+    """
+
+    tier: Tier
+    tools: list[Name] | None = None
+    policy_bundle_id: Name | None = None
+    delegates_to: list[Name] = Field(default_factory=list)
+    callers: list[Name] = Field(default_factory=list)
+    autonomy_tier: AutonomyTier | None = None
+    content_classes: list[Name] | None = None
+
+
+class ToolSpec(StrictModel):
+    """What is set here goes before the bundle's tables; a caller's word only tightens it.
+
+    `trusts_row_claims`: the caller's `rows_affected` counts as it is, also below the upper bound of the
+    action type: for tools whose gateway counts the rows before it proposes.
+    """
+
+    tier: Tier | None = None
+    action_type: ActionType | None = None
+    reversible: bool | None = None
+    trusts_row_claims: bool = False
+
+
+class OrgSpec(StrictModel):
+    """A tenant's settings; the entry's id is the tenant's. A null threshold takes the bundle's,
+    a null `quality_bundle_id` the installation's default.
+
+    A target may have two stars: each multiplies the automaton's states, and four of them took seconds.
+    """
+
+    enforcement: Enforcement = "enforce"
+    forbidden_targets: list[Annotated[str, Field(pattern=r"[^*\s]", max_length=1024)]] = Field(
+        default_factory=list, max_length=MAX_TARGETS
+    )
+    irreversible_row_threshold: Annotated[int, Field(ge=0, le=2**53 - 1)] | None = None
+    quality_bundle_id: Name | None = None
+
+    @field_validator("forbidden_targets")
+    @classmethod
+    def _few_stars(cls, value: list[str]) -> list[str]:
+        for target in value:
+            if len(re.findall(r"\*+", target)) > MAX_STARS:
+                raise ValueError(f"more than {MAX_STARS} stars in {target!r}")
+        return value
+
+
+class FreezeSpec(StrictModel):
+    """A freeze is lifted by a newer revision with `active` false."""
+
+    subject: Subject
+    subject_id: Name
+    reason: Name
+    active: bool = True
+
+
+class EnforcementPointSpec(OfTenant):
+    """`public_key`: the 32 raw bytes of an Ed25519 key, base64."""
+
+    public_key: str
+
+
+class SourceSpec(OfTenant):
+    """Where memories of a tenant come from; the entry's id is "tenant_id/source_id", so that one entry
+    alone speaks of a source. A `type` goes before what is claimed and what was seen first.
+
+    `quality_exempt`: its writes need no quality metadata, for this `reason`; content is judged all the same.
+    `public_key`: of what the source asserts of its content (seed 004, "signed source identifier"); the 32 raw
+    bytes of an Ed25519 key, base64.
+    """
+
+    tenant_id: Annotated[Name, Field(pattern=r"^[^/]+$")]
+    source_id: Name
+    type: SourceType | None = None
+    quality_exempt: bool = False
+    reason: Annotated[str, Field(max_length=1024)] | None = None
+    public_key: str | None = None
+
+    @model_validator(mode="after")
+    def _justified(self) -> Self:
+        if self.quality_exempt and len((self.reason or "").strip()) < SHORTEST_REASON:
+            raise ValueError(f"an exemption needs a reason of at least {SHORTEST_REASON} characters")
+        return self
+
+
+class ApproverSpec(StrictModel):
+    """A person or a process whose signature counts, as long as it is `active` and before `valid_until`.
+
+    `signs`: the kinds of entries, "bundle" and "quality_bundle", that it may publish. `roles`: what it may
+    decide on. It reviews memories and overrides quality in these `tenants` only (null: in every one).
+    `public_key`: the 32 raw bytes of an Ed25519 key, base64. Only a root key signs an approver's entry.
+    """
+
+    public_key: str
+    signs: list[SignedKind] = Field(default_factory=list)
+    roles: list[ApproverRole] = Field(default_factory=list)
+    tenants: list[Name] | None = None
+    valid_until: Instant | None = None
+    active: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """`key` is "kind/id@revision", `hash` over the canonical form of the whole entry."""
+
+    id: str
+    key: str
+    hash: str
+
+
+def hashes_of(*entries: Entry | None) -> dict[str, str]:
+    """ "kind/id@revision" to hash of those that are there: what a decision says that it rests on."""
+    return {entry.key: entry.hash for entry in entries if entry is not None and entry.key}
+
+
+@dataclass(frozen=True, slots=True)
+class Agent(Entry):
+    """A registered agent. `tools` None: every registered tool; `content_classes` None: every class."""
+
+    tenant: str
+    tier: str
+    tools: frozenset[str] | None
+    policy_bundle_id: str | None
+    delegates_to: frozenset[str] = frozenset()
+    callers: frozenset[str] = frozenset()
+    autonomy_tier: AutonomyTier | None = None
+    content_classes: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tool(Entry):
+    """A registered tool; None where the registry is silent."""
+
+    tier: str | None
+    action_type: str | None
+    reversible: bool | None
+    trusts_row_claims: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Org(Entry):
+    """A tenant's settings. `key` is empty for a tenant without an entry."""
+
+    enforcement: Enforcement
+    forbidden: PatternSet[str]
+    irreversible_row_threshold: int | None
+    quality_bundle_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Freeze(Entry):
+    """An active freeze."""
+
+    subject: Subject
+    subject_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class EnforcementPoint(Entry):
+    """Who may lower a total with a signature."""
+
+    tenant: str
+    public_key: Ed25519PublicKey
+
+
+@dataclass(frozen=True, slots=True)
+class Source(Entry):
+    """A registered source of memories and items. `type` None: nobody fixed it; `reason` is the exemption's;
+    `public_key` None: what it asserts cannot be verified."""
+
+    tenant: str
+    source_id: str
+    type: SourceType | None
+    quality_exempt: bool
+    reason: str | None
+    public_key: Ed25519PublicKey | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Approver(Entry):
+    """Whose signature counts, and for what. `valid_until_ms` in ms since 1970; None: no end.
+
+    `tenants` are those whose memories it may review and whose items it may override; None: every tenant's.
+    """
+
+    public_key: Ed25519PublicKey
+    signs: frozenset[str]
+    roles: frozenset[str]
+    valid_until_ms: int | None
+    active: bool
+    tenants: frozenset[str] | None = None
+
+
+NO_ORG = Org("", "", "", "enforce", target_set([]), None)
+
+
+UNREGISTERED = "unregistered"
+"""The tenant of actions whose agent nobody registered, and of what finds no room elsewhere; no registry may
+name a tenant so."""

@@ -1,0 +1,69 @@
+"""Who may hand work to whom: the bundle's bound on chains, and what is wrong with one link of a chain.
+
+Seed 001, Gate 2B: the delegate stands in the orchestrator's whitelist and the orchestrator in the delegate's
+list of callers; product.md adds that a child's authority is its parent's or narrower.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+from app.core.foundation.strict import StrictModel
+
+if TYPE_CHECKING:
+    from app.core.registry.registry import Registry
+    from app.core.registry.registry_entries import Agent
+
+LONGEST_CHAIN = 64
+"""What a bundle may allow at most; the depth of a chain that nobody follows any more."""
+
+
+class Topology(StrictModel):
+    """`max_chain_depth`: delegations that a chain may hold from its root agent on, counting the new one.
+
+    0 forbids delegation altogether.
+    """
+
+    max_chain_depth: Annotated[int, Field(ge=0, le=LONGEST_CHAIN)] = 3
+
+
+def link_violations(registry: Registry, parent_id: str, child_id: str) -> list[str]:
+    """What forbids that the first agent hands work to the second, each "code: text"; empty: nothing does."""
+    if parent_id == child_id:
+        return [f"self_delegation: {parent_id}"]
+    parent, child = registry.agents.get(parent_id), registry.agents.get(child_id)
+    if parent is None or child is None:
+        return [f"unknown_agent: {name}" for name in (parent_id, child_id) if name not in registry.agents]
+    if parent.tenant != child.tenant:
+        return [f"other_tenant: {parent.id} and {child.id} are of different tenants"]
+    return _list_violations(parent, child) + _authority_violations(parent, child)
+
+
+def _list_violations(parent: Agent, child: Agent) -> list[str]:
+    found = []
+    if child.id not in parent.delegates_to:
+        found.append(f"not_in_delegates_to: {parent.id} may not delegate to {child.id}")
+    if parent.id not in child.callers:
+        found.append(f"not_in_callers: {child.id} may not be called by {parent.id}")
+    return found
+
+
+def _authority_violations(parent: Agent, child: Agent) -> list[str]:
+    found = []
+    if child.tier > parent.tier:
+        found.append(f"wider_tier: {child.id} has {child.tier}, {parent.id} has {parent.tier}")
+    wider = _wider_tool(parent, child)
+    if wider is not None:
+        found.append(f"wider_tools: {child.id} may use {wider}, {parent.id} may not")
+    return found
+
+
+def _wider_tool(parent: Agent, child: Agent) -> str | None:
+    """The first tool by name that only the child may use; a null list grants every registered tool."""
+    if parent.tools is None:
+        return None
+    if child.tools is None:
+        return "every registered tool"
+    return min(child.tools - parent.tools, default=None)

@@ -1,0 +1,1 @@
+"""What the ledger alone tells: the quality report, the memory gate's statistics."""

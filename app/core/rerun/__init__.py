@@ -1,0 +1,1 @@
+"""Decisions executed again, and sessions recounted, from the ledger."""

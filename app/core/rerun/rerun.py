@@ -1,0 +1,141 @@
+"""Executing one decision again (seed 000, "Rerunnability"). Pure: everything is handed in.
+
+The input comes by its coordinates, bundle and registry entries from what was in force then (or by hash, where
+nobody can tell that), the session by the values that the record has of it, model outputs as they were. Then
+the same core decides, and its record is held against the recorded one. What is particular to verdicts, to
+decisions on memories and on retrieved items is in a file for each.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from app.core.actions import verdict
+from app.core.foundation.errors import BundleError, RegistryError
+from app.core.memory import record as memory_decision
+from app.core.rerun.recorded_answers import RecordedAnswers
+from app.core.rerun.rerun_evidence import Gone, PointsOfThen
+from app.core.rerun.rerun_memory import MEMORY
+from app.core.rerun.rerun_result import Difference, Rerun, differences
+from app.core.rerun.rerun_retrieval import QUALITY
+from app.core.rerun.rerun_verdict import VERDICT
+from app.core.retrieval import record as quality_decision
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from app.core.actions.stage import Stage
+    from app.core.foundation.arrival import Arrival
+    from app.core.rerun.evidence import PolicyEvidence
+    from app.core.rerun.policy_then import PolicyThen
+    from app.core.rerun.rerun_evidence import Points
+    from app.core.rerun.rerun_way import Way
+    from app.core.state.decision import Decision
+
+WAYS = {verdict.SCHEMA: VERDICT, memory_decision.SCHEMA: MEMORY, quality_decision.SCHEMA: QUALITY}
+"""By the record's `schema`."""
+NO_ROOTS = "which policy was in force: no root keys are set, or the record's time is not known"
+CHANGED = "what the record does not name: policy changed while it was decided"
+NOT_IN_FORCE = "was not in force between the coming of the input and the writing of the record"
+Differences = tuple[Difference, ...]
+
+
+class Rerunner:
+    """Executes decisions again over one body of evidence. `stage_of` gives a stage by its name, or raises
+    UnknownStageError: an installation's own stages are its own to bring. `version`: this code's own. `then`:
+    what was in force when; None: nobody can tell, and what a record names is believed."""
+
+    def __init__(
+        self,
+        evidence: PolicyEvidence,
+        stage_of: Callable[[str], Stage],
+        version: str | None = None,
+        then: PolicyThen | None = None,
+    ) -> None:
+        self._points = PointsOfThen(evidence, stage_of)
+        self._version = version
+        self._then = then
+
+    def rerun(
+        self, recorded: dict[str, Any], arrival: Arrival | None, written_ms: int | None = None
+    ) -> Rerun:
+        """A decision (the fields of a valid Verdict, MemoryDecision or QualityDecision) against what comes of
+        its input today.
+
+        `arrival` is what lies at the input's coordinates, None for nothing; `written_ms` the broker's time of
+        the record, None where it is not known: then what was in force is not checked.
+        """
+        way = WAYS[recorded["schema"]]
+        versions = recorded.get("decider_version"), self._version
+        try:
+            found, not_checked = self._held(way, recorded, _same_input(recorded, arrival), written_ms)
+        except Gone as gone:
+            return Rerun(way.kind, recorded[way.id_field], missing=gone.missing)
+        never = any(one.rerun == NOT_IN_FORCE for one in found)
+        return Rerun(way.kind, recorded[way.id_field], found, (), *versions, not_checked, never)
+
+    def _held(
+        self, way: Way, recorded: dict[str, Any], arrival: Arrival, written_ms: int | None
+    ) -> tuple[Differences, tuple[str, ...]]:
+        """What differs, and what could not be told."""
+        if self._then is None or written_ms is None:
+            return self._executed(way, recorded, arrival, self._points), (NO_ROOTS,)
+        possible = self._then.possible(recorded, arrival.timestamp_ms, written_ms)
+        if possible.never:
+            named = self._executed(way, recorded, arrival, self._points)
+            return (*_not_in_force(recorded, possible.never), *named), ()
+        tried = [self._executed(way, recorded, arrival, points) for points in possible.points]
+        if tried and not any(tried):
+            return (), ()
+        if any(not found for found in tried):
+            return (), (CHANGED,)
+        if not tried or possible.changed:
+            named = self._executed(way, recorded, arrival, self._points)
+            return named, () if named else (CHANGED,)
+        return tried[-1], ()
+
+    def _executed(self, way: Way, recorded: dict[str, Any], arrival: Arrival, points: Points) -> Differences:
+        answers = RecordedAnswers(recorded.get("model_outputs", []))
+        try:
+            decision = way.execute(points, recorded, arrival, answers)
+        except BundleError as error:
+            return (Difference("bundle_hash", recorded["bundle_hash"], f"does not load: {error}"),)
+        except RegistryError as error:
+            return (Difference("registry_hashes", recorded["registry_hashes"], f"do not load: {error}"),)
+        return _compared(way, recorded, decision, answers)
+
+
+def _not_in_force(recorded: dict[str, Any], never: frozenset[str]) -> Iterator[Difference]:
+    named = {
+        "bundle_hash": recorded["bundle_hash"],
+        "quality_bundle_hash": recorded.get("quality_bundle_hash"),
+        **{f"registry_hashes.{key}": entry_hash for key, entry_hash in recorded["registry_hashes"].items()},
+    }
+    return (Difference(name, said, NOT_IN_FORCE) for name, said in named.items() if said in never)
+
+
+def _same_input(recorded: dict[str, Any], arrival: Arrival | None) -> Arrival:
+    place = recorded["input"]
+    name = f"input {place['topic']}:{place['partition']}:{place['offset']}"
+    if arrival is None:
+        raise Gone(name)
+    if arrival.coordinates() != place:
+        raise Gone(f"{name} (another record lies there now)")
+    return arrival
+
+
+def _compared(
+    way: Way, recorded: dict[str, Any], decision: Decision, answers: RecordedAnswers
+) -> tuple[Difference, ...]:
+    if answers.beyond:
+        if way.kept_no_answers(recorded):
+            raise Gone(*(f"answer of {port}" for port in answers.beyond))
+        asked = [f"asked {port} too, of which no answer is recorded" for port in answers.beyond]
+        return (Difference("model_outputs", recorded["model_outputs"], asked),)
+    answered = [one.body for one in decision.records if one.kind == way.record]
+    same = [one for one in answered if one[way.id_field] == recorded[way.id_field]]
+    if not same:
+        letter = next(one.body for one in decision.records if one.kind == "DeadLetter")
+        told = f"unreadable: {letter['code']} at {letter['path']}: {letter['message']}"
+        return (Difference(way.id_field, recorded[way.id_field], told),)
+    return differences(way.fields, recorded, same[0])

@@ -1,0 +1,72 @@
+"""Which flags of what was read in its session an action says it has seen (seed 004, "Downstream consumers
+ignore flags").
+
+`acknowledged_flags` of an action may name a flag ("stale"), an item, or both ("item-7:stale"). Nothing is
+denied here: a rule of the bundle may cite what is outstanding.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from app.core.state.remembered import kept_id
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+MAX_SHOWN = 5
+
+
+class Acknowledgement(NamedTuple):
+    """Flags as "item:flag", the item's id as sessions keep it."""
+
+    acknowledged: tuple[str, ...] = ()
+    outstanding: tuple[str, ...] = ()
+
+    def recorded(self) -> dict[str, Any]:
+        """As a verdict carries it."""
+        return {"acknowledged": list(self.acknowledged), "outstanding": list(self.outstanding)}
+
+
+NOTHING = Acknowledgement()
+
+
+def acknowledgement(flags: Mapping[str, Sequence[str]], named: Sequence[str] | None) -> Acknowledgement:
+    """`flags`: of each flagged item that the session was let see; `named`: what the action acknowledges.
+
+    Sorted, so that it does not depend on the order in which the items were read.
+    """
+    if not flags:
+        return NOTHING
+    known = {form for name in named or () for form in _forms(name)}
+    seen: list[str] = []
+    outstanding: list[str] = []
+    for item, raised in flags.items():
+        for flag in raised:
+            pair = f"{item}:{flag}"
+            (seen if known & {item, flag, pair} else outstanding).append(pair)
+    return Acknowledgement(tuple(sorted(seen)), tuple(sorted(outstanding)))
+
+
+def flags_of(recorded: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """The flags by item that a recorded acknowledgement was made of."""
+    flags: dict[str, list[str]] = {}
+    for pair in (*recorded["acknowledged"], *recorded["outstanding"]):
+        item, _, flag = pair.rpartition(":")
+        flags.setdefault(item, []).append(flag)
+    return flags
+
+
+def advisory(outstanding: Sequence[str]) -> dict[str, Any]:
+    """What a person should know of an action that says nothing of flagged items which it may rest on."""
+    shown = ", ".join(outstanding[:MAX_SHOWN])
+    more = f" and {len(outstanding) - MAX_SHOWN} more" if len(outstanding) > MAX_SHOWN else ""
+    text = f"flags of items read in this session are not acknowledged: {shown}{more}"
+    return {"source": "sluice.retrievals", "text": text, "severity": "warn"}
+
+
+def _forms(name: str) -> tuple[str, str, str]:
+    """What a name may stand for: an item's id may hold a colon, and a long one is shown by its digest, so an
+    action names it by either."""
+    item, _, flag = name.rpartition(":")
+    return name, kept_id(name), f"{kept_id(item)}:{flag}" if item else name

@@ -1,0 +1,43 @@
+"""What a decision is given beside its session, and what it wants to happen.
+
+Nothing has happened yet: the shell applies and writes it in one step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from app.core.state.book import Book
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from app.core.foundation.chain import OutRecord
+    from app.core.metadata.resolution import Resolution
+    from app.core.state.book import Change
+    from app.core.state.history import History, SourceName
+    from app.core.state.session import Transition
+
+
+@dataclass(slots=True)
+class Decision:
+    """The session's change (None: no session changes), the records to write, in this order, and the changes
+    to what the partition keeps beside its sessions."""
+
+    transition: Transition | None
+    records: list[OutRecord] = field(default_factory=list)
+    book: tuple[Change, ...] = ()
+
+
+# What a decision on a memory or a retrieval may look at beside its session.
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """`book`: the partition's own; `histories`: every source's, as the workers share them, which may lag;
+    `provenance`: the newest resolution of references, by tenant and URI, which may lag likewise."""
+
+    book: Book = field(default_factory=lambda: Book({}))
+    histories: Mapping[SourceName, History] = field(default_factory=dict)
+    provenance: Mapping[tuple[str, str], Resolution] = field(default_factory=dict)

@@ -1,0 +1,300 @@
+"""What one input will make of a session: read through it, change it, and take the finished transition out.
+
+The state itself is never touched. An account is copied the first time that it changes, so a draft that is
+abandoned leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from app.core.registry.registry_entries import UNREGISTERED
+from app.core.state.recent_retrieval import FORGOTTEN, FORGOTTEN_FLAG, MAX_FLAGGED, add_flagged, flags_of_all
+from app.core.state.remembered import (
+    ACTION_BYTES,
+    FLAGGED_BYTES,
+    RETRIEVAL_BYTES,
+    SOURCE_BYTES,
+    WRITE_BYTES,
+    RecentWrite,
+    Remembered,
+    kept_id,
+    recent_action,
+)
+from app.core.state.session import NEVER_DUE_MS, OLD_AGENT, Account, Transition, Who
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from app.core.foundation.limits import SessionLimits
+    from app.core.state.recent_retrieval import RecentRetrieval
+    from app.core.state.remembered import RecentAction
+    from app.core.state.session import EarlyOutcome, SessionState
+
+NOTHING = Remembered()
+SHARES_IN_ALL = 4
+"""How many times the bytes that one agent may fill alone a state may have of many: each has a share of it."""
+
+
+class SessionDraft:
+    """`now` is the input's broker time, never before the session's last; `folded` says that the session had
+    been idle for too long and starts anew; `refused` are the early outcomes that time has run out for."""
+
+    __slots__ = (
+        "_base",
+        "_changed",
+        "_cut_ms",
+        "_limits",
+        "_opened_at",
+        "_own",
+        "early",
+        "folded",
+        "now",
+        "refused",
+        "state",
+    )
+
+    def __init__(self, state: SessionState, limits: SessionLimits, at_ms: int) -> None:
+        self.state = state
+        self._limits = limits
+        self.now = max(at_ms, state.last_at)
+        self._cut_ms = self.now - limits.action_window_ms
+        self._changed: dict[str, Account] = {}
+        self._own: set[Who] = set()
+        self.early: list[EarlyOutcome] = state.early
+        self.refused: list[EarlyOutcome] = []
+        if self.early:
+            self._expire_early()
+        self.folded = bool(state.accounts) and state.last_at + limits.idle_timeout_ms <= self.now
+        self._base = {} if self.folded else state.accounts
+        self._opened_at = self.now if self.folded or state.gone else state.opened_at
+
+    def _expire_early(self) -> None:
+        self.refused = [one for one in self.early if one.at_ms <= self._cut_ms]
+        self.early = [one for one in self.early if one.at_ms > self._cut_ms]
+
+    def account(self, tenant: str) -> Account | None:
+        """For reading."""
+        return self._changed.get(tenant) or self._base.get(tenant)
+
+    def tenants(self) -> list[str]:
+        """Every tenant that has an account in the session."""
+        return [*self._base, *(tenant for tenant in self._changed if tenant not in self._base)]
+
+    def action(self, owner: Who, action_id: str) -> RecentAction | None:
+        """What is remembered of an agent's action id; None outside its window."""
+        kept = kept_id(action_id)
+        for memory in self._memories(owner):
+            stored = memory.recent.get(kept)
+            if stored is not None and self.in_window(stored[2]):
+                return recent_action(stored)
+        return None
+
+    def change(self, tenant: str) -> Account:
+        """The tenant's account for changing, opened when missing, without agents of whom all left the
+        window."""
+        account = self._changed.get(tenant)
+        if account is None:
+            base = self._base.get(tenant)
+            account = Account(0, 0) if base is None else base.copied(self._cut_ms)
+            self._changed[tenant] = account
+        return account
+
+    def remember(self, owner: Who, action_id: str, action: RecentAction) -> None:
+        """Keep an action for its window, or replace what is kept of it."""
+        kept, place = kept_id(action_id), str(action.offset)
+        account = self.change(owner.tenant)
+        if self.in_window(action.at_ms):
+            old = account.agents.get(OLD_AGENT)
+            holder = Who(owner.tenant, OLD_AGENT) if old is not None and kept in old.recent else owner
+            self._memory(holder).recent[kept] = action.stored()
+        if action.disputed:
+            account.disputed[place] = (kept, owner.agent, *action.stored())
+        else:
+            account.disputed.pop(place, None)
+
+    def dispute(self, tenant: str) -> str | None:
+        """The id of an action of this tenant whose outcome is disputed; None where there is none."""
+        account = self.account(tenant)
+        disputed = None if account is None else next(iter(account.disputed.values()), None)
+        return None if disputed is None else str(disputed[0])
+
+    def has_room(self, owner: Who) -> bool:
+        """Whether one more action of this agent can be remembered. An agent that nobody registered takes no
+        room, and so needs none."""
+        most = self._limits.max_recent_actions
+        if owner.tenant == UNREGISTERED:
+            return most > 0
+        account = self.account(owner.tenant)
+        if account is not None and account.disputed:
+            most -= sum(stored[1] == owner.agent for stored in account.disputed.values())
+        return self._finds_room(owner, ACTION_BYTES, lambda one: len(one.recent) < most)
+
+    def write(self, owner: Who, write_id: str) -> RecentWrite | None:
+        """What is remembered of a memory write's id; None outside its window."""
+        found = (memory.write(write_id) for memory in self._memories(owner))
+        return next((one for one in found if one is not None and self.in_window(one.at_ms)), None)
+
+    def writes(self, tenant: str) -> list[RecentWrite]:
+        """All that is remembered of writes of a tenant's agents."""
+        account = self.account(tenant)
+        memories = [] if account is None else account.agents.values()
+        return [RecentWrite(*stored) for memory in memories for stored in memory.writes.values()]
+
+    def remember_write(self, owner: Who, write_id: str, write: RecentWrite) -> None:
+        """Keep a memory write for its window, or replace what is kept of it."""
+        kept = kept_id(write_id)
+        account = self.change(owner.tenant)
+        old = account.agents.get(OLD_AGENT)
+        holder = Who(owner.tenant, OLD_AGENT) if old is not None and kept in old.writes else owner
+        self._memory(holder).writes[kept] = tuple(write)
+
+    def source(self, tenant: str, source_id: str) -> tuple[str | None, int | None]:
+        """The type of a memory source and its last write in this session, ms, whichever agent of the tenant
+        wrote; None where nothing is kept."""
+        account, kept = self.account(tenant), kept_id(source_id)
+        memories = [] if account is None else account.agents.values()
+        entries = [one.sources[kept] for one in memories if kept in one.sources]
+        return (entries[0][0], max(one[1] for one in entries)) if entries else (None, None)
+
+    def has_room_for_write(self, owner: Who) -> bool:
+        """Whether one more memory write of this agent can be remembered; see `has_room`."""
+        most = self._limits.max_recent_writes
+        if owner.tenant == UNREGISTERED:
+            return most > 0
+        return self._finds_room(owner, WRITE_BYTES, lambda one: len(one.writes) < most)
+
+    def remember_source(self, owner: Who, source_id: str, source_type: str, at_ms: int) -> None:
+        """Keep what a source's last write was, in place of the agent's oldest where its room is full."""
+        memory, kept = self._memory(owner), kept_id(source_id)
+        sources, most = memory.sources, self._limits.max_known_sources
+        sources.pop(kept, None)
+        while sources and (len(sources) >= most or not self._fits(memory, SOURCE_BYTES)):
+            del sources[next(iter(sources))]
+        if most > 0 and self._fits(memory, SOURCE_BYTES):
+            sources[kept] = (source_type, at_ms)
+
+    def retrieval(self, tenant: str, request_id: str) -> RecentRetrieval | None:
+        """What is remembered under a request's id, whichever agents of the tenant asked, with the tier of the
+        last; None outside its window."""
+        account = self.account(tenant)
+        memories = [] if account is None else account.agents.values()
+        found = [one for memory in memories if (one := memory.retrieval(request_id)) is not None]
+        known = [one for one in found if self.in_window(one.at_ms)]
+        known.sort(key=lambda one: (one.at_ms, one.offset))
+        items = sum(one.size for one in known)
+        return reduce(lambda one, later: one.joined(later, items), known) if known else None
+
+    def remember_retrieval(self, owner: Who, request_id: str, retrieval: RecentRetrieval) -> None:
+        """Keep what a retrieval's items came to, beside what is kept under its id, and in place of the
+        agent's oldest where its room is full. Where that does not help it is not kept, and a store's report
+        of it counts as uncovered."""
+        if owner.tenant == UNREGISTERED:
+            return
+        limits, memory = self._limits, self._memory(owner)
+        known = memory.retrieval(request_id)
+        memory.retrievals.pop(kept_id(request_id), None)
+        if known is not None:
+            retrieval = known.joined(retrieval, limits.max_recent_items)
+        size = RETRIEVAL_BYTES + len(retrieval.items)
+
+        def has_room() -> bool:
+            few = len(memory.retrievals) < limits.max_recent_retrievals
+            return (
+                few and memory.items + retrieval.size <= limits.max_recent_items and self._fits(memory, size)
+            )
+
+        while memory.retrievals and not has_room():
+            del memory.retrievals[next(iter(memory.retrievals))]
+        if has_room():
+            memory.retrievals[kept_id(request_id)] = tuple(retrieval)
+
+    def remember_flags(self, owner: Who, items: Mapping[str, Iterable[str]]) -> None:
+        """Keep the flags of items that were let through; without room for them, that there were some."""
+        if owner.tenant == UNREGISTERED or not items:
+            return
+        memory = self._memory(owner)
+        if not self._fits(memory, FLAGGED_BYTES * min(len(items), MAX_FLAGGED)):
+            items = {FORGOTTEN: (FORGOTTEN_FLAG,)}
+        for item, flags in items.items():
+            add_flagged(memory.flagged, kept_id(item), flags, self.now)
+
+    def served_flags(self, owner: Who) -> dict[str, list[str]]:
+        """The flags of items that the tenant's agents were let see within the window, by kept id: all of this
+        agent's, and of the others' as many as one agent may have."""
+        account = self.account(owner.tenant)
+        if account is None:
+            return {}
+        flagged = {agent: one.flagged for agent, one in account.agents.items() if one.flagged}
+        if not flagged:
+            return {}
+        own = [flagged.pop(agent) for agent in (owner.agent, OLD_AGENT) if agent in flagged]
+        return flags_of_all(own, flagged.values(), self._cut_ms)
+
+    def _memories(self, owner: Who) -> list[Remembered]:
+        """The agent's own, and what an older worker kept of all of them."""
+        account = self.account(owner.tenant)
+        if account is None:
+            return []
+        own, old = account.agents.get(owner.agent), account.agents.get(OLD_AGENT)
+        memories = [] if own is None else [own]
+        return memories if old is None or old is own else [*memories, old]
+
+    def _memory(self, owner: Who) -> Remembered:
+        """What is remembered of an agent, for changing; what left the window is dropped from it."""
+        account = self.change(owner.tenant)
+        if owner not in self._own:
+            self._own.add(owner)
+            account.agents[owner.agent] = account.agents.get(owner.agent, NOTHING).copied(self._cut_ms)
+        return account.agents[owner.agent]
+
+    def _finds_room(self, owner: Who, size: int, has_less: Callable[[Remembered], bool]) -> bool:
+        """If need be without what left the window, and then without what signed outcomes have settled."""
+
+        memory = self._read(owner)
+        if has_less(memory) and self._fits(memory, size):
+            return True
+        for tenant in self.tenants():
+            self.change(tenant)
+        memory = self._memory(owner)
+        if has_less(memory) and self._fits(memory, size):
+            return True
+        memory.fold()
+        return has_less(memory) and self._fits(memory, size)
+
+    def _fits(self, memory: Remembered, size: int) -> bool:
+        """Whether so many bytes more of an agent are within its share of the state's, and within the whole.
+
+        Each of several agents may fill its share whatever the others hold: none takes another's room.
+        """
+        most, agents, filled = self._limits.max_state_bytes, int(memory is NOTHING), 0
+        for account in {**self._base, **self._changed}.values():
+            agents += len(account.agents)
+            filled += account.size
+        return memory.size + size <= most // agents and filled + size <= SHARES_IN_ALL * most
+
+    def _read(self, owner: Who) -> Remembered:
+        account = self.account(owner.tenant)
+        return NOTHING if account is None else account.agents.get(owner.agent, NOTHING)
+
+    def transition(self, *, touched: bool = True) -> Transition:
+        """The session's values now. `touched` False: time alone acted, which is no sign of life."""
+        last_at = self.now if touched else self.state.last_at
+        due = last_at + self._limits.idle_timeout_ms
+        if self.early:
+            due = min(due, self.early[0].at_ms + self._limits.action_window_ms)
+        for tenant, account in self._base.items():
+            if tenant not in self._changed and account.has_over(self._cut_ms):
+                self.change(tenant)
+        for owner in self._own:
+            agents = self._changed[owner.tenant].agents
+            if owner.agent in agents and agents[owner.agent].is_empty:
+                del agents[owner.agent]
+        return Transition(
+            self.folded, self._changed, self.early, self._opened_at, last_at, min(due, NEVER_DUE_MS)
+        )
+
+    def in_window(self, at_ms: int) -> bool:
+        """Whether what came then is still remembered."""
+        return at_ms > self._cut_ms

@@ -1,0 +1,61 @@
+"""What time alone does to a session. A timer and the session's next input do the same, the timer sooner."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.core.foundation.chain import OutRecord
+from app.core.foundation.clock import rfc3339
+from app.core.foundation.refusals import refused
+from app.core.state.decision import Decision
+from app.core.state.draft import SessionDraft
+from app.core.state.session import totals
+from topics.catalog import SESSION_EVENTS
+
+if TYPE_CHECKING:
+    from app.core.foundation.limits import SessionLimits
+    from app.core.state.session import SessionState
+
+SCHEMA_FOLDED = "sluice/session_folded/v1"
+
+
+def expire(limits: SessionLimits, key: bytes, state: SessionState, now_ms: int) -> Decision | None:
+    """The session `key` at `now_ms`; None when nothing is due."""
+    if key != state.key:
+        raise ValueError(f"state of {state.key!r} given for {key!r}")
+    draft = SessionDraft(state, limits, now_ms)
+    records = time_records(draft)
+    return Decision(draft.transition(touched=False), records) if records else None
+
+
+def time_records(draft: SessionDraft) -> list[OutRecord]:
+    """The records of what ran out of time before the draft's `now`."""
+    if not draft.refused and not draft.folded:
+        return []
+    records = [
+        refused(
+            one.coordinates(),
+            draft.now,
+            draft.state.session_id,
+            one.action_id,
+            "unknown_subject",
+            "no such action came within the window",
+        )
+        for one in draft.refused
+    ]
+    return [*records, _folded(draft)] if draft.folded else records
+
+
+def _folded(draft: SessionDraft) -> OutRecord:
+    state = draft.state
+    body = {
+        "schema": SCHEMA_FOLDED,
+        "session_id": state.session_id,
+        "tenants": {tenant: totals(account) for tenant, account in state.accounts.items()},
+        "opened_at": rfc3339(state.opened_at),
+        "last_at": rfc3339(state.last_at),
+        "reason": "idle",
+        "decided_at": rfc3339(draft.now),
+        "input": None,
+    }
+    return OutRecord(SESSION_EVENTS, "SessionFolded", body, state.session_id)

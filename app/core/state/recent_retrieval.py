@@ -1,0 +1,107 @@
+"""What a session remembers of what was read in it: which items were decided on, and which flags were shown.
+
+The two are apart. Items are for the coverage of what stores report, and the oldest are forgotten first. Flags
+are for the actions that follow: none is forgotten in silence, or reading on would be a way to be rid of them.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+MARK_DIGITS = 10
+MAX_FLAGGED = 64
+"""Items of a tenant whose flags a session keeps: each of its verdicts carries them."""
+FORGOTTEN, FORGOTTEN_FLAG = "*", "forgotten"
+"""What stands for flagged items that found no room."""
+
+
+class RecentRetrieval(NamedTuple):
+    """A retrieval inside its window, by its request's id. `items` are the short digests of the ids of its
+    decided items, one behind the other (`item_mark`); `offset` is the input's, 0 where an older worker kept
+    it."""
+
+    tier: str
+    items: str
+    at_ms: int
+    offset: int = 0
+
+    @property
+    def size(self) -> int:
+        """How many items."""
+        return len(self.items) // MARK_DIGITS
+
+    def joined(self, later: RecentRetrieval, most: int) -> RecentRetrieval:
+        """With a later one under the same id, the last `most` items of both."""
+        marks = dict.fromkeys([*_marks(self.items), *_marks(later.items)])
+        return later._replace(items="".join([*marks][-most:]))
+
+
+class Flagged(NamedTuple):
+    """The flags that an item was let through with, in all its readings inside the window. The time stands in
+    third place, as in everything that a window ends."""
+
+    flags: tuple[str, ...]
+    times: int
+    at_ms: int
+
+
+def add_flagged(kept: dict[str, Any], item: str, flags: Iterable[str], at_ms: int) -> None:
+    """Put an item's flags behind the others, with those that are kept of it. Beyond the bound the oldest go,
+    and that some went is kept as an item of its own."""
+    _put(kept, item, flags, at_ms)
+    while len(kept) > MAX_FLAGGED:
+        oldest = next(name for name in kept if name != FORGOTTEN)
+        del kept[oldest]
+        _put(kept, FORGOTTEN, (FORGOTTEN_FLAG,), at_ms)
+
+
+def flags_in(kept: Mapping[str, Any], after_ms: int) -> dict[str, list[str]]:
+    """The flags of each item that was read after a moment."""
+    return {item: [*stored[0]] for item, stored in kept.items() if stored[2] > after_ms}
+
+
+def flags_of_all(
+    own: Iterable[Mapping[str, Any]], others: Iterable[Mapping[str, Any]], after_ms: int
+) -> dict[str, list[str]]:
+    """The flags of each item that was read after a moment: all of an agent's own, and of the others' as many
+    items as one agent may have; for the rest stands that there were some."""
+    found: dict[str, list[str]] = {}
+    for kept in own:
+        found |= flags_in(kept, after_ms)
+    room = MAX_FLAGGED
+    for item, flags in [pair for kept in others for pair in flags_in(kept, after_ms).items()]:
+        room -= item not in found
+        if item in found or room >= 0:
+            found[item] = sorted({*found.get(item, ()), *flags})
+        else:
+            found[FORGOTTEN] = [FORGOTTEN_FLAG]
+    return found
+
+
+def item_mark(item_id: str) -> str:
+    """An item's id as sessions keep it: 40 bits of its digest. Two of a thousand items that a store reports
+    are taken for each other once in a million requests."""
+    return sha256(item_id.encode("utf-8", "surrogatepass")).hexdigest()[:MARK_DIGITS]
+
+
+def has_mark(items: str, item_id: str) -> bool:
+    """Whether an item is among those of a RecentRetrieval."""
+    mark = item_mark(item_id)
+    at = items.find(mark)
+    while at > 0 and at % MARK_DIGITS:
+        at = items.find(mark, at + 1)
+    return at >= 0
+
+
+def _put(kept: dict[str, Any], item: str, flags: Iterable[str], at_ms: int) -> None:
+    known = kept.pop(item, None)
+    before, times = ((), 0) if known is None else (known[0], known[1])
+    kept[item] = tuple(Flagged(tuple(sorted({*before, *flags})), times + 1, at_ms))
+
+
+def _marks(items: str) -> list[str]:
+    return [items[at : at + MARK_DIGITS] for at in range(0, len(items), MARK_DIGITS)]

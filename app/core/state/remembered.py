@@ -1,0 +1,189 @@
+"""What a session remembers of one agent's inputs: the ids inside their window, and what became of each.
+
+All of it is bounded in bytes by what stands here: ids are kept short, and counts have a bounded number of
+digits (topics/records/base.py). The sizes are those of the stored form at its longest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import sha256
+from itertools import islice
+from typing import Any, NamedTuple
+
+from app.core.foundation.canonical import MAX_SAFE_INTEGER, wire_int
+from app.core.state.recent_retrieval import MARK_DIGITS, RecentRetrieval
+
+LONGEST_KEPT_ID = 64
+REMEMBERED_IDS = 1 << 14
+"""An input asks for its ids' kept form several times."""
+AGENT_BYTES = 112
+ACTION_BYTES = 384
+WRITE_BYTES = 224
+SOURCE_BYTES = 104
+RETRIEVAL_BYTES = 136
+FLAGGED_BYTES = 304
+
+
+class RecentAction(NamedTuple):
+    """An action id inside its window.
+
+    `digest` is the hex digest of the raw input, `offset` the first input's, `at_ms` broker time, `mark` the
+    published outcome and the shadow outcome ("ALLOW", "ALLOW/BLOCK"). `counted` is what the totals hold for
+    it, `carried` how many carried-out actions bear the id (0: it was denied; 2: a conflicting one in standard
+    mode was carried out too), `shared` whether several actions came under the id, so that no outcome lowers
+    what is counted; `peak` the largest outcome. `most` is what an unsigned outcome may raise it to (None: an
+    older worker wrote it), `signed` whether a signed outcome has settled it, `disputed` whether an unsigned
+    one claimed more than `most` and no signed one has come since.
+    """
+
+    digest: str
+    offset: int
+    at_ms: int
+    mark: str
+    counted: int
+    carried: int
+    shared: bool
+    peak: int
+    most: int | None = None
+    signed: bool = False
+    disputed: bool = False
+
+    def stored(self) -> tuple[Any, ...]:
+        """As states keep it: counts as records write them, and nothing behind `most` that is not so."""
+        kept = self
+        if max(self.counted, self.peak, self.most or 0) > MAX_SAFE_INTEGER:
+            counts = wire_int(self.counted), wire_int(self.peak), self.most and wire_int(self.most)
+            kept = self._replace(counted=counts[0], peak=counts[1], most=counts[2])  # type: ignore[arg-type]
+        return tuple(kept) if self.signed or self.disputed else kept[:_UNSETTLED]
+
+
+_UNSETTLED = RecentAction._fields.index("signed")
+
+
+class RecentWrite(NamedTuple):
+    """A memory write's id inside its window.
+
+    `digest` is the hex digest of the raw input, `offset` the input's; `action` was published, `shadow` is the
+    one that shadow mode hid; `trust` is what memories derived from this one may have at most.
+    """
+
+    digest: str
+    offset: int
+    at_ms: int
+    action: str
+    shadow: str | None
+    trust: float | None
+
+
+def recent_action(stored: Any) -> RecentAction:
+    digest, offset, at_ms, mark, counted, carried, shared, peak, *more = stored
+    most = int(more[0]) if more and more[0] is not None else None
+    return RecentAction(
+        digest, offset, at_ms, mark, int(counted), carried, shared, int(peak), most, *more[1:]
+    )
+
+
+@lru_cache(maxsize=REMEMBERED_IDS)
+def kept_id(an_id: str) -> str:
+    """An id as states keep it: itself, or "#" and its digest where it is long or JSON would write it longer.
+
+    Ids come from outside: 1024 of 256 control characters each would pass the size of a record.
+    """
+    plain = len(an_id) <= LONGEST_KEPT_ID and an_id.isascii() and an_id.isprintable()
+    if plain and an_id[0] != "#" and '"' not in an_id and "\\" not in an_id:
+        return an_id
+    return "#" + sha256(an_id.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(slots=True)
+class Remembered:
+    """Of one agent. Ids are `kept_id`s. `recent` maps action id to a stored RecentAction, oldest first,
+    `writes` write id to a stored RecentWrite, `sources` a memory source's id to its type and last write (ms),
+    `retrievals` a request's id to a stored RecentRetrieval, `flagged` an item's id to a stored Flagged.
+    """
+
+    recent: dict[str, Any] = field(default_factory=dict)
+    writes: dict[str, Any] = field(default_factory=dict)
+    sources: dict[str, Any] = field(default_factory=dict)
+    retrievals: dict[str, Any] = field(default_factory=dict)
+    flagged: dict[str, Any] = field(default_factory=dict)
+
+    def action(self, action_id: str) -> RecentAction | None:
+        """What is remembered of an action id."""
+        stored = self.recent.get(kept_id(action_id))
+        return None if stored is None else recent_action(stored)
+
+    def write(self, write_id: str) -> RecentWrite | None:
+        """What is remembered of a write's id."""
+        stored = self.writes.get(kept_id(write_id))
+        return None if stored is None else RecentWrite(*stored)
+
+    def retrieval(self, request_id: str) -> RecentRetrieval | None:
+        """What is remembered of a retrieval."""
+        stored = self.retrievals.get(kept_id(request_id))
+        return None if stored is None else RecentRetrieval(*stored)
+
+    @property
+    def items(self) -> int:
+        """How many items its retrievals have."""
+        return sum(len(stored[1]) for stored in self.retrievals.values()) // MARK_DIGITS
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes at most in the stored form."""
+        return (
+            AGENT_BYTES
+            + ACTION_BYTES * len(self.recent)
+            + WRITE_BYTES * len(self.writes)
+            + SOURCE_BYTES * len(self.sources)
+            + (RETRIEVAL_BYTES * len(self.retrievals) + MARK_DIGITS * self.items if self.retrievals else 0)
+            + FLAGGED_BYTES * len(self.flagged)
+        )
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is remembered."""
+        return not (self.recent or self.writes or self.sources or self.retrievals or self.flagged)
+
+    def copied(self, cut_ms: int) -> Remembered:
+        """A copy without what came at this time or before."""
+        return Remembered(
+            _still_known(self.recent, cut_ms) if self.recent else {},
+            _still_known(self.writes, cut_ms) if self.writes else {},
+            self.sources.copy(),
+            _still_known(self.retrievals, cut_ms) if self.retrievals else {},
+            _still_known(self.flagged, cut_ms) if self.flagged else {},
+        )
+
+    def is_over(self, cut_ms: int) -> bool:
+        """Whether all of it came at this time or before; what it knows of sources has no time."""
+        for kept in (self.recent, self.writes, self.retrievals, self.flagged):
+            if kept and kept[next(reversed(kept))][2] > cut_ms:
+                return False
+        return not self.sources
+
+    def fold(self) -> None:
+        """Forget the actions that a signed outcome has settled: their rows are in the totals for good."""
+        self.recent = {
+            name: one for name, one in self.recent.items() if len(one) <= _UNSETTLED or not one[_UNSETTLED]
+        }
+
+    def encoded(self) -> list[Any]:
+        """As it is stored: an agent without memories spends nothing on them."""
+        stored = [self.recent, self.writes, self.sources, self.retrievals, self.flagged]
+        while stored and not stored[-1]:
+            stored.pop()
+        return stored
+
+
+def _still_known(remembered: dict[str, Any], cut_ms: int) -> dict[str, Any]:
+    """A copy without what came at this time or before; the oldest come first, with their time in third
+    place."""
+    gone = 0
+    for stored in remembered.values():
+        if stored[2] > cut_ms:
+            break
+        gone += 1
+    return dict(islice(remembered.items(), gone, None)) if gone else remembered.copy()

@@ -1,0 +1,242 @@
+"""A session's state: what its agents may have done so far, per tenant, and what is still remembered.
+
+Product.md, "Session state". An action that the caller will carry out counts at once (its rows are reserved);
+an outcome settles it. What leaves the window is dropped from `recent`: its rows are in the totals already.
+
+Stored form, in the table and in its changelog: JSON that starts with a fixed-width due time, so that timers
+find what is due without reading the rest; see `encode`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import orjson
+
+from app.core.foundation.canonical import wire_int, wire_safe
+from app.core.registry.registry_entries import UNREGISTERED
+from app.core.state.remembered import ACTION_BYTES, RecentAction, Remembered, kept_id, recent_action
+
+KEY_PREFIX = b"s:"
+NEVER_DUE_MS = 9_999_999_999_999
+REMEMBERED_OWNERS = 1 << 12
+FORM = 2
+"""Of the stored form; states without it are of the first."""
+OLD_AGENT = ""
+_OLD_DICTIONARIES = 4
+_DUE_DIGITS = 13
+_DUE_PREFIX = b'{"due":'
+_DUE_END = len(_DUE_PREFIX) + _DUE_DIGITS
+
+
+class EarlyOutcome(NamedTuple):
+    """An outcome on its way to its action, which may not have come yet.
+
+    `signed`: an enforcement point's signature holds, and binds it to the action at `offset` with the hex
+    digest `digest`; without these two an older worker kept it.
+    """
+
+    action_id: str
+    tenant: str | None
+    at_ms: int
+    rows: int
+    signed: bool
+    reported_by: str
+    origin: list[Any]
+    offset: int | None = None
+    digest: str | None = None
+
+    def coordinates(self) -> dict[str, Any]:
+        """The `input` field of the ledger record about it."""
+        names = ("topic", "partition", "offset", "timestamp", "digest")
+        return dict(zip(names, self.origin, strict=True))
+
+    def means(self, action: RecentAction) -> bool:
+        """Whether a remembered action of its id is the one that it was signed for; unsigned it means any."""
+        return self.offset is None or (self.offset, self.digest) == (action.offset, action.digest)
+
+
+class Who(NamedTuple):
+    """Whose input it is: a tenant, and the agent's kept id. Of an agent that nobody registered it is "", and
+    nothing is remembered of it."""
+
+    tenant: str
+    agent: str
+
+
+@lru_cache(maxsize=REMEMBERED_OWNERS)
+def who(tenant: str, agent_id: str) -> Who:
+    """The agent of a tenant."""
+    return Who(tenant, OLD_AGENT if tenant == UNREGISTERED else kept_id(agent_id))
+
+
+@dataclass(slots=True)
+class Account:
+    """One tenant's totals in the session, and by agent what is remembered; under "" what an older worker
+    kept, which is every agent's.
+
+    `disputed` maps the offset of a disputed action to its kept id, its agent and the stored RecentAction; it
+    outlives the window.
+    """
+
+    rows: int
+    actions: int
+    agents: dict[str, Remembered] = field(default_factory=dict)
+    disputed: dict[str, Any] = field(default_factory=dict)
+
+    def disputed_at(self, offset: int, action_id: str) -> tuple[str, RecentAction] | None:
+        """The agent and the disputed action of this offset and id."""
+        stored = self.disputed.get(str(offset))
+        if stored is None or stored[0] != kept_id(action_id):
+            return None
+        return stored[1], recent_action(stored[2:])
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes at most in the stored form."""
+        size = ACTION_BYTES * len(self.disputed)
+        for one in self.agents.values():
+            size += one.size
+        return size
+
+    def copied(self, cut_ms: int) -> Account:
+        """A copy without the agents of whom all came at this time or before."""
+        agents = self.agents.copy()
+        if self.has_over(cut_ms):
+            agents = {name: one for name, one in agents.items() if not one.is_over(cut_ms)}
+        return Account(self.rows, self.actions, agents, self.disputed.copy())
+
+    def has_over(self, cut_ms: int) -> bool:
+        """Whether there is an agent of whom all came at this time or before."""
+        for one in self.agents.values():  # noqa: SIM110 - asked at every input, and `any` takes twice as long
+            if one.is_over(cut_ms):
+                return True
+        return False
+
+    def encoded(self) -> list[Any]:
+        """As it is stored."""
+        agents = {name: one.encoded() for name, one in self.agents.items()}
+        return [wire_int(self.rows), self.actions, agents, self.disputed]
+
+    @classmethod
+    def decode(cls, stored: list[Any]) -> Account:
+        """What `encoded` gave."""
+        rows, actions, agents, disputed = stored
+        return cls(int(rows), actions, {name: Remembered(*one) for name, one in agents.items()}, disputed)
+
+    @classmethod
+    def decode_first(cls, stored: list[Any]) -> Account:
+        """The stored form of before agents were told apart: what is remembered stands beside the totals."""
+        rows, actions, recent, *more = stored
+        return cls(int(rows), actions, {OLD_AGENT: Remembered(recent, *more[:_OLD_DICTIONARIES])})
+
+
+@dataclass(slots=True)
+class Transition:
+    """A session's new values, complete and already computed; to apply it is to assign them.
+
+    `accounts` holds only those that changed unless `fresh`, which drops what was there before.
+    """
+
+    fresh: bool
+    accounts: dict[str, Account]
+    early: list[EarlyOutcome]
+    opened_at: int
+    last_at: int
+    due_ms: int
+
+
+class SessionState:
+    """The state of one session. Changes only through `apply`; everything else reads."""
+
+    __slots__ = ("accounts", "due_ms", "early", "key", "last_at", "opened_at")
+
+    def __init__(self, key: bytes) -> None:
+        """A session that nobody has seen yet; `key` is the table's key, `session_key(session_id)`."""
+        self.key = key
+        self.accounts: dict[str, Account] = {}
+        self.early: list[EarlyOutcome] = []
+        self.opened_at = 0
+        self.last_at = 0
+        self.due_ms = NEVER_DUE_MS
+
+    @property
+    def gone(self) -> bool:
+        """Nothing is left that a later input could need."""
+        return not self.accounts and not self.early
+
+    @property
+    def session_id(self) -> str:
+        """The id in the key."""
+        return self.key[len(KEY_PREFIX) :].decode()
+
+    def apply(self, transition: Transition | None) -> None:
+        """Take over the values of a transition that was evaluated on this state; None changes nothing."""
+        if transition is None:
+            return
+        if transition.fresh:
+            self.accounts = transition.accounts
+        else:
+            self.accounts.update(transition.accounts)
+        self.early = transition.early
+        self.opened_at = transition.opened_at
+        self.last_at = transition.last_at
+        self.due_ms = transition.due_ms
+
+    def encode(self) -> bytes:
+        """`{"due":<13 digits of ms>,` and the rest of the state as JSON."""
+        rest = {
+            "v": FORM,
+            "o": self.opened_at,
+            "t": self.last_at,
+            "a": {name: one.encoded() for name, one in self.accounts.items()},
+            "e": [list(one) for one in self.early],
+        }
+        try:
+            written = orjson.dumps(rest, option=orjson.OPT_STRICT_INTEGER)
+        except TypeError:
+            written = orjson.dumps(wire_safe(rest))
+        return b"%b%013d,%b" % (_DUE_PREFIX, self.due_ms, written[1:])
+
+    @classmethod
+    def decode(cls, key: bytes, stored: bytes) -> SessionState:
+        """The state that `encode` wrote."""
+        state = cls(key)
+        rest = orjson.loads(b"{" + stored[_DUE_END + 1 :])
+        state.due_ms = due_ms(stored)
+        state.opened_at = rest["o"]
+        state.last_at = rest["t"]
+        read = Account.decode if rest.get("v") == FORM else Account.decode_first
+        state.accounts = {name: read(one) for name, one in rest["a"].items()}
+        state.early = [_early(one) for one in rest["e"]]
+        return state
+
+
+def session_key(session_id: str) -> bytes:
+    """The session's key in the table."""
+    return KEY_PREFIX + session_id.encode()
+
+
+def due_ms(stored: bytes) -> int:
+    """The due time of an encoded state, in ms, read without decoding it."""
+    return int(stored[len(_DUE_PREFIX) : _DUE_END])
+
+
+def totals(account: Account | None) -> dict[str, Any]:
+    """An account's totals as ledger records carry them."""
+    if account is None:
+        return {"aggregateRowsAffected": 0, "aggregateActionCount": 0}
+    return {
+        "aggregateRowsAffected": wire_int(account.rows),
+        "aggregateActionCount": account.actions,
+    }
+
+
+def _early(stored: list[Any]) -> EarlyOutcome:
+    one = EarlyOutcome(*stored)
+    bound = one.offset is not None
+    return one._replace(
+        rows=int(one.rows), signed=one.signed and bound, offset=int(one.offset or 0) if bound else None
+    )

@@ -1,0 +1,130 @@
+# ruff: noqa: RUF001 - the look-alikes are what the file is about
+"""Text with one spelling for each letter: compatibility forms, accents, invisible and look-alike characters.
+
+Unicode Standard Annex 15 (NFKC), Technical Standard 39 (confusables), CVE-2021-42574 (bidirectional
+controls).
+Expressions of the library go through `plain_letters` too, so both sides are spelt alike in every language.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import NamedTuple
+
+from app.core.text.lookalikes import as_seen
+
+_INVISIBLE = re.compile(
+    "\x1b\\[[0-9;]{0,12}[A-Za-z]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f"
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    "\u2800\u3164\ufe00-\ufe0f\ufeff\ufff9-\ufffb\uffa0\U000e0000-\U000e0fff]"
+)
+_ACCENTS = re.compile(
+    "[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
+    "\u0591-\u05bd\u05bf\u05c1\u05c2\u0640\u064b-\u0655\u0670]"  # Hebrew points; Arabic vowels, kashida
+)
+_MARKS = "".join(chr(code) for code in range(0x300, 0x10000) if unicodedata.combining(chr(code)))
+_MARKS_ABOVE = "\U00010a0d-\U00010a3f\U00011046-\U00011a99\U0001d165-\U0001d1ad\U0001e000-\U0001e94a"
+_MOST_MARKS = 30
+_CROWD = re.compile(f"[{_MARKS}]{{{_MOST_MARKS + 1},}}")
+_CROWD_ABOVE = re.compile(f"[{_MARKS_ABOVE}]{{{_MOST_MARKS + 1},}}")
+"""More marks on a letter than any language writes (UAX 15, Stream-Safe Text Format): to order n of them, as
+normalising must, Python takes n * n steps."""
+_SIGNS = str.maketrans(
+    {
+        **dict.fromkeys("‘’‚‛′ʹʻʼˈ´＇", "'"),
+        **dict.fromkeys("“”„‟″ʺ״＂", '"'),
+        **dict.fromkeys("‐‑‒–—―−⁃﹘", "-"),
+        **dict.fromkeys("⁄∕╱⧸", "/"),
+        "․": ".",
+        **dict.fromkeys("\u1680\u2028\u2029\u3000\u00a0", " "),
+        **dict(zip("łøđħŧıŁØĐĦŦİ", "lodhtiLODHTI", strict=True)),
+        **dict(zip("ىیکةہ", "ييكهه", strict=True)),
+    }
+)
+_PLAIN_SIGNS = re.compile(f"[{''.join(map(chr, _SIGNS))}]")
+_CONTROLS = bytes([*range(9), 0x0B, 0x0C, *range(0x0E, 0x20), 0x7F])
+_TURNED = dict(zip("ɐɔǝɟƃɓɥᴉɾʞɯɹʇʌʍʎ⅄∀ƎℲ⅁ſ˥ԀΛ", "acefgbhijkmrtvwyYAEFGJLPV", strict=True))
+_SMALL_CAPITALS = dict(zip("ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘꞯʀꜱᴛᴜᴠᴡʏᴢ", "abcdefghijklmnopqrstuvwyz", strict=True))
+_EMOJI = {
+    chr(first + place): chr(ord("A") + place)
+    for first in (0x1F150, 0x1F170, 0x1F1E6)  # negative circled, negative squared, regional indicators
+    for place in range(26)
+}
+_CURRENCY = dict(zip("₳฿₵₫€ƒ₲ħłḲ₥₦₱₴₮ʉ₩ɏ", "abcdefghlkmnpstuwy", strict=True))
+_ALIKE = str.maketrans(_TURNED | _SMALL_CAPITALS | _EMOJI | _CURRENCY)
+
+
+class Plain(NamedTuple):
+    """`removed`: characters that no reader sees; `how`: what was done, outermost first; "" for nothing."""
+
+    text: str
+    removed: int
+    how: str
+
+
+def plain(text: str) -> Plain:
+    """The text as it is judged first. Case, line ends and scripts stay."""
+    if text.isascii() and len(text.encode().translate(None, _CONTROLS)) == len(text):
+        return Plain(text, 0, "")
+    bare = _INVISIBLE.sub("", text)
+    removed = len(text) - len(bare)
+    spelt = _ACCENTS.sub("", _with_plain_signs(bare))
+    if spelt.isascii():
+        return Plain(spelt, removed, "invisible" if removed else "")
+    compatible = unicodedata.normalize("NFKC", _thinned(spelt))
+    how = ["invisible"] * bool(removed) + ["look-alike"] * _gained_letters(bare, compatible)
+    return Plain(_without_accents(compatible), removed, " > ".join(how))
+
+
+def _thinned(text: str) -> str:
+    """The text with no more marks in a row than any language writes."""
+    thinner = _CROWD.sub(lambda marks: marks[0][:_MOST_MARKS], text)
+    return _CROWD_ABOVE.sub(_without_marks, thinner)
+
+
+def _without_marks(run: re.Match[str]) -> str:
+    """Letters of a row of characters above the basic plane, if it has so many marks."""
+    return "".join(sign for sign in run[0] if not unicodedata.combining(sign))
+
+
+def _with_plain_signs(text: str) -> str:
+    """Each kind of quotation mark, dash and blank as the one of ASCII; prose has few kinds of them."""
+    for sign in set(_PLAIN_SIGNS.findall(text)):
+        text = text.replace(sign, _SIGNS[ord(sign)])
+    return text
+
+
+def alike(text: str) -> str:
+    """Plain text with every letter as the Latin one that it looks like; no text of other scripts any more."""
+    return text if text.isascii() else as_seen(text.translate(_ALIKE))
+
+
+def plain_letters(expression: str) -> str:
+    """An expression as `plain` spells its letters; a sign that becomes one of RE2's own is escaped."""
+    if expression.isascii():
+        return expression
+    return _without_accents("".join(map(_spelt, expression)))
+
+
+def _spelt(sign: str) -> str:
+    if sign.isascii():
+        return sign
+    folded = unicodedata.normalize("NFKC", sign.translate(_SIGNS))
+    return folded if not folded.isascii() or folded.isalnum() else re.escape(folded)
+
+
+def _without_accents(text: str) -> str:
+    return unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFD", text)))
+
+
+def _gained_letters(before: str, after: str) -> bool:
+    """Whether letters were written in compatibility forms: full-width, mathematical, circled."""
+    return _latin(after) > _latin(before)
+
+
+def _latin(text: str) -> int:
+    return len(_LETTER.findall(text))
+
+
+_LETTER = re.compile("[A-Za-z]")

@@ -1,0 +1,181 @@
+"""Text whose words are spelt to be read by a model and missed by a filter, spelt as they are meant.
+
+Only words that some expression looks for are put right, so ordinary text is left as it is, read once.
+OWASP LLM Prompt Injection Prevention Cheat Sheet; "ArtPrompt" and FlipAttack (arXiv 2402.11753, 2410.02832).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from app.core.text.vocabulary import LONGEST
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from app.core.text.vocabulary import Vocabulary
+
+_LEET_TOKEN = re.compile(rf"(?<![0-9a-z@$!|+])(?=[a-z]*+[0-9@$!|+])[0-9a-z@$!|+]{{2,{LONGEST}}}+")
+_LEET_RUNS = bytes(
+    code if chr(code) in "0123456789abcdefghijklmnopqrstuvwxyz@$!|+" else 0x20 for code in range(256)
+)
+_NUMBER = re.compile(r"\b[0-9@$!|+]{1,5}\b")
+_TOKEN = re.compile(r"[a-z]+")
+_SPLIT = re.compile(r"[a-z]{1,12}(?:[\s\-._*~|/\\+^]{1,2}[a-z]{1,12}){1,9}+")
+_BETWEEN = re.compile(r"[\s\-._*~|/\\+^]+")
+_IDENTIFIER = re.compile(r"(?<![A-Za-z])[A-Za-z]++(?:_[A-Za-z]++)++|(?<![a-z])[a-z]++(?:[A-Z][a-z]++){2,}+")
+_CAMEL = re.compile(r"_+|(?<=[a-z])(?=[A-Z])")
+_MOST_PARTS = 6
+_SHORTEST_FEW = 2
+_OTHER = r"[^\s\x00-\x7f\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f]"
+_GLUED = re.compile(
+    rf"(?<=[a-zA-Z]){_OTHER}++|(?<!{_OTHER}){_OTHER}++(?=[a-zA-Z])"
+    r"|(?<=[a-zA-Z] )[^\w\s\x00-\x7f]++(?= [a-zA-Z])"  # a picture or an arrow between two words
+)
+"""A run is looked at from its start alone: from each of its letters, 16 000 of them took 3 s."""
+_LEAST_GLUED = 2
+_LONG_WORD = 4
+"""A shorter one must be a common word: it may be an accident in a number or a name ("PI1", "1st")."""
+
+
+def without_glued(text: str) -> str:
+    """A blank for letters, marks and digits of other scripts, and for symbols, where they stand at Latin
+    letters: they part its words from the patterns'.
+
+    Once is no disguise: a sign of a unit, or a foreign name with its ending.
+    """
+    cut, times = _GLUED.subn(" ", text)
+    return cut if times >= _LEAST_GLUED else text
+
+
+def without_leet(text: str, words: Vocabulary) -> str:
+    """Digits and signs as the letters they stand for, in words that this makes known; then numbers too."""
+    folded = text.casefold()
+    if not any(_is_told(token, words) for token in _of_leet(folded)):
+        return text
+    found = set[str]()
+
+    def read(token: re.Match[str]) -> str:
+        word = words.without_leet(token[0]) if not token[0].isdigit() else None
+        if word and len(word) > _SHORTEST_FEW:
+            found.add(word)
+        return word or _to_the_sign(token[0], words)
+
+    plain = _LEET_TOKEN.sub(read, folded)
+    if not any(_tells(word, words) for word in found):
+        return text
+    return _NUMBER.sub(lambda one: words.without_leet(one[0]) or one[0], plain)
+
+
+def _of_leet(folded: str) -> list[str]:
+    """The runs of letters, digits and leet signs that are not letters alone."""
+    runs = folded.encode().translate(_LEET_RUNS).decode().split()
+    return [run for run in runs if not run.isalpha()]
+
+
+def _is_told(run: str, words: Vocabulary) -> bool:
+    """Whether what a run stands for makes a text one of leetspeak; one too long for a word may."""
+    if len(run) > LONGEST:
+        return True
+    word = words.without_leet(run)
+    return word is not None and len(word) > _SHORTEST_FEW and _tells(word, words)
+
+
+def _tells(word: str, words: Vocabulary) -> bool:
+    return word in words.looked_for and (len(word) >= _LONG_WORD or word in words.ranked)
+
+
+def _to_the_sign(token: str, words: Vocabulary) -> str:
+    """A token whose last sign is punctuation after all: "n0w!"."""
+    word = words.without_leet(token.rstrip("!|+")) if token[-1] in "!|+" else None
+    return word + "!" if word else token
+
+
+def ungarbled(text: str, words: Vocabulary) -> str:
+    """Words with their inner letters in another order, or doubled."""
+    return _changed(text, _TOKEN.sub(lambda one: _ungarbled(one[0], words), text.casefold()))
+
+
+def _ungarbled(word: str, words: Vocabulary) -> str:
+    return word if word in words.known else words.ungarbled(word) or word
+
+
+def _changed(text: str, respelt: str) -> str:
+    """The text itself where nothing but its case is another."""
+    return text if respelt == text.casefold() else respelt
+
+
+def rejoined(text: str, tokens: list[str], words: Vocabulary, fragments: frozenset[str]) -> str:
+    """Words that were parted by a sign, a space or a line end.
+
+    `tokens`: the text's runs of ASCII letters, casefolded; `fragments`: what may be parts of some words.
+    """
+    broken = (place for place, token in enumerate(tokens) if token in fragments)
+    if not any(_is_part(tokens, place, words) for place in broken):
+        return text
+    return _changed(text, _SPLIT.sub(lambda run: _rejoined(run[0], words), text.casefold()))
+
+
+def _is_part(tokens: list[str], place: int, words: Vocabulary) -> bool:
+    """Whether a token makes a word looked for with those before or after it."""
+    for first in range(max(0, place - _MOST_PARTS + 1), place + 1):
+        joined = "".join(tokens[first : place + 1])
+        for last in range(place + 1, min(first + _MOST_PARTS, len(tokens) + 1)):
+            if last - first > 1 and joined in words.looked_for:
+                return True
+            joined += tokens[last] if last < len(tokens) else ""
+    return False
+
+
+def _rejoined(run: str, words: Vocabulary) -> str:
+    parts = [found.span() for found in _TOKEN.finditer(run)]
+    broken = [words.is_fragment(run[start:end]) for start, end in parts]
+    out, at, done = [], 0, 0
+    while at < len(parts):
+        count = (
+            _joined_from(run, parts[at : at + _MOST_PARTS], words)
+            if any(broken[at : at + _MOST_PARTS])
+            else 1
+        )
+        start, end = parts[at][0], parts[at + count - 1][1]
+        out += [run[done:start], _BETWEEN.sub("", run[start:end])]
+        at, done = at + count, end
+    return "".join(out) + run[done:]
+
+
+def _joined_from(run: str, parts: list[tuple[int, int]], words: Vocabulary) -> int:
+    """How many of the parts are one word looked for; 1 if none are."""
+    pieces = [run[start:end] for start, end in parts]
+    counts = (n for n in range(len(pieces), 1, -1) if _is_one(pieces[:n], words))
+    return next(counts, 1)
+
+
+def _is_one(pieces: list[str], words: Vocabulary) -> bool:
+    """Whether pieces are one word looked for, and not one beside another ("sys-tem pro-mpt")."""
+    return "".join(pieces) in words.looked_for and not any(
+        _is_long("".join(pieces[:cut]), words) and _is_long("".join(pieces[cut:]), words)
+        for cut in range(1, len(pieces))
+    )
+
+
+def _is_long(word: str, words: Vocabulary) -> bool:
+    return len(word) >= _LONG_WORD and word in words.looked_for
+
+
+def shifted(text: str, by: int) -> str:
+    """The text with every letter moved back along the alphabet; 13 is ROT13."""
+    lower, upper = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    moved = lower[by:] + lower[:by] + upper[by:] + upper[:by]
+    return text.translate(str.maketrans(moved, lower + upper))
+
+
+def reversals(text: str) -> Iterator[str]:
+    """Read from its end, and with each word read from its end."""
+    yield text[::-1]
+    yield re.sub(r"\S+", lambda word: word[0][::-1], text)
+
+
+def identifiers_parted(text: str) -> str:
+    """`ignore_all_rules` and `ignoreAllRules` as words."""
+    return _IDENTIFIER.sub(lambda name: _CAMEL.sub(" ", name[0]), text)

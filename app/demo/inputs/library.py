@@ -1,0 +1,132 @@
+"""What the demo's agents read and the rule that makes their readings: config/demo/retrievals.toml."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.demo.inputs.recipe import Positive  # noqa: TC001 - pydantic reads the annotations
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Span = Annotated[list[Annotated[float, Field(ge=0)]], Field(min_length=2, max_length=2)]
+Word = Annotated[str, Field(min_length=1)]
+OfClass = Annotated[str, Field(alias="class", min_length=1)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Rule(_Part):
+    """How often ordinary sessions read, and what is wrong with an item how often."""
+
+    actions_each: Positive
+    items_most: Positive
+    stale: Share
+    unsure: Share
+    unsourced: Share
+    altered: Share
+    fresh_age: Span
+    stale_age: Span
+    categories: Annotated[list[Word], Field(min_length=1)]
+
+
+class Tiers(_Part):
+    """Agents' registered autonomy tiers."""
+
+    default: Literal["sandbox", "bounded", "high_privilege"]
+    sandbox: list[Word]
+    high_privilege: list[Word]
+
+    def of(self, agent: str) -> str:
+        """The agent's tier."""
+        if agent in self.sandbox:
+            return "sandbox"
+        return "high_privilege" if agent in self.high_privilege else self.default
+
+
+class Rollout(_Part):
+    """The class in flag-only, and since how many days."""
+
+    flag_only: Word
+    days: Positive
+
+
+class Source(_Part):
+    """Where a class comes from. `source_id`: of a source that is registered."""
+
+    content_class: OfClass
+    by: Literal["recorded", "signed"]
+    uri: Word
+    source_id: Word | None = None
+
+
+class KnownBad(_Part):
+    """An item that nobody may read."""
+
+    item_id: Word
+    reason: Word
+
+
+class Text(_Part):
+    """A text of ordinary work."""
+
+    content_class: OfClass
+    text: Word
+
+
+class Told(Text):
+    """An item of the story. `reference`: "verified", "altered", or the URI that it names."""
+
+    item_id: Word
+    age_days: Annotated[float, Field(ge=0)]
+    score: Share
+    reference: Word
+
+
+class Override(_Part):
+    """What the reviewer answers."""
+
+    hours: Positive
+    justification: Word
+
+
+class Story(_Part):
+    """What one session reads, and what it needs a contract for."""
+
+    high_impact_category: Word
+    read: Annotated[list[Told], Field(min_length=1)]
+    contract: Annotated[list[Told], Field(min_length=1)]
+    override: Override
+
+    @property
+    def items(self) -> list[Told]:
+        """All of them."""
+        return [*self.read, *self.contract]
+
+
+class Library(_Part):
+    """The whole file. Frozen; an unknown or missing name is refused."""
+
+    rule: Rule
+    tiers: Tiers
+    rollout: Rollout
+    source: list[Source]
+    known_bad: list[KnownBad]
+    story: Story
+    text: Annotated[list[Text], Field(min_length=1)]
+
+    def source_of(self, content_class: str) -> Source:
+        """Raises KeyError for a class that comes from nowhere."""
+        return {one.content_class: one for one in self.source}[content_class]
+
+
+def load_library(path: Path) -> Library:
+    """Raises pydantic's ValidationError for a file that is none."""
+    document: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    return Library.model_validate(document)

@@ -1,0 +1,108 @@
+"""Rows of the panel as the actions of sessions, with row estimates, which the panel does not have.
+
+Most sessions are one agent's rows in order. Two grow: each action touches twice the rows of the one before,
+up to the bundle's threshold, until the session's total meets a limit; their last action alone is above it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from app.core.policy.bundles import Bundle
+    from app.demo.inputs.recipe import Recipe
+    from app.offline.panel import Row
+
+MESSAGES = "growing-messages"
+WRITES = "growing-writes"
+REPEATING = "repeating"
+_MESSAGE_TYPES = frozenset({"MESSAGE"})
+_WRITE_TYPES = frozenset({"PAYMENT", "FILE_DELETE", "DATABASE_WRITE"})
+_REPEATING_TYPES = frozenset({"DATABASE_READ"})
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """`actions`, `writes`, `reads`: the fields of each ProposedAction, ProposedMemoryWrite and
+    ProposedRetrieval by wire name, as they come in turn."""
+
+    id: str
+    actions: tuple[dict[str, Any], ...]
+    writes: tuple[dict[str, Any], ...] = ()
+    reads: tuple[dict[str, Any], ...] = ()
+
+
+def make_sessions(rows: Sequence[Row], bundle: Bundle, recipe: Recipe, rng: random.Random) -> list[Session]:
+    """Every row in exactly one session, the three with a story first."""
+    messages = _of_type(rows, bundle, _MESSAGE_TYPES)[: recipe.growth_actions]
+    writes = _of_type(rows, bundle, _WRITE_TYPES)[: recipe.growth_actions]
+    repeating = _of_type(rows, bundle, _REPEATING_TYPES)[: recipe.session_size // 2]
+    used = {row.id for row in (*messages, *writes, *repeating)}
+    growth = list(_growth(recipe, bundle.irreversible_row_threshold))
+    return [
+        _session(MESSAGES, "high_stakes", messages, growth[-len(messages) :]),
+        # Standard is advisory: its caller goes on whatever the verdict, so the total grows through a denial.
+        _session(WRITES, "standard", writes, growth[-len(writes) :]),
+        _session(REPEATING, "high_stakes", repeating, _estimates(repeating, recipe, rng)),
+        *_ordinary([row for row in rows if row.id not in used], recipe, rng),
+    ]
+
+
+def _of_type(rows: Sequence[Row], bundle: Bundle, types: frozenset[str]) -> list[Row]:
+    return [row for row in rows if bundle.classified(row.tool) in types]
+
+
+def _growth(recipe: Recipe, threshold: int) -> Iterator[int]:
+    for step in range(recipe.growth_actions - 1):
+        yield min(threshold, recipe.growth_first_rows * 2**step)
+    yield 2 * threshold
+
+
+def _ordinary(rows: Sequence[Row], recipe: Recipe, rng: random.Random) -> Iterator[Session]:
+    number = 0
+    for agent, group in groupby(sorted(rows, key=lambda row: row.agent), key=lambda row: row.agent):
+        for chunk in _chunks(list(group), recipe.session_size):
+            number += 1
+            estimates = _estimates(chunk, recipe, rng)
+            yield _session(f"s{number:02}-{agent}", _mode(number, recipe), chunk, estimates)
+
+
+def _chunks(rows: list[Row], size: int) -> Iterator[list[Row]]:
+    count = math.ceil(len(rows) / size)
+    for place in range(count):
+        yield rows[place::count]
+
+
+def _mode(number: int, recipe: Recipe) -> str | None:
+    if number % recipe.undeclared_every == 0:
+        return None
+    return "standard" if number % recipe.standard_every == 0 else "high_stakes"
+
+
+def _estimates(rows: Iterable[Row], recipe: Recipe, rng: random.Random) -> list[int]:
+    low, high = math.log(recipe.rows_least), math.log(recipe.rows_most)
+    return [round(math.exp(rng.uniform(low, high))) for _ in rows]
+
+
+def _session(session_id: str, mode: str | None, rows: Sequence[Row], estimates: Sequence[int]) -> Session:
+    pairs = zip(rows, estimates, strict=True)
+    return Session(session_id, tuple(_action(session_id, mode, row, count) for row, count in pairs))
+
+
+def _action(session_id: str, mode: str | None, row: Row, rows_affected: int) -> dict[str, Any]:
+    action = {
+        "action_id": row.id,
+        "agent_id": row.agent,
+        "session_id": session_id,
+        "toolName": row.tool,
+        "parameters": row.parameters,
+        "rows_affected": rows_affected,
+    }
+    given = {"tool_description": row.tool_description, "mode": mode}
+    return action | {name: value for name, value in given.items() if value is not None}

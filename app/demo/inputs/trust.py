@@ -1,0 +1,124 @@
+"""Keys for one run, thrown away with it, and a policy signed with them: a demo's, a fault run's, a test's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, get_args
+
+import orjson
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from app.adapters.kafka.kafka_control import publish_control
+from app.adapters.kafka.kafka_publish import Outgoing
+from app.core.foundation.canonical import digest
+from app.core.foundation.strict import json_object
+from app.core.registry.keys import SigningKey
+from app.core.registry.registry_entries import SignedKind
+from app.core.trust.dsse import sign
+from app.core.trust.signed_entries import PAYLOAD_TYPES, QUALITY_BUNDLE_TYPE
+from topics.catalog import BUNDLES, REGISTRY
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+OWNER = "owner"
+REVIEWER = "reviewer"
+_DECIDES = "approver"
+"""The role that an override takes."""
+FEED = "feed"
+ControlRecord = tuple[str, bytes, bytes]
+"""Topic (base name), key and value of a control record."""
+
+
+class ThrowawayTrust:
+    """A root key, an owner's who may publish everything, a reviewer's, and that of a feed of items.
+
+    In memory, but for `write`.
+    """
+
+    def __init__(self) -> None:
+        self._private = {name: Ed25519PrivateKey.generate() for name in ("root", OWNER, REVIEWER, FEED)}
+        self.root = SigningKey(self._private["root"])
+        self.owner = SigningKey(self._private[OWNER])
+        self.reviewer = SigningKey(self._private[REVIEWER])
+        self.feed = SigningKey(self._private[FEED])
+
+    @property
+    def root_key(self) -> str:
+        """What the settings name, base64."""
+        return self.root.public.text
+
+    def write(self, folder: Path) -> None:
+        """Private keys as PKCS#8 PEM, readable by the user alone, for commands that sign."""
+        for name, private in self._private.items():
+            path = folder / f"{name}.pem"
+            path.touch(mode=0o600, exist_ok=False)
+            path.write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+
+    def approver(self) -> ControlRecord:
+        """The owner's own entry, signed by the root key."""
+        spec = {
+            "public_key": self.owner.public.text,
+            "signs": list(get_args(SignedKind)),
+            "roles": [_DECIDES],
+        }
+        return self._entry({"kind": "approver", "id": OWNER, "revision": 1, "spec": spec}, self.root)
+
+    def reviewing(self) -> ControlRecord:
+        """The entry of one who may review quarantined memories and override the quality of items, signed by
+        the root key."""
+        spec = {
+            "public_key": self.reviewer.public.text,
+            "roles": [REVIEWER, _DECIDES],
+            "signs": ["quality_override"],
+        }
+        return self._entry({"kind": "approver", "id": REVIEWER, "revision": 1, "spec": spec}, self.root)
+
+    def entries(self, entries: Sequence[dict[str, Any]], change: str | None = None) -> list[ControlRecord]:
+        """Registry entries, signed by the owner; with a change's id they take effect together."""
+        if change is None:
+            return [self._entry(entry, self.owner) for entry in entries]
+        whole = {"id": change, "entries": {_name(entry): digest(entry) for entry in entries}}
+        return [self._entry({**entry, "change": whole}, self.owner) for entry in entries]
+
+    def overrides(self, entries: Sequence[dict[str, Any]]) -> list[ControlRecord]:
+        """Overrides of quality, signed by the reviewer who answers for them."""
+        return [self._entry(entry, self.reviewer) for entry in entries]
+
+    def bundle(self, document: bytes) -> ControlRecord:
+        """A whole policy bundle document, signed by the owner."""
+        return self._bundle(PAYLOAD_TYPES[BUNDLES], document)
+
+    def quality_bundle(self, document: bytes) -> ControlRecord:
+        """A whole quality bundle document, signed by the owner."""
+        return self._bundle(QUALITY_BUNDLE_TYPE, document)
+
+    def policy(self, bundle: bytes, registry: bytes) -> list[ControlRecord]:
+        """Everything that a new installation needs: the owner, the reviewer, a registry file's entries, one
+        bundle."""
+        entries = json_object(registry)["entries"]
+        return [self.approver(), self.reviewing(), *self.entries(entries), self.bundle(bundle)]
+
+    def _bundle(self, payload_type: str, document: bytes) -> ControlRecord:
+        frame = json_object(document)
+        envelope = sign(payload_type, document, [self.owner])
+        return BUNDLES, f"{frame['id']}@{frame['revision']}".encode(), envelope.written()
+
+    def _entry(self, entry: dict[str, Any], signer: SigningKey) -> ControlRecord:
+        envelope = sign(PAYLOAD_TYPES[REGISTRY], orjson.dumps(entry), [signer])
+        return REGISTRY, _name(entry).encode(), envelope.written()
+
+
+def _name(entry: dict[str, Any]) -> str:
+    return f"{entry['kind']}/{entry['id']}@{entry['revision']}"
+
+
+async def publish_policy(bootstrap_servers: str, prefix: str, records: Sequence[ControlRecord]) -> None:
+    """Write control records as they are, in one transaction, checked by nobody: the worker has to.
+
+    Raises KafkaUnreachable and UnknownTopics.
+    """
+    names = {f"{prefix}{base}": base for base in (REGISTRY, BUNDLES)}
+    chosen = [(topic, Outgoing(key, value, ())) for topic, key, value in records]
+    await publish_control(bootstrap_servers, names, f"{prefix}control", lambda _: chosen)

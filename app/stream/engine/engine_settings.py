@@ -1,0 +1,38 @@
+"""The engine's bounds and times, which the settings give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """Bounds and times of the engine. `real_names`: topic name on the broker by base name. `decider_version`:
+    what the ledger's records say of the code that decided."""
+
+    input_topics: tuple[str, ...]
+    real_names: Mapping[str, str]
+    source: str
+    partitions: int
+    max_batch: int
+    max_in_flight: int
+    offsets_interval_s: float
+    linger_low_s: float
+    linger_high_s: float
+    timer_interval_s: float
+    close_timeout_s: float
+    halt_on_offset_gap: bool
+    decider_version: str | None = None
+    crash_window: int = 8192
+    max_hot_sessions: int = 256
+    crash_group: int = 64
+    timer_batch: int = 500
+    timer_retry_s: float = 60.0
+    review_patience_s: float = 15.0
+    port_patience_s: float = 60.0
+    slice_s: float = 0.004
+    chunk: int = 32

@@ -1,0 +1,80 @@
+"""Staged records of one partition, numbered and chained in one go when their batch is taken.
+
+The order of staging is the order of the chain. A record that could not be linked would stop the worker; what
+an input can put into one of the ledger has been canonicalised before, for its decision's rerun hash, and what
+it can put into released content is bounded (app/core/memory/admitted.py). Those are written as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aiokafka.partitioner import murmur2
+
+from app.core.foundation.canonical import canonical
+from topics.catalog import BY_NAME
+from topics.headers import Headers, output_headers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from app.core.foundation.chain import Chain, OutRecord
+
+# The partition that a message key belongs to: Kafka's own rule, that of the Java client's default.
+
+
+def home_of(key: bytes, partitions: int) -> int:
+    """0 to `partitions` - 1."""
+    return int(murmur2(key) & 0x7FFFFFFF) % partitions
+
+
+_LEDGER = frozenset(name for name, topic in BY_NAME.items() if topic.ledger)
+_INTERNAL = frozenset(name for name, topic in BY_NAME.items() if topic.direction == "internal")
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A record ready to be produced; `topic` is its base name, `partition` None the writer's own."""
+
+    topic: str
+    key: bytes
+    value: bytes
+    headers: Headers
+    partition: int | None = None
+
+
+class Outbox:
+    """`source` is the CloudEvents source of all that this worker writes; `partitions` is of each topic."""
+
+    def __init__(self, chain: Chain, source: str, partitions: int) -> None:
+        self._chain = chain
+        self._source = source
+        self._partitions = partitions
+        self._staged: list[tuple[OutRecord, str | None]] = []
+
+    def add(self, records: Iterable[OutRecord], traceparent: str | None) -> None:
+        """Stage the records of one decision; `traceparent` is the input's."""
+        for record in records:
+            self._staged.append((record, traceparent))
+
+    def take(self) -> list[Output]:
+        """Link what is staged. Raises CanonicalError."""
+        staged, self._staged = self._staged, []
+        values = [self._value(record) for record, _ in staged]
+        return [
+            self._output(record, value, traceparent)
+            for (record, traceparent), value in zip(staged, values, strict=True)
+        ]
+
+    def _value(self, record: OutRecord) -> bytes:
+        if record.topic in _LEDGER:
+            return self._chain.link(record.body, ordered=record.ordered)
+        return canonical(record.body, finite=True)
+
+    def _output(self, record: OutRecord, value: bytes, traceparent: str | None) -> Output:
+        key = record.subject.encode()
+        if record.topic in _INTERNAL:
+            return Output(record.topic, key, value, [], home_of(key, self._partitions))
+        headers = output_headers(record.body, record.kind, self._source, traceparent)
+        return Output(record.topic, key, value, headers)

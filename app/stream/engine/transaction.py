@@ -1,0 +1,184 @@
+"""One partition's transactions: state, outputs and positions of a batch commit together or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import aiokafka
+from aiokafka.errors import IllegalOperation, KafkaError
+
+from app.stream.engine import reclaim
+from app.stream.process.log_line import Explained
+
+log = logging.getLogger(__name__)
+
+KafkaHeaders = list[tuple[str, bytes]]
+BeforeCommit = Callable[[int], Awaitable[None]]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one transaction writes. Topics are real names; `outputs` are topic, partition (None: the writer's
+    own), key, value and headers; `offsets` go to the group of the worker."""
+
+    changelog: Sequence[tuple[bytes, bytes | None]]
+    outputs: Sequence[tuple[str, int | None, bytes, bytes, KafkaHeaders]]
+    offsets: Mapping[aiokafka.TopicPartition, int] = field(default_factory=dict)
+
+
+class TransactionOverdue(Explained):
+    """A transaction has outlived its time-out, after which the broker aborts it: the worker is to stop."""
+
+
+class RecordTooLarge(Explained):
+    """A record is beyond what the producer may send: the bounds on state and records are wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionSettings:
+    """Time-outs in ms, sizes in bytes."""
+
+    bootstrap_servers: str
+    group_id: str
+    changelog: str
+    transaction_timeout_ms: int
+    request_timeout_ms: int
+    max_batch_bytes: int = 786_432
+    max_request_bytes: int = 4_194_304
+
+
+class Transactor:
+    """The fenced producer of one partition number. `start` aborts whatever a previous owner left open."""
+
+    def __init__(
+        self, settings: TransactionSettings, number: int, before_commit: BeforeCommit | None = None
+    ) -> None:
+        self._settings = settings
+        self._number = number
+        self._before_commit = before_commit
+        self._last: int | None = None
+        self._producer = self._new_producer()
+
+    async def start(self) -> None:
+        """InitProducerId: from here on no earlier owner of this number can commit. Raises KafkaError."""
+        await self._producer.start()
+
+    async def stop(self) -> None:
+        await self._producer.stop()
+
+    async def write(self, batch: Batch) -> int | None:
+        """Commit the batch; the last changelog offset written. Raises KafkaError, ProducerFenced above all.
+
+        A producer id that expired while nothing was written is taken up again, if it is still this worker's.
+        Raises TransactionOverdue too: after an outage a client can wait for what no broker owes it any more.
+        """
+        try:
+            last = await self._within_timeout(self._write(batch))
+        except KafkaError as fault:
+            reclaim.take_note(self._producer)
+            if self._last is None or not reclaim.is_forgotten(fault):
+                raise
+            await self._within_timeout(self._reclaim(self._last))
+            last = await self._within_timeout(self._write(batch))
+        self._last = self._last if last is None else last
+        return last
+
+    async def _within_timeout(self, work: Coroutine[None, None, T]) -> T:
+        timeout_s = self._settings.transaction_timeout_ms / 1000
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await work
+        except TimeoutError as waited:
+            raise TransactionOverdue(
+                f"partition {self._number}: not committed after {timeout_s:g} s, when the broker aborts it"
+            ) from waited
+
+    async def _reclaim(self, last: int) -> None:
+        """Raises ProducerFenced, ChangelogCut, KafkaError."""
+        settings, forgotten = self._settings, self._producer
+        changelog = aiokafka.TopicPartition(settings.changelog, self._number)
+        self._producer = self._new_producer()
+        reclaim.claim_as(self._producer, forgotten)
+        await forgotten.stop()
+        await reclaim.reclaim(
+            lambda: reclaim.written_since(settings.bootstrap_servers, changelog, last), self._producer.start
+        )
+        log.warning(
+            "partition %d was idle until the broker forgot its producer id; nobody else has written, "
+            "so it goes on under a new one",
+            self._number,
+        )
+
+    def _new_producer(self) -> aiokafka.AIOKafkaProducer:
+        settings = self._settings
+        return aiokafka.AIOKafkaProducer(
+            bootstrap_servers=settings.bootstrap_servers,
+            transactional_id=f"{settings.group_id}-{self._number}",
+            transaction_timeout_ms=settings.transaction_timeout_ms,
+            request_timeout_ms=settings.request_timeout_ms,
+            acks="all",
+            max_batch_size=settings.max_batch_bytes,
+            max_request_size=settings.max_request_bytes,
+        )
+
+    async def _write(self, batch: Batch) -> int | None:
+        """Every send is awaited before the commit, because a failed one does not fail the commit, and before
+        the offsets, because the broker refuses those beside a produce to a partition it is still adding.
+        """
+        producer = self._producer
+        sent: list[asyncio.Future[Any]] = []
+        await producer.begin_transaction()
+        place = (self._settings.changelog, self._number)
+        try:
+            await self._send(place, [(key, value, []) for key, value in batch.changelog], sent)
+            await self._send_outputs(batch, sent)
+        except IllegalOperation:
+            await asyncio.gather(*sent)  # fenced between two sends: the first one's future says so
+            raise
+        done = await asyncio.gather(*sent)
+        if batch.offsets:
+            await producer.send_offsets_to_transaction(dict(batch.offsets), self._settings.group_id)
+        if self._before_commit is not None:
+            await self._before_commit(self._number)
+        await producer.commit_transaction()
+        return int(done[0].offset) + len(batch.changelog) - 1 if batch.changelog else None
+
+    async def _send_outputs(self, batch: Batch, sent: list[asyncio.Future[Any]]) -> None:
+        by_place: dict[tuple[str, int], list[tuple[bytes, bytes | None, KafkaHeaders]]] = defaultdict(list)
+        for topic, partition, key, value, headers in batch.outputs:
+            place = (topic, self._number if partition is None else partition)
+            by_place[place].append((key, value, headers))
+        for place, records in by_place.items():
+            await self._send(place, records, sent)
+
+    async def _send(
+        self,
+        place: tuple[str, int],
+        records: Sequence[tuple[bytes, bytes | None, KafkaHeaders]],
+        sent: list[asyncio.Future[Any]],
+    ) -> None:
+        builder = self._producer.create_batch()
+        for key, value, headers in records:
+            if not self._append(builder, key, value, headers):
+                sent.append(await self._submit(builder, place))
+                builder = self._producer.create_batch()
+                if not self._append(builder, key, value, headers):
+                    raise RecordTooLarge(f"{place[0]}: {len(value or b'')} bytes")
+        if builder.record_count():
+            sent.append(await self._submit(builder, place))
+
+    def _append(self, builder: Any, key: bytes, value: bytes | None, headers: KafkaHeaders) -> bool:
+        if len(value or b"") > self._settings.max_request_bytes - 65_536:
+            raise RecordTooLarge(f"{len(value or b'')} bytes")
+        return builder.append(key=key, value=value, timestamp=None, headers=headers) is not None
+
+    async def _submit(self, builder: Any, place: tuple[str, int]) -> asyncio.Future[Any]:
+        topic, partition = place
+        sent: asyncio.Future[Any] = await self._producer.send_batch(builder, topic, partition=partition)
+        return sent

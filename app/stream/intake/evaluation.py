@@ -1,0 +1,72 @@
+"""One input on its way through the core: evaluated, perhaps waiting for an answer, then decided."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from app.stream.intake.inbound import guarded
+from topics.reading import Unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from app.core.decide.decide import DecisionPoint
+    from app.core.foundation.arrival import Arrival
+    from app.core.foundation.requests import Answer, Request
+    from app.core.state.decision import Decision, Shared
+    from app.core.state.session import SessionState
+    from app.stream.intake.inbound import Inbound
+
+WRONG_PARTITION = Unreadable(
+    "wrong_partition",
+    "$.session_id",
+    "a session must stay in one partition: use the murmur2 partitioner, the default of the Java client "
+    "(librdkafka: partitioner=murmur2_random)",
+)
+
+
+class Evaluation:
+    """Drives the core for one input. `advance` returns what the core asks for, or the decision."""
+
+    __slots__ = ("_at_home", "_generator", "_message", "_point", "_shared", "arrival", "state")
+
+    def __init__(
+        self, point: DecisionPoint, inbound: Inbound, state: SessionState, shared: Shared, *, at_home: bool
+    ) -> None:
+        """`at_home`: the record lies in the partition that its key belongs to."""
+        self._point = point
+        self._shared = shared
+        self._message = inbound.message
+        self._at_home = at_home
+        self._generator: Generator[Request, Answer, Decision] | None = None
+        self.arrival: Arrival = inbound.arrival
+        self.state = state
+
+    def advance(self, answer: Answer | None = None) -> Request | Decision:
+        """Start, or resume with the answer. A decision must be staged before anything else is awaited."""
+        return guarded(partial(self._advance, answer), self._fault)
+
+    def _advance(self, answer: Answer | None) -> Request | Decision:
+        try:
+            return self._start() if self._generator is None else self._generator.send(answer)  # type: ignore[arg-type]
+        except StopIteration as decided:
+            decision: Decision = decided.value
+            return decision
+
+    def _start(self) -> Request | Decision:
+        message = self._message
+        if message is None:
+            return self._point.unread(self.arrival)
+        if isinstance(message, Unreadable):
+            return self._point.unreadable(self.arrival, message)
+        if not self._at_home:
+            return self._point.unreadable(self.arrival, WRONG_PARTITION)
+        self._generator = self._point.evaluate(self.arrival, message, self.state, self._shared)
+        return next(self._generator)
+
+    def _fault(self, reason: str) -> Request | Decision:
+        message = self._message
+        if message is None or isinstance(message, Unreadable):
+            raise RuntimeError(f"no answer to an unreadable input: {reason}")
+        return self._point.fault(self.arrival, message, self.state, reason)

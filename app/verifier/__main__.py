@@ -1,0 +1,79 @@
+"""`python -m verifier EXPORT`: check an export of the ledger with nothing but Python."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .export import NotAnExport, from_lines
+from .verify import verify
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .findings import Finding, Report
+
+INTACT, WRONG, UNREADABLE = 0, 1, 2
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """The exit code: 0 intact, 1 something is wrong, 2 the file cannot be read."""
+    given = _arguments().parse_args(words)
+    try:
+        with Path(given.export).open("rb") as lines:
+            report = verify(from_lines(lines))
+    except (OSError, NotAnExport) as error:
+        print(f"cannot read {given.export}: {error}", file=sys.stderr)
+        return UNREADABLE
+    print(json_line(_fields(report)) if given.json else "\n".join(_lines(report)))
+    return INTACT if report.intact else WRONG
+
+
+def _arguments() -> argparse.ArgumentParser:
+    package = (__package__ or "verifier").rpartition(".")[2]
+    parser = argparse.ArgumentParser(
+        prog=f"python -m {package}",
+        description="Check an export of the ledger, as `sluice ledger export FILE` writes it: hashes, links, "
+        "numbers, places, ids.",
+        epilog="Exit codes: 0 intact, 1 something is wrong, 2 the file cannot be read.",
+    )
+    parser.add_argument("export", help="the file")
+    parser.add_argument("--json", action="store_true", help="one JSON object with every finding")
+    return parser
+
+
+def _fields(report: Report) -> dict[str, object]:
+    return {
+        "intact": report.intact,
+        "records": report.records,
+        "partitions": {str(number): asdict(summary) for number, summary in report.partitions.items()},
+        "findings": [asdict(finding) for finding in report.findings],
+    }
+
+
+def json_line(fields: dict[str, object]) -> str:
+    """In printable ASCII: a forged record must not move a terminal's cursor."""
+    return json.dumps(fields).replace("\x7f", "\\u007f")
+
+
+def _lines(report: Report) -> list[str]:
+    chains = [
+        f"partition {number}: {one.records} records, {one.first or '-'} to {one.last or '-'}, head {one.head}"
+        for number, one in report.partitions.items()
+    ]
+    told = "intact" if report.intact else f"NOT INTACT, {len(report.findings)} findings"
+    return [*chains, *map(_line, report.findings), f"{report.records} records: {told}"]
+
+
+def _line(finding: Finding) -> str:
+    number = "-" if finding.sequence is None else finding.sequence
+    place = f"{finding.topic}/{finding.partition}" + ("" if finding.offset is None else f"/{finding.offset}")
+    return f"{finding.code} in chain {finding.partition} at number {number} ({place}): {finding.message!r}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+"""False outcomes: lower a session's total, or raise it without end, by what is said of an action afterwards.
+
+Signed outcomes are replayed, moved to another action, session or partition, and stripped; unsigned ones claim
+too little and too much. Honest ones must settle.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any
+
+import rfc8785
+
+from load.attacks.attempt import Attempt
+from load.attacks.place import POINT, POINT_KEY, Place, rows_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from app.core.foundation.arrival import Arrival
+    from load.attacks.attempt import Extent
+
+ROWS = 400
+FULL, SHORT = 25, 3
+WINDOW_MINUTES = 60
+
+
+def run(extent: Extent) -> Iterator[Attempt]:
+    """Each way in sessions of their own, as often as the extent says."""
+    for number in range(SHORT if extent == "short" else FULL):
+        yield from _replays(number)
+        yield from _misplaced(number)
+        yield from _claims(number)
+        yield from _controls(number)
+
+
+def _replays(number: int) -> Iterator[Attempt]:
+    """400 rows and an outcome of none; later the same id and the same bytes again, then the outcome."""
+    for wait in (0, 59, 60, 61, 120, 24 * 60, 25 * 60):
+        place = Place(f"replay-{number}-{wait}")
+        action = place.action("a", ROWS)
+        place.take(action)
+        outcome = signed(action, 0)
+        place.report(outcome)
+        place.later(wait)
+        if wait >= WINDOW_MINUTES:
+            place.take(place.again(action))
+        else:
+            place.take(place.action("b", ROWS))
+        yield place.held(f"a signed outcome again after {wait} minutes", outcome, ROWS, "outcome_replayed")
+    place = Place(f"waiting-{number}")
+    place.report(signed(Place("another").action("a", ROWS, reasoning="x"), 0, session=place.session))
+    place.take(place.action("a", ROWS))
+    yield place.total("a signed outcome that waits for an action of another session", ROWS)
+
+
+def _misplaced(number: int) -> Iterator[Attempt]:
+    """A genuine signature over something else than the action."""
+    changes: dict[str, dict[str, Any]] = {
+        "another partition": {"partition": 7},
+        "an earlier offset": {"offset": 0},
+        "another topic": {"topic": "gate.outcomes"},
+        "another digest": {"digest": "sha256:" + "0" * 64},
+    }
+    for name, change in changes.items():
+        place = Place(f"misplaced-{number}-{name}")
+        action = place.action("a", ROWS)
+        place.take(action)
+        yield place.held(f"signed for {name}", signed(action, 0, input=action.coordinates() | change), ROWS)
+    place = Place(f"stripped-{number}")
+    action = place.action("a", ROWS)
+    place.take(action)
+    whole = signed(action, 0)
+    for name in ("input", "action_digest", "signature"):
+        yield place.held(f"without {name}", {key: it for key, it in whole.items() if key != name}, ROWS)
+    yield place.held(
+        "signed without any place", _sign(fields("a", place.session, 0)), ROWS, "outcome_unbound"
+    )
+    yield place.held("an altered count", signed(action, 9) | {"rows_affected": 0}, ROWS)
+
+
+def _claims(number: int) -> Iterator[Attempt]:
+    """An unsigned outcome claims what nobody reserved: bounded, with an alarm, and the session escalates."""
+    for digits in (4, 9, 30):
+        place = Place(f"claim-{number}-{digits}")
+        place.take(place.action("a", ROWS))
+        records = place.report(fields("a", place.session, 10**digits * 5))
+        verdict = place.take(place.action("b", 1))
+        told = any(record.kind == "OutcomeAlarm" for record in records)
+        held = rows_of(verdict) <= 10 * ROWS + 1 and told and verdict["verdict"] == "needs_human"
+        answer = f"total {rows_of(verdict)}, alarm {told}, the next action {verdict['verdict']}"
+        yield Attempt(f"an unsigned outcome of 5e{digits} for {ROWS} rows", held, answer)
+        place.later(61)
+        verdict = place.take(place.action("c", 1))
+        yield Attempt(
+            "waiting until the window has passed", verdict["verdict"] == "needs_human", verdict["verdict"]
+        )
+
+
+def _controls(number: int) -> Iterator[Attempt]:
+    for rows in (0, 12, ROWS * 3):
+        place = Place(f"honest-{number}-{rows}")
+        action = place.action("a", ROWS)
+        place.take(action)
+        place.report(signed(action, rows))
+        yield place.total(f"an honest signed outcome of {rows}", rows, harmless=True)
+    place = Place(f"raise-{number}")
+    place.take(place.action("a", ROWS))
+    place.report(fields("a", place.session, ROWS * 2))
+    yield place.total("an agent's own outcome of twice the estimate", ROWS * 2, harmless=True)
+    place = Place(f"early-{number}")
+    action = place.action("a", ROWS)
+    place.report(signed(action, 12))
+    place.take(action)
+    yield place.total("a signed outcome that comes before its action", 12, harmless=True)
+    place = Place(f"settled-{number}")
+    action = place.action("a", ROWS)
+    place.take(action)
+    place.report(fields("a", place.session, 10**30))
+    place.report(signed(action, 12))
+    verdict = place.take(place.action("b", 1))
+    yield Attempt(
+        "a signed outcome ends a dispute", verdict["verdict"] == "allowed", verdict["verdict"], harmless=True
+    )
+
+
+def fields(action_id: str, session: str, rows: int) -> dict[str, Any]:
+    """An unsigned outcome."""
+    return {"action_id": action_id, "session_id": session, "rows_affected": rows, "reported_by": "honest"}
+
+
+def signed(action: Arrival, rows: int, session: str | None = None, **changed: Any) -> dict[str, Any]:
+    """The enforcement point's outcome of an action."""
+    bound = {"action_digest": action.digest, "input": action.coordinates(), **changed}
+    plain = fields("a", session or (action.key or b"").decode(), rows)
+    return _sign(plain | {"reported_by": POINT} | bound)
+
+
+def _sign(plain: dict[str, Any]) -> dict[str, Any]:
+    record = plain | {"reported_by": POINT}
+    return record | {"signature": base64.b64encode(POINT_KEY.sign(rfc8785.dumps(record))).decode()}

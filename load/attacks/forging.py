@@ -1,0 +1,227 @@
+"""What a forger does with records: change one, put one in, take one out, and compute the chain again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+from app.core.actions.verdict import RERUN_FIELDS
+from app.core.foundation.canonical import canonical, digest
+from app.core.metadata.resolution import Resolution
+from app.core.rerun.walk import Written, kind_of
+from app.core.state.decision import Shared
+from app.core.state.history import History, SourceName
+from app.core.text.uri_places import normal_uri
+from load.attacks.recorded_site import BEGAN_MS, PARTITION, TERMS, VERSION, RecordedSite, decided_under
+from topics.catalog import (
+    ACTIONS,
+    MEMORY_DECISIONS,
+    MEMORY_WRITES,
+    QUALITY_DECISIONS,
+    RETRIEVALS,
+    SESSION_EVENTS,
+    VERDICTS,
+)
+from topics.headers import output_headers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Forge = Callable[[RecordedSite], list[Written]]
+
+PLACED = {"decider_version": VERSION, "partition": PARTITION}
+HASH = "sha256:" + "0a" * 32
+
+
+def change(topic: str, at: int, **changes: Any) -> Forge:
+    """The `at`-th record of a topic with other fields, and everything after it linked again."""
+
+    def forge(site: RecordedSite) -> list[Written]:
+        records = list(site.records)
+        index = [place for place, one in enumerate(records) if one.topic == topic][at]
+        fields = json.loads(records[index].value)
+        for path, value in changes.items():
+            *holders, name = path.split("__")
+            holder = fields
+            for step in holders:
+                holder = holder[int(step) if step.isdigit() else step]
+            holder[name] = value
+        records[index] = replace_value(records[index], rehashed(fields))
+        return relinked(records)
+
+    return forge
+
+
+def decide_under(records_until_ms: int, without: bytes, at: int) -> Forge:
+    """The `at`-th verdict as another policy would have had it: what was published until then, less one
+    entry."""
+
+    def forge(site: RecordedSite) -> list[Written]:
+        control = [
+            one
+            for one in site.control
+            if one.timestamp_ms <= records_until_ms and without not in (one.key or b"")
+        ]
+        records = list(site.records)
+        index = [place for place, one in enumerate(records) if one.topic == VERDICTS][at]
+        source = json.loads(records[index].value)["input"]
+        arrival = site.inputs[source["topic"], source["partition"], source["offset"]]
+        body = decided_under(site, control, arrival)
+        records[index] = replace_value(records[index], {**body, **PLACED})
+        return relinked(records)
+
+    return forge
+
+
+def decide_on_nothing(topic: str, kind: str, at: int) -> Forge:
+    """The `at`-th decision as the core gives it on a session in which nothing happened: whole and
+    consistent."""
+
+    def forge(site: RecordedSite) -> list[Written]:
+        records = list(site.records)
+        index = [place for place, one in enumerate(records) if one.topic == topic][at]
+        source = json.loads(records[index].value)["input"]
+        arrival = site.inputs[source["topic"], source["partition"], source["offset"]]
+        body = decided_under(site, site.control, arrival, kind, how="alone")
+        records[index] = replace_value(records[index], {**body, **PLACED})
+        return relinked(records)
+
+    return forge
+
+
+def fold(records: list[Written]) -> list[Written]:
+    """A session folded away, so that it starts from nothing."""
+    settled = next(one for one in records if one.topic == SESSION_EVENTS)
+    fields = {
+        "schema": "sluice/session_folded/v1",
+        "session_id": "s-1",
+        "tenants": {"acme": {"aggregateRowsAffected": 900, "aggregateActionCount": 2}},
+        "opened_at": "2025-11-21T13:00:00.000Z",
+        "last_at": "2025-11-21T13:00:00.000Z",
+        "reason": "idle",
+        "decided_at": json.loads(settled.value)["decided_at"],
+        "input": None,
+        **PLACED,
+    }
+    place = records.index(settled)
+    return [*records[:place], replace_value(settled, fields), *records[place:]]
+
+
+def never_read(site: RecordedSite) -> list[Written]:
+    """A verdict that denies its action for having crashed workers."""
+    records = list(site.records)
+    arrival = site.inputs[ACTIONS, PARTITION, 5]
+    body = decided_under(site, site.control, arrival, "Verdict", how="unread")
+    index = [place for place, one in enumerate(records) if one.topic == VERDICTS][5]
+    records[index] = replace_value(records[index], {**body, **PLACED})
+    return relinked(records)
+
+
+def move(change: Callable[[list[Written]], list[Written]], *, again: bool = True) -> Forge:
+    """Records taken out, put in or moved; `again`: the chain is computed again."""
+
+    def forge(site: RecordedSite) -> list[Written]:
+        records = change(list(site.records))
+        return relinked(records) if again else relaid(records)
+
+    return forge
+
+
+def lie_otherwise(**changes: Any) -> Forge:
+    def forge(site: RecordedSite) -> list[Written]:
+        place = next(at for at, one in enumerate(site.records) if one.topic == VERDICTS)
+        records = list(site.records)
+        records[place] = records[place]._replace(**changes)
+        return records
+
+    return forge
+
+
+def change_header(name: str, value: bytes) -> Forge:
+    def forge(site: RecordedSite) -> list[Written]:
+        first = next(one for one in site.records if one.topic == VERDICTS)
+        headers = tuple((key, value if key == name else old) for key, old in first.headers)
+        return lie_otherwise(headers=headers)(site)
+
+    return forge
+
+
+def append(**changes: Any) -> Forge:
+    """A second verdict on the wipe's input, appended with a right chain hash."""
+
+    def forge(site: RecordedSite) -> list[Written]:
+        wiped = [one for one in site.records if one.topic == VERDICTS][1]
+        fields = rehashed({**json.loads(wiped.value), **changes})
+        return relinked([*site.records, replace_value(wiped, fields)])
+
+    return forge
+
+
+def review(site: RecordedSite) -> list[Written]:
+    """A history of its source that no input of the session shows, and what follows from it."""
+    records = list(site.records)
+    index = next(place for place, one in enumerate(records) if one.topic == MEMORY_DECISIONS)
+    arrival = site.inputs[MEMORY_WRITES, PARTITION, 0]
+    fields = json.loads(records[index].value)
+    history = History(None, 40, 0, 40)
+    tenant, source = fields["tenant_id"], json.loads(arrival.value or b"")["source"]["id"]
+    beside = Shared(histories={SourceName(tenant, source): history})
+    body = decided_under(site, site.control, arrival, "MemoryDecision", shared=beside)
+    records[index] = replace_value(records[index], {**body, **PLACED})
+    return relinked(records)
+
+
+def resolve(site: RecordedSite) -> list[Written]:
+    records = list(site.records)
+    arrival = site.inputs[RETRIEVALS, PARTITION, 1]
+    seen = Resolution("resolved", HASH, "http", BEGAN_MS, "")
+    beside = Shared(provenance={("acme", normal_uri(TERMS)): seen})
+    index = [place for place, one in enumerate(records) if one.topic == QUALITY_DECISIONS][-1]
+    body = decided_under(site, site.control, arrival, "QualityDecision", shared=beside)
+    records[index] = replace_value(records[index], {**body, **PLACED})
+    return relinked(records)
+
+
+def replace_value(record: Written, fields: dict[str, Any]) -> Written:
+    """The record with other fields, and the headers that follow from them."""
+    headers = tuple(output_headers(fields, kind_of(fields), "/sluice/attacked", None))
+    return record._replace(value=canonical(fields), headers=headers)
+
+
+def relinked(records: list[Written]) -> list[Written]:
+    """Numbers, links and hashes computed again from the first record on: what a forger would do."""
+    head, made = "GENESIS", []
+    for number, one in enumerate(records, start=1):
+        fields = {name: value for name, value in json.loads(one.value).items() if name != "event_hash"}
+        fields |= {"sequence": number, "prev_hash": head}
+        head = "sha256:" + hashlib.sha256(canonical(fields)).hexdigest()
+        made.append(one._replace(value=canonical({**fields, "event_hash": head})))
+    return relaid(made)
+
+
+def relaid(records: list[Written]) -> list[Written]:
+    """With the offsets that they get when they are appended in turn."""
+    ends: dict[str, int] = {}
+    laid = []
+    for one in records:
+        laid.append(one._replace(offset=ends.get(one.topic, 0)))
+        ends[one.topic] = ends.get(one.topic, 0) + 1
+    return laid
+
+
+def rehashed(fields: dict[str, Any]) -> dict[str, Any]:
+    """A verdict's rerun_hash as it ought to be."""
+    if "verdict_id" not in fields:
+        return fields
+    gates = [
+        {name: one for name, one in gate.items() if name != "durationMs"} for gate in fields["gateResults"]
+    ]
+    hashed = {**fields, "gateResults": gates}
+    return {**fields, "rerun_hash": digest([hashed[name] for name in RERUN_FIELDS if name in hashed])}
+
+
+def swap(records: list[Written]) -> list[Written]:
+    first, second = [at for at, one in enumerate(records) if one.topic == VERDICTS][1:3]
+    records[first], records[second] = records[second], records[first]
+    return records

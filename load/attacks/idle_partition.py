@@ -1,0 +1,167 @@
+"""Attack: a worker that slept until its producer id expired writes what follows from an old state.
+
+The broker forgets a transactional id that made no transaction for long, and whom it fenced with it. So a
+worker that was suspended meanwhile could ask for a new id as any worker can, fence the one that has taken its
+partitions over, and go on from what it remembers. Here are real workers on a broker that forgets after
+seconds instead of 7 days, under the traffic of the fault runs; everything is recounted at the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import signal
+import tempfile
+import uuid
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app.broker import locate
+from app.broker.local import Layout
+from app.stream.process.failstop import EXIT_FAULT, EXIT_FENCED
+from load.attacks.attempt import Attempt
+from load.inputs.publisher import Pace
+from load.results import figures
+from load.results.findings import findings
+from load.runs.bed import Bed
+from load.runs.scene import LOOK_S, open_scene
+from load.sites.expiry import forgetful, forgotten
+from load.sites.ledger_read import gather
+from load.sites.scale import SHORT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from app.broker.handle import Broker
+    from load.attacks.attempt import Extent
+    from load.runs.scene import Scene
+    from load.sites.process import WorkerProcess
+
+NAME = "idle_partition"
+FORGET_MS = 6000
+"""More than a worker takes from its fence to its first transaction, and more than its session's time-out."""
+PATIENCE_S = 60.0
+FLOWS_S = 1.5
+SEED = 8
+WORKERS = 2
+ROUNDS: Mapping[Extent, int] = {"short": 1, "full": 4}
+
+
+@dataclass(frozen=True, slots=True)
+class Sleep:
+    """When the broker forgets producer ids: before the worker is suspended, while it is. `met` says whether
+    the new owner has work when the sleeper goes on; without, its own ids have expired as well."""
+
+    tried: str
+    before: bool
+    meanwhile: bool
+    met: bool
+
+
+SLEEPS = (
+    Sleep("a worker sleeps with expired ids, another takes over and works, it goes on", True, False, True),
+    Sleep("a worker's ids expire while it sleeps, another works on new ones, it goes on", False, True, True),
+    Sleep("a worker sleeps, the ids of the one that took over expire as well, it goes on", True, True, False),
+)
+
+
+def run(extent: Extent) -> Iterator[Attempt]:
+    """Takes about a minute a round."""
+    with _forgetful_broker() as (broker, folder):
+        yield from asyncio.run(_attack(Bed(broker, folder, SEED, uuid.uuid4().hex[:8]), ROUNDS[extent]))
+
+
+@contextmanager
+def _forgetful_broker() -> Iterator[tuple[Broker, Path]]:
+    folder = Path(tempfile.mkdtemp(prefix="sluice-idle-"))
+    try:
+        layout = Layout(folder / "kafka", folder / "kafka" / "data", locate.JARS)
+        broker = locate.start_broker(layout, more=forgetful(FORGET_MS))
+        try:
+            yield broker, folder
+        finally:
+            broker.close()
+    finally:
+        shutil.rmtree(folder)
+
+
+async def _attack(bed: Bed, rounds: int) -> list[Attempt]:
+    site = await bed.site(NAME)
+    attempts = []
+    async with open_scene(site, bed.traffic(site, NAME, SHORT), Pace(SHORT.rate), WORKERS) as scene:
+        for turn in range(rounds):
+            attempts.append(await _idle(scene))
+            attempts += [await _sleep(scene, turn % WORKERS, sleep) for sleep in SLEEPS]
+        await scene.finish(SHORT.events)
+    tally = scene.fleet.tally
+    ended = figures.none("fault_stops", tally.exits[EXIT_FAULT], "workers")
+    found = [ended, *await findings(tally, await gather(site), ("fenced", "moved"))]
+    broken = [figure for figure in found if not figure.holds]
+    answer = figures.table(broken) if broken else f"{len(found)} figures of the recount hold"
+    return [*attempts, Attempt("after all of them, every input and session is recounted", not broken, answer)]
+
+
+async def _idle(scene: Scene) -> Attempt:
+    """The control: workers whose ids have expired decide what comes next."""
+    before, ended = dict(scene.fleet.workers), Counter(scene.fleet.tally.exits)
+    await _forget(scene)
+    await _flow(scene)
+    answer = _state(scene.fleet.workers.values())
+    return Attempt(
+        "every partition is idle until its id expires, then inputs come",
+        scene.fleet.workers == before and scene.fleet.tally.exits == ended,
+        answer,
+        harmless=True,
+    )
+
+
+async def _sleep(scene: Scene, slot: int, sleep: Sleep) -> Attempt:
+    await scene.until(lambda: _all_decide(scene), "every worker decides for some partition")
+    await (_forget if sleep.before else _quiet)(scene)
+    sleeper, other = scene.fleet.stop(slot), scene.fleet.workers[1 - slot]
+    await scene.until(lambda: scene.fleet.owned() == other.partitions(), "the sleeper is suspended")
+    await scene.until(
+        lambda: len(other.partitions()) == scene.site.partitions, "another has taken over", LOOK_S
+    )
+    if sleep.meanwhile:
+        await _forget(scene)
+    if sleep.met:
+        await _flow(scene)
+        scene.publisher.resume()
+    sleeper.send(signal.SIGCONT)
+    await scene.until(lambda: sleeper.exit_code is not None, "the sleeper has ended")
+    held = sleeper.exit_code == EXIT_FENCED and other.exit_code is None
+    answer = _state([sleeper, other])
+    await _flow(scene)
+    return Attempt(sleep.tried, held and other.exit_code is None, answer)
+
+
+def _all_decide(scene: Scene) -> bool:
+    return all(worker.partitions() and worker.exit_code is None for worker in scene.fleet.workers.values())
+
+
+async def _quiet(scene: Scene) -> None:
+    """All that was published is decided, and nothing comes."""
+    await scene.publisher.pause()
+    await scene.calm()
+
+
+async def _forget(scene: Scene) -> None:
+    await _quiet(scene)
+    ids = [f"{scene.site.app_id}-{number}" for number in range(scene.site.partitions)]
+    await forgotten(scene.site.bootstrap_servers, ids, PATIENCE_S)
+
+
+async def _flow(scene: Scene) -> None:
+    """Publish for a while; return when it is decided."""
+    scene.publisher.resume()
+    await asyncio.sleep(FLOWS_S)
+    await _quiet(scene)
+
+
+def _state(workers: Iterable[WorkerProcess]) -> str:
+    states = ("works" if one.exit_code is None else f"ended with {one.exit_code}" for one in workers)
+    return ", ".join(states)

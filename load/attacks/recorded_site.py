@@ -1,0 +1,198 @@
+"""An installation in memory with everything that lies on its broker: control topics, inputs, and the
+ledger's records with keys, times and headers. A forger changes the records; `examine` is what `sluice ledger
+verify` and `sluice rerun --all` say of them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from app.core.actions.stages import shipped_stages
+from app.core.decide.decide import NOTHING_SHARED, DecisionPoint
+from app.core.decide.replay import Replay, decide, nobody
+from app.core.foundation.arrival import Arrival
+from app.core.foundation.chain import Chain
+from app.core.registry.keys import Roots
+from app.core.rerun.evidence import PolicyEvidence
+from app.core.rerun.policy_then import Installation, PolicyThen
+from app.core.rerun.recount import Recount
+from app.core.rerun.rerun import Rerunner
+from app.core.rerun.walk import DECIDED, PartitionWalk, Written, entry_of, together
+from app.core.state.session import KEY_PREFIX, SessionState
+from app.core.trust.in_force import PolicyInForce
+from app.demo.inputs.trust import ThrowawayTrust
+from app.setting_groups import MemorySettings, SessionSettings
+from app.settings import ROOT
+from app.verifier.located import Located
+from app.verifier.verify import verify
+from topics.catalog import BY_NAME
+from topics.headers import output_headers
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from app.core.policy.policy import Policy
+    from app.core.state.decision import Shared
+    from app.demo.inputs.trust import ControlRecord
+
+BEGAN_MS, HOUR = 1_763_730_000_000, 3_600_000
+LAG_MS = 10_000
+VERSION = "0.1.0+attacked"
+PARTITION = 3
+LIMITS = SessionSettings().limits(MemorySettings())
+SHIPPED = json.loads(Path(ROOT, "config", "bundles", "default.json").read_bytes())
+QUALITY = json.loads(Path(ROOT, "config", "quality", "default.json").read_bytes())
+WIPES = {
+    "id": "wipes",
+    "reason": "removes everything",
+    "severity": "critical",
+    "source": "here",
+    "pattern": "rm -rf",
+}
+TERMS = "https://example.com/terms"
+AGENTS = ("operator", "frozen")
+
+
+def bundle(revision: int, *, lax: bool) -> bytes:
+    """The shipped tables; the lax one has no pattern."""
+    tables = {name: value for name, value in SHIPPED.items() if name not in ("include", "cases")}
+    patterns = {} if lax else {"patterns": {"text": [WIPES]}}
+    return json.dumps({**tables, **patterns, "revision": revision}).encode()
+
+
+@dataclass
+class RecordedSite:
+    """`records` in the order of the chain; `inputs` by place; `control`: both control topics."""
+
+    trust: ThrowawayTrust = field(default_factory=ThrowawayTrust)
+    control: list[Arrival] = field(default_factory=list)
+    inputs: dict[tuple[str, int, int], Arrival] = field(default_factory=dict)
+    records: list[Written] = field(default_factory=list)
+    now: int = BEGAN_MS
+
+    def __post_init__(self) -> None:
+        """A lax bundle, an hour later a strict one, another hour later a freeze of one agent."""
+        lax = self.trust.bundle(bundle(1, lax=True))
+        self._publish(self.trust.approver(), *self.trust.entries(_entries()), lax)
+        self._publish(self.trust.quality_bundle(json.dumps({**QUALITY, "cases": []}).encode()))
+        self.now += HOUR
+        self._publish(self.trust.bundle(bundle(2, lax=False)))
+        self.now += HOUR
+        freeze = {"subject": "agent", "subject_id": "frozen", "reason": "under investigation"}
+        self._publish(*self.trust.entries([{"kind": "freeze", "id": "f", "revision": 1, "spec": freeze}]))
+        self.now += HOUR
+        self._roots = Roots([self.trust.root_key])
+        self._chain = Chain(PARTITION, decider_version=VERSION)
+        self._replay = Replay(PolicyInForce(self._roots, "sluice.default", _point).first(self.control))
+
+    def take(self, topic: str, record: dict[str, Any]) -> None:
+        """Decide on an input and write what comes of it."""
+        self.now += 1000
+        offset = sum(place[0] == topic for place in self.inputs)
+        key, value = record["session_id"].encode(), json.dumps(record).encode()
+        arrival = Arrival(topic, PARTITION, offset, self.now, key, value)
+        self.inputs[topic, PARTITION, offset] = arrival
+        for one in self._replay.take(arrival).records:
+            if BY_NAME[one.topic].ledger:
+                written = self._chain.link(one.body)
+                headers = tuple(output_headers(one.body, one.kind, "/sluice/attacked", None))
+                self.records.append(self.lie(one.topic, one.subject.encode(), written, headers))
+
+    def lie(
+        self,
+        topic: str,
+        key: bytes,
+        value: bytes,
+        headers: tuple[tuple[str, bytes], ...],
+        offset: int | None = None,
+    ) -> Written:
+        """A record as the broker would append it now."""
+        end = sum(one.topic == topic for one in self.records) if offset is None else offset
+        return Written(topic, PARTITION, end, self.now + 5, key, value, headers)
+
+    def examine(self, records: Sequence[Written], *, cut: frozenset[str] = frozenset()) -> list[str]:
+        """Everything that is said of these records instead of the site's; empty: intact and identical."""
+        report = verify(
+            Located(one.topic, one.partition, one.offset, one.key, one.value, one.written_ms)
+            for one in records
+        )
+        said = [f"verify: {one.code} at {one.topic}/{one.offset}" for one in report.findings]
+        entries = [entry for one in records if (entry := entry_of(one)) is not None]
+        walk = self.walk()
+        for group in together(sorted(entries, key=lambda one: one.fields["sequence"])):
+            place = group[0].place
+            for rerun in walk.take(group, None if place is None else self.inputs.get(place)):
+                said += [f"rerun: {rerun.id}: {one.field}: {one.rerun}" for one in rerun.differences]
+                said += [f"rerun: {rerun.id}: gone: {one}" for one in rerun.missing]
+        for topic in DECIDED.keys() - cut:
+            answered = walk.unanswered(one for place, one in self.inputs.items() if place[0] == topic)
+            said += [f"rerun: {one.id}: no record answers it" for one in answered]
+        return said
+
+    @cached_property
+    def _then(self) -> tuple[Rerunner, PolicyThen]:
+        """The control topics do not change any more once inputs have come."""
+        evidence = PolicyEvidence()
+        for one in self.control:
+            evidence.add(one.topic, one.value)
+        stages = shipped_stages()
+        defaults = "sluice.default", "sluice.quality", "attacked"
+        of = Installation(stages, self._roots, *defaults, LIMITS, LAG_MS, VERSION)
+        then = PolicyThen(self.control, self._roots, of)
+        by_name = {one.name: one for one in stages}
+        return Rerunner(evidence, by_name.__getitem__, VERSION, then), then
+
+    def walk(self) -> PartitionWalk:
+        """Over the site's partition, from its beginning."""
+        rerunner, then = self._then
+        return PartitionWalk(rerunner, Recount(then, LIMITS))
+
+    def _publish(self, *records: ControlRecord) -> None:
+        for topic, key, value in records:
+            offset = sum(one.topic == topic for one in self.control)
+            self.control.append(Arrival(topic, 0, offset, self.now, key, value))
+
+
+def decided_under(
+    site: RecordedSite,
+    control: Sequence[Arrival],
+    arrival: Arrival,
+    kind: str = "Verdict",
+    *,
+    how: Literal["in turn", "alone", "unread"] = "in turn",
+    shared: Shared = NOTHING_SHARED,
+) -> dict[str, Any]:
+    """The first decision of a kind on an input as the core would have given it under other control records:
+    on the session that the inputs before it made, or `alone` on none, or `unread`."""
+    point = PolicyInForce(Roots([site.trust.root_key]), "sluice.default", _point).first(control)
+    if how == "unread":
+        decision = point.unread(arrival)
+    else:
+        state = SessionState(KEY_PREFIX + (arrival.key or b""))
+        replay = Replay(point)
+        for before in () if how == "alone" else site.inputs.values():
+            if before == arrival:
+                break
+            replay.take(before)
+            state = replay.session(before.key or b"") if before.key == arrival.key else state
+        decision = decide(point, arrival, state, nobody, shared)
+    return next(one.body for one in decision.records if one.kind == kind)
+
+
+def _point(policy: Policy) -> DecisionPoint:
+    return DecisionPoint(policy, shipped_stages(), LIMITS, stopwatch=lambda: 0, environment="attacked")
+
+
+def _entries() -> list[dict[str, Any]]:
+    specs: list[tuple[str, str, dict[str, Any]]] = [
+        *(
+            ("agent", name, {"tenant_id": "acme", "tier": "T3", "autonomy_tier": "bounded"})
+            for name in AGENTS
+        ),
+        ("tool", "find", {"tier": "T1", "action_type": "DATABASE_READ", "reversible": True}),
+        ("tool", "run", {"tier": "T2", "action_type": "CODE_EXECUTION", "reversible": True}),
+    ]
+    return [{"kind": kind, "id": name, "revision": 1, "spec": spec} for kind, name, spec in specs]

@@ -1,0 +1,123 @@
+"""The peer: the panel's actions through agent-os-kernel's SemanticPolicyEngine and through ours, one process.
+
+The peer classifies a tool's name and parameters that are objects already; Gate 1 alone does the same work,
+the pure pipeline all of a decision. Both rates by the process's CPU time; recall and false positives of both
+on the panel's rows as they are, as `sluice evaluate` computes them. The peer denies with its own defaults.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from agent_os.semantic_policy import PolicyDenied, SemanticPolicyConfig, SemanticPolicyEngine
+
+from app.core.actions.fast_reject import FastReject
+from app.core.actions.stages import shipped_stages
+from app.core.foundation.arrival import Arrival
+from app.offline.evaluation import Judged, judged
+from app.offline.scores import macro, scores
+from load.bench import fresh
+from load.bench.figures import Figure, reported
+from load.bench.given import policy
+from load.bench.given.contexts import AT_MS, of_panel
+from load.bench.given.events import events, panel
+from load.bench.given.pure import Pipeline
+from topics.catalog import ACTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from app.offline.panel import Row
+    from load.bench.figures import Extent
+
+COUNT = 10_000
+CHUNK = 256
+SESSIONS = 2_000
+PEER = "SemanticPolicyEngine"
+
+
+@dataclass(slots=True)
+class Compared:
+    """Rates in actions a second; shares of the panel, each source counting once, none where it has no row."""
+
+    peer_rate: float
+    gate1_rate: float
+    pipeline_rate: float
+    peer: dict[str, float | None]
+    ours: dict[str, float | None]
+
+
+def measure(count: int) -> Compared:
+    """One round, in a fresh process."""
+    engine, parts, stage = SemanticPolicyEngine(config=SemanticPolicyConfig()), policy.parts(), FastReject()
+    rows = of_panel(parts, count)
+    pipeline, chunks = Pipeline(policy.point()), _chunks(count)
+    fresh.settle()
+    return Compared(
+        _rate(count, lambda: [_denied(engine, one.action.tool_name, one.action.parameters) for one in rows]),
+        _rate(count, lambda: [stage.evaluate(one) for one in rows]),
+        _rate(count, lambda: [pipeline.take(chunk) for chunk in chunks]),
+        macro(scores(_peer_judged(engine, panel())).values()),
+        macro(scores(_judged()).values()),
+    )
+
+
+def _chunks(count: int) -> list[list[Arrival]]:
+    messages = enumerate(events(count, SESSIONS, seed=5))
+    arrivals = [Arrival(ACTIONS, 0, offset, AT_MS, key, value) for offset, (key, value) in messages]
+    return [arrivals[start : start + CHUNK] for start in range(0, count, CHUNK)]
+
+
+def _rate(count: int, step: Callable[[], object]) -> float:
+    began = time.process_time()
+    step()
+    return count / (time.process_time() - began)
+
+
+def _denied(engine: Any, tool: str, parameters: dict[str, Any]) -> bool:
+    try:
+        engine.check(tool, parameters)
+    except PolicyDenied:
+        return True
+    return False
+
+
+def _peer_judged(engine: Any, rows: Iterable[Row]) -> Iterable[Judged]:
+    for row in rows:
+        denied = _denied(engine, row.tool, row.parameters)
+        yield Judged(row, "BLOCK" if denied else "ALLOW", PEER if denied else None)
+
+
+def _judged() -> Iterable[Judged]:
+    under = policy.policy(rules=[])
+    return judged(panel(), under.default, shipped_stages(), AT_MS)
+
+
+def figures(extent: Extent) -> list[Figure]:
+    """Rates and shares of both."""
+    told = [fresh.in_fresh_process(__name__, extent.of(COUNT)) for _ in range(extent.rounds)]
+    every = [Compared(**one) for one in told]
+    return [
+        reported(f"{PEER}, classifying alone", [one.peer_rate for one in every], "actions/s"),
+        reported("Gate 1 alone", [one.gate1_rate for one in every], "actions/s"),
+        reported(
+            "pure pipeline, bytes to chained verdict", [one.pipeline_rate for one in every], "actions/s"
+        ),
+        *_shares(PEER, [one.peer for one in every]),
+        *_shares("ours", [one.ours for one in every]),
+    ]
+
+
+def _shares(whose: str, every: list[dict[str, float | None]]) -> list[Figure]:
+    names = {"recall": "recall", "false_positive_rate": "false positive rate"}
+    return [
+        reported(f"{shown}, {whose}", [one[name] or 0.0 for one in every], "macro")
+        for name, shown in names.items()
+    ]
+
+
+if __name__ == "__main__":
+    fresh.tell(measure(*map(int, sys.argv[1:])))

@@ -1,0 +1,135 @@
+"""What one benchmark round needs: a broker, fresh topics, processes that end with the round."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import aiokafka
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from app.adapters.kafka import kafka_topics
+from app.demo.inputs.trust import ThrowawayTrust, publish_policy
+from app.settings import ROOT
+from load.bench.given import policy
+from topics.layout import TopicLayout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+PARTITIONS = 8
+READY_DEADLINE_S = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One run of the worker, or of the bare loop, on topics of its own, under a policy signed for it."""
+
+    bootstrap: str
+    name: str
+    work: Path
+    trust: ThrowawayTrust = field(default_factory=ThrowawayTrust)
+
+    @property
+    def layout(self) -> TopicLayout:
+        return TopicLayout(f"{self.name}.", self.name, PARTITIONS)
+
+    def topic(self, base: str) -> str:
+        return next(real for real, topic in self.layout.topics().items() if topic.name == base)
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """The worker's settings."""
+        return {
+            **{k: v for k, v in os.environ.items() if not k.startswith("SLUICE_")},
+            "SLUICE_KAFKA__BOOTSTRAP_SERVERS": self.bootstrap,
+            "SLUICE_KAFKA__TOPIC_PREFIX": self.layout.prefix,
+            "SLUICE_WORKER__APP_ID": self.name,
+            "SLUICE_WORKER__READY_FILE": str(self.ready_file),
+            "SLUICE_WORKER__HALT_ON_OFFSET_GAP": "true",
+            "SLUICE_LOGGING__LEVEL": "WARNING",
+            **policy.environment(self.trust),
+            **more,
+        }
+
+    @property
+    def ready_file(self) -> Path:
+        return self.work / f"{self.name}.ready"
+
+    async def create_topics(self, *, similarity: bool = False) -> None:
+        """The round's topics, its policy in them; under `similarity` memory writes ask the encoder."""
+        await kafka_topics.create(self.bootstrap, self.layout, 1)
+        await publish_policy(
+            self.bootstrap, self.layout.prefix, policy.records(self.trust, similarity=similarity)
+        )
+
+
+@contextmanager
+def process(
+    arguments: list[str], environment: dict[str, str], log: Path
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A child that ends with the block: SIGTERM, then SIGKILL after 20 s."""
+    with log.open("ab") as output:
+        child = subprocess.Popen(
+            [sys.executable, *arguments], cwd=ROOT, env=environment, stdout=output, stderr=output
+        )
+    try:
+        yield child
+    finally:
+        child.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(20)
+        child.kill()
+        child.wait()
+
+
+@contextmanager
+def worker(round_: Round, **more: str) -> Iterator[subprocess.Popen[bytes]]:
+    """`sluice worker`, started."""
+    log = round_.work / f"{round_.name}.log"
+    with process(["-m", "app", "worker"], round_.environment(**more), log) as child:
+        yield child
+
+
+async def until_ready(round_: Round, child: subprocess.Popen[bytes]) -> None:
+    """Return when the worker decides. Raises RuntimeError when it does not in time or has ended."""
+    deadline = time.monotonic() + READY_DEADLINE_S
+    while not round_.ready_file.exists():
+        if child.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError(f"{round_.name}: the worker is not ready (status {child.returncode})")
+        await asyncio.sleep(0.02)
+
+
+async def create_plain_topics(bootstrap: str, *names: str) -> None:
+    """The bare loop's own topics, stamped by the broker like the worker's."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    await admin.start()
+    try:
+        config = {"message.timestamp.type": "LogAppendTime", "max.message.bytes": "4194304"}
+        await admin.create_topics([NewTopic(name, PARTITIONS, 1, topic_configs=config) for name in names])
+    finally:
+        await admin.close()
+
+
+async def publish(bootstrap: str, topic: str, messages: Iterable[tuple[bytes, bytes]]) -> None:
+    """Publish as fast as it goes, acknowledged by all replicas."""
+    producer = aiokafka.AIOKafkaProducer(
+        bootstrap_servers=bootstrap, acks="all", linger_ms=5, max_batch_size=262_144
+    )
+    await producer.start()
+    pending: list[Any] = []
+    try:
+        for key, value in messages:
+            pending.append(await producer.send(topic, value, key=key))
+            if len(pending) >= 20_000:
+                await asyncio.gather(*pending)
+                pending = []
+        await asyncio.gather(*pending)
+    finally:
+        await producer.stop()

@@ -1,0 +1,81 @@
+"""The benchmarks' events: actions of the panel, each salted so that no cache of texts helps."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from app.core.commands.languages import language_of
+from app.offline.panel import load_panel
+from load.bench.given.panels import found
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from app.offline.panel import Row
+
+# Salt in an action's texts: none is the same twice, and each means what it meant.
+#
+# What is read as SQL or as shell gets the salt as a comment, as database drivers tag their queries; any
+# other text gets one more word. The salt is short, so that nothing takes it for an encoded text.
+
+_TAIL = {"sql": " /* {} */", "shell": "\n# {}", "code": "\n# {}"}
+_WORD = " {}"
+_UNTYPED = "OTHER"
+
+
+def salted(tool: str, parameters: dict[str, Any], salt: str) -> dict[str, Any]:
+    """The parameters with the salt in each text, in a list in the last; where there is none, one is added."""
+    done: dict[str, Any] = _salted(tool, "", parameters, salt)
+    return {**parameters, "reference": salt} if done == parameters else done
+
+
+def _salted(tool: str, key: str, value: Any, salt: str) -> Any:
+    if isinstance(value, str):
+        return value + _TAIL.get(language_of(tool, _UNTYPED, key), _WORD).format(salt)
+    if isinstance(value, dict):
+        return {name: _salted(tool, name, inner, salt) for name, inner in value.items()}
+    if isinstance(value, list) and value:
+        return [*value[:-1], _salted(tool, key, value[-1], salt)]
+    return value
+
+
+AGENT = "bench-agent"
+MAX_ID = 256
+
+
+@cache
+def panel() -> tuple[Row, ...]:
+    """The whole action panel if it is at hand, else the demo's share of it."""
+    return tuple(load_panel(found("actions.jsonl")))
+
+
+def events(count: int, sessions: int, seed: int) -> Iterator[tuple[bytes, bytes]]:
+    """`count` messages (key, value) of random rows, spread evenly over `sessions`."""
+    return of_rows(panel(), count, sessions, seed)
+
+
+def of_rows(rows: Sequence[Row], count: int, sessions: int, seed: int) -> Iterator[tuple[bytes, bytes]]:
+    """The same of these rows."""
+    order = random.Random(seed)
+    for number in range(count):
+        session = f"session-{seed}-{number % sessions:06d}"
+        yield session.encode(), json.dumps(action(order.choice(rows), number, session)).encode()
+
+
+def action(row: Row, number: int, session: str) -> dict[str, Any]:
+    """A row as a proposed action; its id and its texts carry fresh salt."""
+    salt = f"q{os.urandom(3).hex()}"
+    return {
+        "action_id": f"{number:07d}-{salt}",
+        "agent_id": AGENT,
+        "session_id": session,
+        "traceId": salt,
+        "mode": "high_stakes",
+        "toolName": row.tool[:MAX_ID],
+        "parameters": salted(row.tool, row.parameters, salt),
+        "rows_affected": 1,
+    }

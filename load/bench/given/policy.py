@@ -1,0 +1,109 @@
+"""What every benchmark decides under: the shipped bundle with eight rules more, the shipped quality bundle,
+all shipped stages.
+
+A working installation's registry: one agent, every tool of the panel registered with tier T2. So most actions
+are allowed and counted, and Gate 1 blocks some.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from app.bootstrap import build_decision_point
+from app.core.foundation.strict import json_object
+from app.core.policy.bundles import load_bundle
+from app.core.policy.point import PointParts
+from app.core.policy.policy import Policy
+from app.core.policy.standing import standings
+from app.core.quality_bundle.quality_bundle import load_quality_bundle
+from app.core.registry.loading import load_registry
+from app.offline.bundle_source import whole_bundle
+from app.settings import ROOT, Settings
+from load.bench.given import items
+from load.bench.given.events import AGENT, MAX_ID, panel
+from load.sites import quality_policy
+
+if TYPE_CHECKING:
+    from app.core.decide.decide import DecisionPoint
+    from app.demo.inputs.trust import ControlRecord, ThrowawayTrust
+
+BUNDLE = "load.bench"
+TENANT = "bench"
+SHIPPED = ROOT / "config" / "bundles" / "default.json"
+LIBRARY = ROOT / "config" / "bundles" / "content" / "library.json"
+PATIENCE_MS = 600_000
+"""No answer is late here: what is late is not measured."""
+_TOOL = {"tier": "T2", "action_type": "OTHER", "reversible": True, "trusts_row_claims": True}
+RULES = Path(__file__).with_name("rules.json")
+
+
+def document(rules: list[dict[str, Any]] | None = None, *, similarity: bool = False) -> bytes:
+    """The shipped bundle and these rules, or the eight of rules.json; without its cases, which more rules
+    could change. `similarity`: memory writes ask the encoder too."""
+    more = json.loads(RULES.read_bytes()) if rules is None else rules
+    shipped = json_object(whole_bundle(SHIPPED))
+    if similarity:
+        library = json.loads(LIBRARY.read_bytes())["similarity"]
+        asked = {"similarity": {**library, "enabled": True, "budget_ms": PATIENCE_MS}}
+        shipped["memory"] = {**shipped.get("memory", {}), **asked}
+    return orjson.dumps({**shipped, "id": BUNDLE, "rules": [*shipped.get("rules", []), *more], "cases": []})
+
+
+def registry() -> bytes:
+    """The registry file."""
+    names = sorted({row.tool[:MAX_ID] for row in panel()})
+    entries = [
+        _entry("org", TENANT, {"enforcement": "enforce", "forbidden_targets": []}),
+        _entry(
+            "agent", AGENT, {"tenant_id": TENANT, "tier": "T3", "tools": None, "autonomy_tier": "bounded"}
+        ),
+        *(_entry("tool", name, dict(_TOOL)) for name in names),
+        *items.entries(TENANT),
+    ]
+    return json.dumps({"entries": entries}).encode()
+
+
+def policy(rules: list[dict[str, Any]] | None = None, *, similarity: bool = False) -> Policy:
+    """The policy itself, compiled anew."""
+    bundle = load_bundle(document(rules, similarity=similarity))
+    quality = load_quality_bundle(items.QUALITY.read_bytes())
+    return Policy({BUNDLE: bundle}, load_registry(registry()), BUNDLE, {quality.id: quality}, quality.id)
+
+
+def point() -> DecisionPoint:
+    """A decision point that has decided nothing yet."""
+    return point_of(policy())
+
+
+def point_of(under: Policy) -> DecisionPoint:
+    """The same under a policy that is compiled already."""
+    return build_decision_point(Settings(), under, {})
+
+
+def parts(rules: list[dict[str, Any]] | None = None) -> PointParts:
+    """What a decision point decides with, for measuring one stage of it."""
+    under, limits = policy(rules), Settings().limits()
+    return PointParts(under, limits, time.perf_counter_ns, TENANT, standings(under))
+
+
+def records(trust: ThrowawayTrust, *, similarity: bool = False) -> list[ControlRecord]:
+    """The policy as it is published."""
+    judging = json_object(items.QUALITY.read_bytes())
+    return [*trust.policy(document(similarity=similarity), registry()), quality_policy.signed(trust, judging)]
+
+
+def environment(trust: ThrowawayTrust) -> dict[str, str]:
+    """The settings of a worker under this policy."""
+    return {
+        "SLUICE_POLICY__ROOT_KEYS": json.dumps([trust.root_key]),
+        "SLUICE_POLICY__DEFAULT_BUNDLE": BUNDLE,
+    }
+
+
+def _entry(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    return {"kind": kind, "id": name, "revision": 1, "spec": spec}

@@ -1,0 +1,167 @@
+"""Actions beside what costs more: timed from before the send to the committed verdict's arrival.
+
+Memory writes that ask the encoder, beside the same worker without one: one input in twenty is a memory write
+in a session of its own. One session that is as large as the rules let it be and whose every input writes its
+whole state, beside the same worker while a small session acts in its place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from app.core.state.session import KEY_PREFIX
+from load.bench.given import bench_env, events, reading, writes
+from load.bench.workers.latency import Latency, Message, Probe, percentiles
+from topics.catalog import (
+    ACTIONS,
+    MEMORY_DECISIONS,
+    MEMORY_WRITES,
+    OUTCOMES,
+    SESSION_EVENTS,
+    SESSIONS_CHANGELOG,
+    VERDICTS,
+)
+from topics.records.base import MAX_COUNT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from load.bench.given.bench_env import Round
+
+RATE = 200
+SECONDS = 30
+WARM_UP_S = 8
+PATIENCE_S = 60
+SESSIONS = 400
+ONE_IN = 20
+BESIDE_RATE, TURNS, TURN_S, TURN_WARM_UP_S = 50, 2, 14, 4
+LARGE, SMALL, LARGE_ACTIONS, LARGE_ONE_IN = "large-session", "small-session", 1024, 5
+ENCODER = {"SLUICE_EMBEDDING__ENCODER": "all-minilm-l6-v2"}
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """The actions' latency; which share of the writes was decided, and of these measured by the encoder."""
+
+    actions: Latency
+    decided: float
+    measured: float
+
+
+async def beside_writes(round_: Round, seed: int, *, similarity: bool) -> Beside:
+    """The worker with the encoder, or without."""
+    await round_.create_topics(similarity=similarity)
+    messages = list(mixed(round_.topic(ACTIONS), round_.topic(MEMORY_WRITES), RATE * SECONDS, seed))
+    with bench_env.worker(round_, **(ENCODER if similarity else {})) as child:
+        await bench_env.until_ready(round_, child)
+        probe = Probe(round_.bootstrap, round_.topic(ACTIONS), round_.topic(VERDICTS))
+        await probe.run(RATE, messages)
+        decided = await _decided(round_, len(messages) // ONE_IN)
+    measured = sum(orjson.loads(one.value)["similarity"]["status"] == "measured" for one in decided)
+    share = len(decided) / (len(messages) // ONE_IN)
+    return Beside(probe.result(WARM_UP_S), share, measured / max(1, len(decided)))
+
+
+@dataclass(frozen=True, slots=True)
+class BesideLarge:
+    """The other sessions' latency while a small session acts, and while the large one does; its state's
+    bytes."""
+
+    small: Latency
+    large: Latency
+    state_bytes: int
+
+
+async def beside_a_large_session(round_: Round, seed: int) -> BesideLarge:
+    """In one worker by turns: the others beside a small session, then beside the large one, then again."""
+    await round_.create_topics()
+    inputs = round_.topic(ACTIONS)
+    with bench_env.worker(round_) as child:
+        await bench_env.until_ready(round_, child)
+        await _fill_large(round_)
+        turns: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
+        missing = dict.fromkeys(turns, 0)
+        for turn in range(2 * TURNS):
+            acts = turn % 2 == 1
+            probe = Probe(round_.bootstrap, inputs, round_.topic(VERDICTS))
+            session = LARGE if acts else f"{SMALL}-{turn}"
+            await probe.run(BESIDE_RATE, list(_beside(inputs, seed * 100 + turn, session)))
+            turns[acts] += probe.late(TURN_WARM_UP_S)
+            missing[acts] += probe.missing
+    changelog = await reading.committed(round_.bootstrap, round_.topic(SESSIONS_CHANGELOG))
+    size = max(len(one.value or b"") for one in changelog if one.key == KEY_PREFIX + LARGE.encode())
+    return BesideLarge(
+        percentiles(turns[False], missing[False]), percentiles(turns[True], missing[True]), size
+    )
+
+
+async def _fill_large(round_: Round) -> None:
+    """As many actions as are remembered, under the longest ids that are kept, with the largest counts; then
+    an outcome of each."""
+    messages = [(LARGE.encode(), _large(number)) for number in range(LARGE_ACTIONS)]
+    await bench_env.publish(round_.bootstrap, round_.topic(ACTIONS), messages)
+    await reading.until_written(round_.bootstrap, round_.topic(VERDICTS), LARGE_ACTIONS)
+    outcomes = [(LARGE.encode(), _outcome(number)) for number in range(LARGE_ACTIONS)]
+    await bench_env.publish(round_.bootstrap, round_.topic(OUTCOMES), outcomes)
+    await reading.until_written(round_.bootstrap, round_.topic(SESSION_EVENTS), LARGE_ACTIONS)
+
+
+def _large(number: int, session: str = LARGE) -> bytes:
+    fields = {
+        "action_id": f"large-{number:058d}",
+        "agent_id": events.AGENT,
+        "session_id": session,
+        "mode": "standard",
+        "toolName": "read_file",
+        "parameters": {"path": "notes.txt"},
+        "rows_affected": 0,
+    }
+    return orjson.dumps(fields).replace(b":0}", f":{MAX_COUNT}}}".encode())
+
+
+def _outcome(number: int) -> bytes:
+    fields = {
+        "action_id": f"large-{number:058d}",
+        "session_id": LARGE,
+        "reported_by": events.AGENT,
+        "rows_affected": 0,
+    }
+    return orjson.dumps(fields).replace(b":0}", f":{MAX_COUNT}}}".encode())
+
+
+def _beside(inputs: str, seed: int, session: str) -> Iterator[Message]:
+    """The others' actions, and behind every fifth one of a session of which nothing is timed."""
+    for number, (key, value) in enumerate(events.events(BESIDE_RATE * TURN_S, SESSIONS, seed)):
+        yield Message(inputs, key, value)
+        if number % LARGE_ONE_IN == 0:
+            action = _large(LARGE_ACTIONS + seed * 10**6 + number, session)
+            yield Message(inputs, session.encode(), action, outputs=0)
+
+
+async def _decided(round_: Round, count: int) -> list[Any]:
+    """The decisions on all writes, or on those that came in time: the encoder may lag behind."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        found = await reading.committed(round_.bootstrap, round_.topic(MEMORY_DECISIONS))
+        if len(found) >= count or time.monotonic() > deadline:
+            return found
+        await asyncio.sleep(1)
+
+
+def mixed(actions: str, written: str, count: int, seed: int) -> Iterator[Message]:
+    """`count` messages of which every twentieth is a write, a panel text as long as it is there."""
+    chance = random.Random(seed)
+    rows = writes.rows_of("benign")
+    for number, (key, value) in enumerate(events.events(count, SESSIONS, seed)):
+        if number % ONE_IN:
+            yield Message(actions, key, value)
+        else:
+            session = f"memories-{seed}-{number:06d}"
+            text = writes.salted(chance.choice(rows), chance)
+            yield Message(written, session.encode(), orjson.dumps(writes.fields(text, number, session)))

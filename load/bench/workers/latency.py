@@ -1,0 +1,149 @@
+"""Milliseconds from before the send to the committed output's arrival at a reader, at a fixed rate."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import aiokafka
+
+from load.bench.given import bench_env, events
+from load.bench.given.bench_env import PARTITIONS, Round
+from load.bench.workers.throughput import Sizes, bare_arguments
+from topics.catalog import ACTIONS, VERDICTS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+RATE = 1_000
+SECONDS = 20
+WARM_UP_S = 4
+SESSIONS = 2_000
+LINGER_MS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Percentiles in ms over `count` events; `missing` never came."""
+
+    p50: float
+    p99: float
+    count: int
+    missing: int
+
+
+class Message(NamedTuple):
+    """What is sent: only what goes to the probe's input topic is timed, once for each of its `outputs`; of a
+    session with none of them nothing is."""
+
+    topic: str
+    key: bytes
+    value: bytes
+    outputs: int = 1
+
+
+class Probe:
+    """Publishes at the rate and matches outputs to inputs by partition and order of arrival within a key."""
+
+    def __init__(self, bootstrap: str, inputs: str, outputs: str) -> None:
+        self._bootstrap, self._inputs, self._outputs = bootstrap, inputs, outputs
+        self._sent: dict[bytes, list[float]] = {}
+        self._seen: dict[bytes, int] = {}
+        self.measured: list[tuple[float, float]] = []
+
+    async def run(self, rate: int, messages: Sequence[Message]) -> None:
+        """Send `rate` messages a second, then wait a little for the last outputs."""
+        reader = aiokafka.AIOKafkaConsumer(
+            bootstrap_servers=self._bootstrap,
+            isolation_level="read_committed",
+            auto_offset_reset="latest",
+            fetch_max_wait_ms=50,
+        )
+        await reader.start()
+        reader.assign([aiokafka.TopicPartition(self._outputs, n) for n in range(PARTITIONS)])
+        await reader.seek_to_end()
+        reading = asyncio.create_task(self._read(reader))
+        try:
+            await self._send(rate, messages)
+            await asyncio.sleep(3)
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+            await reader.stop()
+
+    def result(self, warm_up_s: float) -> Latency:
+        """Percentiles without the first `warm_up_s` seconds."""
+        return percentiles(self.late(warm_up_s), self.missing)
+
+    def late(self, warm_up_s: float) -> list[tuple[float, float]]:
+        """When what was sent after the first `warm_up_s` seconds was sent, and when its output came."""
+        first = min((sent for sent, _ in self.measured), default=0.0)
+        return [(sent, came) for sent, came in self.measured if sent > first + warm_up_s]
+
+    @property
+    def missing(self) -> int:
+        """Outputs that never came."""
+        return sum(map(len, self._sent.values())) - len(self.measured)
+
+    async def _send(self, rate: int, messages: Sequence[Message]) -> None:
+        producer = aiokafka.AIOKafkaProducer(bootstrap_servers=self._bootstrap, acks="all", linger_ms=0)
+        await producer.start()
+        pending: list[Any] = []
+        try:
+            start = time.perf_counter()
+            for number, one in enumerate(messages):
+                if (wait := start + number / rate - time.perf_counter()) > 0:
+                    await asyncio.sleep(wait)
+                if one.topic == self._inputs:
+                    self._sent.setdefault(one.key, []).extend([time.perf_counter()] * one.outputs)
+                pending.append(await producer.send(one.topic, one.value, key=one.key))
+            await asyncio.gather(*pending)
+        finally:
+            await producer.stop()
+
+    async def _read(self, reader: Any) -> None:
+        async for record in reader:
+            number = self._seen.get(record.key, 0)
+            self._seen[record.key] = number + 1
+            if sent := self._sent[record.key]:
+                self.measured.append((sent[number], time.perf_counter()))
+
+
+async def worker_latency(round_: Round, seed: int) -> Latency:
+    """The worker at the rate."""
+    await round_.create_topics()
+    with bench_env.worker(round_) as child:
+        await bench_env.until_ready(round_, child)
+        return await _measured(round_, round_.topic(VERDICTS), seed)
+
+
+async def bare_latency(round_: Round, sizes: Sizes, seed: int) -> Latency:
+    """The bare loop at the rate, with a linger of 10 ms."""
+    await round_.create_topics()
+    name = f"{round_.name}-bare"
+    await bench_env.create_plain_topics(round_.bootstrap, f"{name}-out", f"{name}-state")
+    arguments = bare_arguments(round_, sizes, name, LINGER_MS)
+    with bench_env.process(arguments, round_.environment(), round_.work / f"{name}.log"):
+        await asyncio.sleep(3)
+        return await _measured(round_, f"{name}-out", seed)
+
+
+async def _measured(round_: Round, outputs: str, seed: int) -> Latency:
+    inputs = round_.topic(ACTIONS)
+    probe = Probe(round_.bootstrap, inputs, outputs)
+    await probe.run(RATE, [Message(inputs, *one) for one in events.events(RATE * SECONDS, SESSIONS, seed)])
+    return probe.result(WARM_UP_S)
+
+
+def percentiles(measured: Sequence[tuple[float, float]], missing: int) -> Latency:
+    """Of what was sent and came at these times, s. Raises RuntimeError when nothing did."""
+    times = sorted((came - sent) * 1e3 for sent, came in measured)
+    if not times:
+        raise RuntimeError("no output came back")
+    return Latency(_at(times, 0.5), _at(times, 0.99), len(times), missing)
+
+
+def _at(ordered: list[float], share: float) -> float:
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]

@@ -1,0 +1,184 @@
+"""The parts that need a broker: the worker's own figures, each beside a peer of the same run."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from load.bench.figures import Figure, at_least, at_most, none, reported
+from load.bench.gates import pipeline
+from load.bench.given import growth
+from load.bench.given.bench_env import Round
+from load.bench.workers import bystanders, latency, throughput
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from load.bench.figures import Extent
+
+COST_EVENTS = 40_000
+FEW_SESSIONS, MANY_SESSIONS = 1_000, 100_000
+COST_FEW, COST_MANY = 200, 200_000
+SIZES_EVENTS = 4_000
+DURABLE = 0.5
+UNDISTURBED = 1.25
+"""A p99 moves by as much between two runs of the same."""
+BESIDE_LARGE = 1.2
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """Where the rounds take place, and how much each measures."""
+
+    bootstrap: str
+    work: Path
+    extent: Extent
+
+    def round(self, name: str) -> Round:
+        """A new round, with topics that nobody has."""
+        return Round(self.bootstrap, f"bench-{name}-{time.time_ns() // 10**6}", self.work)
+
+    @property
+    def rounds(self) -> range:
+        """The rounds' numbers."""
+        return range(self.extent.rounds)
+
+
+async def throughputs(bench: Bench) -> list[Figure]:
+    """The worker on a preloaded topic, against the bare loop, and against loop and pure pipeline together."""
+    count = bench.extent.of(throughput.EVENTS)
+    rates, bares = [], []
+    for _ in bench.rounds:
+        round_ = bench.round("throughput")
+        rate, sizes = await throughput.worker_rate(round_, count)
+        rates.append(rate)
+        bares.append(await throughput.bare_rate(round_, sizes, count))
+    ratios = [rate / bare for rate, bare in zip(rates, bares, strict=True)]
+    return [
+        reported("bare loop", bares, "events/s", "yardstick"),
+        reported("worker, durable in to committed verdict", rates, "events/s", "see the ratio"),
+        at_least("worker / bare loop", ratios, 0.1),
+        at_least("worker / bare loop, the aim", ratios, 0.15),
+    ]
+
+
+async def durables(bench: Bench) -> list[Figure]:
+    """What the worker makes of what the bare loop and the pure pipeline would allow one after the other."""
+    count = bench.extent.of(throughput.EVENTS)
+    rates, bares, pures = [], [], []
+    for number in bench.rounds:
+        round_ = bench.round("durable")
+        rate, sizes = await throughput.worker_rate(round_, count)
+        rates.append(rate)
+        bares.append(await throughput.bare_rate(round_, sizes, count))
+        pures.append(pipeline.one_round(bench.extent, number)["all"].rate)
+    bounds = [1 / (1 / bare + 1 / pure) for bare, pure in zip(bares, pures, strict=True)]
+    return [
+        reported("bare loop", bares, "events/s", "yardstick"),
+        reported("pure pipeline", pures, "events/s", "yardstick"),
+        reported("one after the other", bounds, "events/s", "yardstick"),
+        reported("worker, durable in to committed verdict", rates, "events/s", "see the ratio"),
+        at_least(
+            "worker / one after the other", [a / b for a, b in zip(rates, bounds, strict=True)], DURABLE
+        ),
+    ]
+
+
+async def latencies(bench: Bench) -> list[Figure]:
+    """At a fixed rate, from before the send to the committed output's arrival."""
+    _, sizes = await throughput.worker_rate(bench.round("sizes"), SIZES_EVENTS, 500)
+    workers, bares = [], []
+    for number in bench.rounds:
+        workers.append(await latency.worker_latency(bench.round("latency"), number))
+        bares.append(await latency.bare_latency(bench.round("latency"), sizes, number))
+    ratios = [worker.p99 / bare.p99 for worker, bare in zip(workers, bares, strict=True)]
+    return [
+        reported("bare loop p50 at 1000/s, 10 ms linger", [one.p50 for one in bares], "ms", "yardstick"),
+        reported("bare loop p99 at 1000/s, 10 ms linger", [one.p99 for one in bares], "ms", "yardstick"),
+        reported("worker p50 at 1000/s", [one.p50 for one in workers], "ms", "see the ratio"),
+        reported("worker p99 at 1000/s", [one.p99 for one in workers], "ms", "see the ratio"),
+        at_most("worker p99 / bare loop p99", ratios, 3),
+        none("missing outputs", [float(one.missing) for one in (*workers, *bares)], "events"),
+    ]
+
+
+async def undisturbed(bench: Bench) -> list[Figure]:
+    """Sessions of actions beside memory writes that ask the encoder, and beside writes that do not."""
+    without, asking = [], []
+    for number in bench.rounds:
+        without.append(await bystanders.beside_writes(bench.round("rules"), number, similarity=False))
+        asking.append(await bystanders.beside_writes(bench.round("encoder"), number, similarity=True))
+    ratios = [b.actions.p99 / a.actions.p99 for a, b in zip(without, asking, strict=True)]
+    every = (*without, *asking)
+    rate = f"{bystanders.RATE}/s, 5 % writes"
+    return [
+        reported(
+            f"actions p50 at {rate}, no encoder", [one.actions.p50 for one in without], "ms", "yardstick"
+        ),
+        reported(
+            f"actions p99 at {rate}, no encoder", [one.actions.p99 for one in without], "ms", "yardstick"
+        ),
+        reported(f"actions p50 at {rate}, encoder", [one.actions.p50 for one in asking], "ms"),
+        reported(f"actions p99 at {rate}, encoder", [one.actions.p99 for one in asking], "ms"),
+        at_most("actions p99, encoder / no encoder", ratios, UNDISTURBED),
+        at_least("writes measured by the encoder", [one.measured for one in asking], 0.9, "share"),
+        at_least("writes decided", [one.decided for one in every], 1, "share"),
+        none("missing verdicts", [float(one.actions.missing) for one in every], "actions"),
+    ]
+
+
+async def large(bench: Bench) -> list[Figure]:
+    """The other sessions beside one that is as large as may be, and beside a small one, in one worker."""
+    every = [await bystanders.beside_a_large_session(bench.round("large"), number) for number in bench.rounds]
+    ratios = [one.large.p50 / one.small.p50 for one in every]
+    missing = [float(one.large.missing + one.small.missing) for one in every]
+    rate = f"{bystanders.BESIDE_RATE}/s"
+    return [
+        reported("the large session's state", [float(one.state_bytes) for one in every], "bytes"),
+        reported(f"others' p50 at {rate}, a small one", [one.small.p50 for one in every], "ms", "yardstick"),
+        reported(f"others' p50 at {rate}, a large one", [one.large.p50 for one in every], "ms"),
+        reported(f"others' p99 at {rate}, a small one", [one.small.p99 for one in every], "ms", "yardstick"),
+        reported(f"others' p99 at {rate}, a large one", [one.large.p99 for one in every], "ms"),
+        at_most("others' p50, large / small", ratios, BESIDE_LARGE),
+        none("missing verdicts", missing, "actions"),
+    ]
+
+
+async def memories(bench: Bench) -> list[Figure]:
+    """What a session keeps resident."""
+    few, many = bench.extent.of(FEW_SESSIONS), bench.extent.of(MANY_SESSIONS)
+    small = [await growth.resident_kb(bench.round("memory"), few) for _ in bench.rounds]
+    large = [await growth.resident_kb(bench.round("memory"), many) for _ in bench.rounds]
+    each = [(b - a) / (many - few) for a, b in zip(small, large, strict=True)]
+    return [
+        reported(f"resident, {few} sessions", list(map(float, small)), "KiB", "yardstick"),
+        reported(f"resident, {many} sessions", list(map(float, large)), "KiB", "see below"),
+        at_most("memory a session", each, 3, "KiB"),
+    ]
+
+
+async def costs(bench: Bench) -> list[Figure]:
+    """What an event costs beside few and beside many sessions."""
+    count, few, many = (bench.extent.of(one) for one in (COST_EVENTS, COST_FEW, COST_MANY))
+    beside_few = [await growth.cpu_per_event_us(bench.round("cost"), few, few, count) for _ in bench.rounds]
+    beside_many = [
+        await growth.cpu_per_event_us(bench.round("cost"), many, many, count) for _ in bench.rounds
+    ]
+    ratios = [b / a for a, b in zip(beside_few, beside_many, strict=True)]
+    return [
+        reported(f"CPU per event, {few} sessions", beside_few, "us", "yardstick"),
+        reported(f"CPU per event, {many} sessions", beside_many, "us", "see the ratio"),
+        at_most("cost per event, many sessions / few", ratios, 1.3),
+    ]
+
+
+async def restarts(bench: Bench) -> list[Figure]:
+    """A worker's start with many sessions, against a bare read of their changelog."""
+    many = bench.extent.of(COST_MANY)
+    rounds = [await growth.restart_s(bench.round("restart"), many) for _ in bench.rounds]
+    return [
+        reported("bare read of the changelog", [read for _, read in rounds], "s", "yardstick"),
+        reported(f"start to first verdict, {many} sessions", [s for s, _ in rounds], "s", "see below"),
+        at_most("restart / bare read", [started / read for started, read in rounds], 3),
+    ]

@@ -1,0 +1,150 @@
+"""Every kind of unreadable input of the fault runs, by topic."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from load.inputs.malformed import kinds
+from load.inputs.malformed_kinds import NO_TEXT, Fields, changed, kinds_of
+from load.inputs.memory_traffic import QUALITY
+from load.sites.policy import AGENT
+from topics.catalog import ACTIONS, MEMORY_WRITES, REPORTED, RETRIEVALS, REVIEWS
+from topics.records.retrieval_inputs import MAX_ITEMS
+
+if TYPE_CHECKING:
+    from load.inputs.malformed import Maker
+
+# Malformed memory writes and reviews of named kinds, for the fault runs.
+
+
+def memory_kinds() -> dict[str, dict[str, Maker]]:
+    """Every kind of unreadable write and review by base topic and name."""
+    return {
+        MEMORY_WRITES: kinds_of("write", _write, ("write_id", "agent_id", "content", "source"), "content"),
+        REVIEWS: kinds_of(
+            "review",
+            _review,
+            ("subject_id", "decision", "approver_id", "digest", "justification", "signature"),
+            "justification",
+        ),
+    }
+
+
+def _write(session: str, salt: str) -> Fields:
+    return {
+        "write_id": f"malformed-{salt}",
+        "agent_id": AGENT,
+        "session_id": session,
+        "content": f"malformed {salt}",
+        "source": {"id": "load-malformed", "type": "user"},
+        **QUALITY,
+    }
+
+
+def _review(session: str, salt: str) -> Fields:
+    return {
+        "subject_id": f"memory:{MEMORY_WRITES}:0:{int(salt.rpartition('-')[2])}",
+        "session_id": session,
+        "decision": "approve",
+        "approver_id": "load-malformed",
+        "digest": f"sha256:{0:064x}",
+        "justification": f"malformed {salt}",
+        "signature": "AAAA",
+    }
+
+
+# Malformed retrievals and reports of them, of named kinds, for the fault runs.
+#
+# An item's quality fields may hold anything and are judged; wrong here is the request, or an item's
+# frame.
+
+_OPTIONAL = ("traceId", "toolName", "tool_category")
+_NO_TIER: tuple[Any, ...] = ("", "SANDBOX", "admin", 1, True, ["bounded"])
+_TOO_LONG = "x" * 257
+
+
+def retrieval_kinds() -> dict[str, dict[str, Maker]]:
+    """Every kind of unreadable retrieval and report by base topic and name."""
+    retrieval = kinds_of("retrieval", proposed, ("request_id", "agent_id", "items"), "tool_category")
+    report = kinds_of("report", reported, ("report_id", "request_id", "agent_id", "items"), "reported_by")
+    return {RETRIEVALS: retrieval | _retrievals(), REPORTED: report | _reports()}
+
+
+def proposed(session: str, salt: str) -> Fields:
+    """A readable retrieval."""
+    return {
+        "request_id": f"malformed-{salt}",
+        "agent_id": AGENT,
+        "session_id": session,
+        "items": [_item(salt)],
+        "tool_category": "load.reading",
+    }
+
+
+def _item(salt: str) -> Fields:
+    return {
+        "item_id": f"malformed-{salt}",
+        "content_class": "law",
+        "timestamp": "2020-01-01T00:00:00Z",
+        "confidence_score": 0.9,
+        "provenance_uri": None,
+        "provenance_hash": None,
+        "freshness_assertion": None,
+        "body": "a text",
+    }
+
+
+def reported(session: str, salt: str) -> Fields:
+    """A readable report."""
+    return {
+        "report_id": f"malformed-{salt}",
+        "request_id": f"malformed-{salt}",
+        "agent_id": AGENT,
+        "session_id": session,
+        "items": [f"malformed-{salt}"],
+        "reported_by": "load-store",
+    }
+
+
+def _retrievals() -> dict[str, Maker]:
+    wrong_items: dict[str, list[Any]] = {
+        "not_objects": ["an item"],
+        "null": [None],
+        "empty": [{}],
+        "one_of_two": [_item("x"), {"body": "without an id"}],
+        "unknown_field": [_item("x") | {"unheard_of": 1}],
+        "served_field": [_item("x") | {"outcome": "pass"}],
+        "too_many": [_item("x")] * (MAX_ITEMS + 1),
+        "nested": [[_item("x")]],
+        "id_too_long": [_item("x") | {"item_id": _TOO_LONG}],
+        **{f"id_{value!r}": [_item("x") | {"item_id": value}] for value in NO_TEXT},
+    }
+    made = {f"items_{name}": changed(proposed, {"items": items}) for name, items in wrong_items.items()}
+    made |= {
+        f"{field}_{value!r}": changed(proposed, {field: value})
+        for field in _OPTIONAL
+        for value in (*NO_TEXT[1:], _TOO_LONG)
+    }
+    made |= {f"tier_{value!r}": changed(proposed, {"autonomy_tier": value}) for value in _NO_TIER}
+    made["both_spellings"] = changed(proposed, {"traceId": "t", "trace_id": "t"})
+    return {f"retrieval_{name}": make for name, make in made.items()}
+
+
+def _reports() -> dict[str, Maker]:
+    wrong_items: dict[str, list[Any]] = {
+        "objects": [{"item_id": "x"}],
+        "numbers": [1],
+        "null": [None],
+        "empty_id": [""],
+        "too_many": ["x"] * (MAX_ITEMS + 1),
+        "too_long": [_TOO_LONG],
+    }
+    made = {f"items_{name}": changed(reported, {"items": items}) for name, items in wrong_items.items()}
+    made |= {f"tier_{value!r}": changed(reported, {"autonomy_tier": value}) for value in _NO_TIER}
+    made |= {f"reported_by_{value!r}": changed(reported, {"reported_by": value}) for value in NO_TEXT}
+    return {f"report_{name}": make for name, make in made.items()}
+
+
+def kinds_by_topic() -> dict[str, dict[str, Maker]]:
+    """By base topic and name."""
+    return {ACTIONS: kinds(), **memory_kinds(), **retrieval_kinds()}

@@ -1,0 +1,141 @@
+"""Memory writes in the sessions of the fault runs: allowed, held and rejected ones, repeats, conflicts.
+
+Which of these a write is follows from what it says, under the policy of the runs, and from what became of the
+memories that it derives from.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, get_args
+
+from load.sites.events import POISON, POISON_MARK, SLOW_MARK, Event, Write
+from load.sites.policy import AGENT, ATTACK, EXEMPT_SOURCE
+from topics.catalog import MEMORY_WRITES
+from topics.records.memory import SourceType
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable
+
+QUALITY: dict[str, Any] = {
+    "content_class": "load_note",
+    "timestamp": "2020-01-01T00:00:00Z",
+    "confidence_score": 0.9,
+    "provenance_uri": "https://load.example/notes",
+    "provenance_hash": f"sha256:{0:064x}",
+}
+SOURCES = 12
+NOBODY = "load-nobody"
+ELSEWHERE = 0.2
+LAST = 8
+ASKED = 4
+"""One in so many unknown parents has the form of a memory's id."""
+TYPES: tuple[SourceType, ...] = get_args(SourceType)
+
+
+class MemoryTraffic:
+    """Draws from `rng`; `slow` is the share of new writes that ask the slow port."""
+
+    def __init__(self, rng: random.Random, salt: str, slow: float) -> None:
+        self._rng = rng
+        self._salt = salt
+        self._slow = slow
+        self._drawn = 0
+        self._published: dict[str, list[Write]] = {}
+        self._makers: tuple[tuple[float, Callable[[str], Event]], ...] = (
+            (0.34, self._honest),
+            (0.30, self._doubted),
+            (0.12, self._derived),
+            (0.04, self._exempt),
+            (0.05, self._unfit),
+            (0.04, self._hostile),
+            (0.02, self._nobodys),
+            (0.05, self._repeat),
+            (0.04, self._conflict),
+        )
+
+    def next(self, session: str) -> Event:
+        """One write more in the session."""
+        draw = self._rng.random()
+        for share, make in self._makers:
+            if draw < share:
+                return make(session)
+            draw -= share
+        return self._honest(session)
+
+    def poison(self, session: str) -> Event:
+        """A write that kills whoever has it analysed; it brings all that the gate asks for before."""
+        value = json.dumps(self._fields(session, mark=POISON_MARK)).encode()
+        return Event(MEMORY_WRITES, session.encode(), value, POISON)
+
+    def _honest(self, session: str) -> Event:
+        return self._first(self._fields(session))
+
+    def _doubted(self, session: str) -> Event:
+        """Derived from something that nobody knows: held for a reviewer. For a few the ledger is asked."""
+        number = self._rng.getrandbits(48) + 2**40
+        unknown = f"memory:{MEMORY_WRITES}:0:{number}" if number % ASKED == 0 else f"elsewhere-{number}"
+        return self._first(self._fields(session) | {"derived_from": [unknown]})
+
+    def _derived(self, session: str) -> Event:
+        """From one or two memories, whatever became of them: of the session, or now and then of another."""
+        other = self._rng.random() < ELSEWHERE
+        placed = self._placed(self._rng.choice(list(self._published) or [session]) if other else session)
+        if not placed:
+            return self._honest(session)
+        parents = {self._rng.choice(placed) for _ in range(self._rng.randint(1, 2))}
+        return self._first(self._fields(session) | {"derived_from": sorted(parents)})
+
+    def _placed(self, session: str) -> list[str]:
+        """Ids of the session's last memories, as far as they are known."""
+        last = self._published.get(session, [])[-LAST:]
+        return [one.memory_id for one in last if one.memory_id is not None]
+
+    def _exempt(self, session: str) -> Event:
+        fields = self._fields(session) | {"source": {"id": EXEMPT_SOURCE, "type": "external"}}
+        return self._first({name: value for name, value in fields.items() if name not in QUALITY})
+
+    def _unfit(self, session: str) -> Event:
+        fields = self._fields(session)
+        del fields[self._rng.choice(list(QUALITY))]
+        return self._first(fields)
+
+    def _hostile(self, session: str) -> Event:
+        fields = self._fields(session)
+        return self._first(fields | {"content": f"{fields['content']} {ATTACK}"})
+
+    def _nobodys(self, session: str) -> Event:
+        return self._first(self._fields(session) | {"agent_id": NOBODY})
+
+    def _repeat(self, session: str) -> Event:
+        known = self._published.get(session)
+        if not known:
+            return self._honest(session)
+        return Event(MEMORY_WRITES, session.encode(), self._rng.choice(known).value, "repeat")
+
+    def _conflict(self, session: str) -> Event:
+        known = self._published.get(session)
+        if not known:
+            return self._honest(session)
+        changed = {**self._rng.choice(known).fields, "content": f"changed {self._drawn}"}
+        return Event(MEMORY_WRITES, session.encode(), json.dumps(changed).encode(), "conflict")
+
+    def _fields(self, session: str, mark: str = "") -> dict[str, Any]:
+        rng = self._rng
+        self._drawn += 1
+        source = rng.randrange(SOURCES)
+        slow = SLOW_MARK if rng.random() < self._slow else ""
+        return {
+            "write_id": f"w-{self._salt}-{self._drawn}",
+            "agent_id": AGENT,
+            "session_id": session,
+            "content": " ".join(filter(None, (f"Note {self._salt} {rng.getrandbits(64):016x}", slow, mark))),
+            "source": {"id": f"load-source-{source}", "type": TYPES[source % len(TYPES)]},
+            **QUALITY,
+        }
+
+    def _first(self, fields: dict[str, Any]) -> Event:
+        write = Write(fields, json.dumps(fields).encode())
+        self._published.setdefault(fields["session_id"], []).append(write)
+        return Event(MEMORY_WRITES, fields["session_id"].encode(), write.value, "write", write)

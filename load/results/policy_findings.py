@@ -1,0 +1,170 @@
+"""What a run under changing policy must show: no decision under half of a change, none under what was
+refused, none that goes back; and every refused record in the ledger, once.
+
+A worker reads the control topics on, and a new owner reads them to their end after it has fenced the one
+before, so no decision begins under an older policy than one that began before it in its partition. Ledger
+order is the order in which decisions end: it shows this for the decisions of one session, which wait for each
+other, and for those of a partition that waited for no answer, which end as they begin.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import rfc8785
+
+from load.results import figures
+from load.sites import policy, quality_policy
+from topics.catalog import BUNDLES
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Sequence
+
+    from load.inputs.policy_publisher import Placed
+    from load.recounts.answers import Account
+    from load.results.figures import Figure
+
+LETTERS_PARTITION = 0
+MOST_LAG_MS = 10_000
+"""From a change's last record to the input after which nobody decides under what was before: far more than
+the interval of reading and the slowest fold on a busy machine."""
+ENTRIES, BUNDLE, QUALITY = "entries", "bundle", "quality"
+Revisions = dict[str, int]
+"""Of agents, tools and source; of the policy bundle; of the quality bundle where a decision rests on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """What was ever in force, by the hashes that decisions hold.
+
+    `standing`: names of entries that never change, and so belong to no change.
+    """
+
+    bundles: dict[str, int]
+    quality: dict[str, int]
+    entries: dict[str, str]
+    standing: frozenset[str]
+
+    @classmethod
+    def of(cls, placed: Iterable[Placed], standing: Sequence[dict[str, Any]]) -> Policies:
+        """From the first policy and what was published on it."""
+        entries = {_name(entry): entry for entry in (*policy.entries(), *standing)}
+        bundles = {BUNDLE: [policy.bundle()], QUALITY: [quality_policy.document()]}
+        for one in placed:
+            documents = one.event.documents
+            if line_of(one) == ENTRIES:
+                entries |= documents
+            else:
+                bundles[line_of(one)] += documents.values()
+        by_hash = {
+            line: {_digest(document): document["revision"] for document in documents}
+            for line, documents in bundles.items()
+        }
+        names = frozenset(map(_name, standing))
+        hashes = {name: _digest(document) for name, document in entries.items()}
+        return cls(by_hash[BUNDLE], by_hash[QUALITY], hashes, names)
+
+    def accepted(self, decision: dict[str, Any]) -> bool:
+        """Whether the decision rests on nothing but what was in force at some time."""
+        judged_by = decision.get("quality_bundle_hash")
+        return (
+            decision["bundle_hash"] in self.bundles
+            and (judged_by is None or judged_by in self.quality)
+            and all(self.entries.get(name) == its for name, its in decision["registry_hashes"].items())
+        )
+
+    def of_changes(self, decision: dict[str, Any]) -> set[int]:
+        """The revisions of what changes together: one, unless it is half a change."""
+        names = decision["registry_hashes"].keys() - self.standing
+        return {int(name.rpartition("@")[2]) for name in names}
+
+    def revisions(self, decision: dict[str, Any]) -> Revisions:
+        """Of an accepted decision under a whole change."""
+        found = {ENTRIES: min(self.of_changes(decision)), BUNDLE: self.bundles[decision["bundle_hash"]]}
+        judged_by = decision.get("quality_bundle_hash")
+        return found if judged_by is None else found | {QUALITY: self.quality[judged_by]}
+
+
+def line_of(one: Placed) -> str:
+    """Which of the three a control record moves on."""
+    if one.spot[0] != BUNDLES:
+        return ENTRIES
+    return QUALITY if (one.event.key or b"").startswith(quality_policy.BUNDLE.encode()) else BUNDLE
+
+
+def policy_figures(
+    found: Account, placed: Sequence[Placed], standing: Sequence[dict[str, Any]]
+) -> list[Figure]:
+    """All of it, from the run's ledger, what was published, and the entries that never change."""
+    policies = Policies.of(placed, standing)
+    decisions = [body for body in found.ledger if body.get("rerun_hash") and body["registry_hashes"]]
+    accepted = [one for one in decisions if policies.accepted(one)]
+    whole = [one for one in accepted if len(policies.of_changes(one)) == 1]
+    seen = [(one, policies.revisions(one)) for one in whole]
+    at_once = [(one["partition"], at) for one, at in seen if not one.get("model_outputs")]
+    return [
+        figures.some("policies_decided_under", len({tuple(at.items()) for _, at in seen}), "policies"),
+        figures.some("quality_bundles_judged_by", len({at.get(QUALITY, 0) for _, at in seen}) - 1, "bundles"),
+        figures.none("under_refused_policy", len(decisions) - len(accepted), "decisions"),
+        figures.none("under_half_a_change", len(accepted) - len(whole), "decisions"),
+        figures.none("back_in_a_session", _back((one["session_id"], at) for one, at in seen), "decisions"),
+        figures.none("back_in_a_partition", _back(at_once), "decisions"),
+        figures.at_most("policy_lag", _lag_ms(seen, placed), MOST_LAG_MS, "ms"),
+        *_letters(found, placed),
+    ]
+
+
+def _letters(found: Account, placed: Sequence[Placed]) -> list[Figure]:
+    due = Counter((*one.spot, one.event.due) for one in placed if one.event.due is not None)
+    there = Counter((b["input"]["topic"], b["input"]["offset"], b["code"]) for b in found.refused)
+    elsewhere = sum(body["partition"] != LETTERS_PARTITION for body in found.refused)
+    return [
+        figures.some("policy_records", len(placed), "records"),
+        figures.some("policy_refused", due.total(), "records"),
+        figures.some("policy_refused_codes", len({code for *_, code in due}), "codes"),
+        figures.none("policy_refusals_missing", (due - there).total(), "records"),
+        figures.none("policy_refusals_undue", (there - due).total(), "records"),
+        figures.none("policy_refusals_elsewhere", elsewhere, "records"),
+    ]
+
+
+def _back(line: Iterable[tuple[Hashable, Revisions]]) -> int:
+    """How often, of one key, any revision is below the highest before it."""
+    reached: dict[Hashable, Revisions] = {}
+    back = 0
+    for key, at in line:
+        before = reached.setdefault(key, {})
+        back += any(revision < before.get(name, 0) for name, revision in at.items())
+        before |= {name: max(revision, before.get(name, 0)) for name, revision in at.items()}
+    return back
+
+
+def _lag_ms(seen: Iterable[tuple[dict[str, Any], Revisions]], placed: Sequence[Placed]) -> int:
+    """The longest time from the moment when a newer policy was whole to an input decided under the older."""
+    replaced: dict[tuple[str, int], int] = {}
+    before: dict[str, int] = {}
+    for one in placed:
+        if one.event.documents:
+            line = line_of(one)
+            replaced[line, before.get(line, 1)] = one.timestamp_ms
+            before[line] = next(iter(one.event.documents.values()))["revision"]
+    return max(
+        (
+            decision["input"]["timestamp"] - replaced[at]
+            for decision, revisions in seen
+            for at in revisions.items()
+            if at in replaced
+        ),
+        default=0,
+    )
+
+
+def _name(entry: dict[str, Any]) -> str:
+    return f"{entry['kind']}/{entry['id']}@{entry['revision']}"
+
+
+def _digest(document: dict[str, Any]) -> str:
+    return f"sha256:{hashlib.sha256(rfc8785.dumps(document)).hexdigest()}"

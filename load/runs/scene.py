@@ -1,0 +1,186 @@
+"""One fault run on its site: traffic flowing in, workers deciding, and the moments for a fault."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, NoReturn
+
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError
+
+from load.inputs.publisher import Publisher
+from load.recounts.quarantine_recount import ENTERED, LEAVING
+from load.sites.fleet import Fleet, RunFailed
+from load.sites.ledger_read import records_of
+from topics.catalog import QUARANTINE, SOURCE_FEEDBACK
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping
+
+    from load.inputs.publisher import Pace
+    from load.inputs.traffic import Traffic
+    from load.sites.process import WorkerProcess
+    from load.sites.site import Site
+
+# How far the workers are: the group's committed positions against the inputs' ends.
+
+ANSWER_S = 8.0
+
+Ends = dict[tuple[str, int], int]
+
+
+async def committed(site: Site) -> Ends | None:
+    """First undecided offset by real topic and partition; None when the broker does not say."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=site.bootstrap_servers)
+    try:
+        async with asyncio.timeout(ANSWER_S):
+            await admin.start()
+            offsets = await admin.list_consumer_group_offsets(site.app_id)
+    except (KafkaError, TimeoutError, OSError):
+        return None
+    finally:
+        await admin.close()
+    return {(tp.topic, tp.partition): meta.offset for tp, meta in offsets.items()}
+
+
+def behind(positions: Mapping[tuple[str, int], int], ends: Ends) -> int:
+    """How many offsets lie between the positions and the ends."""
+    return sum(max(0, end - max(0, positions.get(place, 0))) for place, end in ends.items())
+
+
+# What still goes on after the last input is decided: memories run out of time, what was learnt is folded.
+
+
+async def settled(site: Site) -> bool:
+    """Nothing is held any more, and every source's owner has decided on what was told to it."""
+    schemas = [json.loads(one.value or b"null")["schema"] for one in await records_of(site, QUARANTINE)]
+    if schemas.count(ENTERED) != sum(schema in LEAVING for schema in schemas):
+        return False
+    positions = await committed(site)
+    told = await records_of(site, SOURCE_FEEDBACK)
+    return positions is not None and all(
+        one.offset < positions.get((one.topic, one.partition), 0) for one in told
+    )
+
+
+SLOW_S = 0.3
+STALL_S = 75.0
+LOOK_S = 0.3
+BUSY_LOOK_S = 0.005
+
+
+class Scene:
+    """Made by `open_scene`."""
+
+    def __init__(self, site: Site, fleet: Fleet, publisher: Publisher, watching: asyncio.Task[None]) -> None:
+        self._watching = watching
+        self.site = site
+        self.fleet = fleet
+        self.publisher = publisher
+
+    async def calm(self) -> None:
+        """Return when all partitions are owned and everything placed before that moment is decided.
+
+        Between two faults this is the progress that keeps an innocent input from being in flight at three.
+        """
+        await self.until(self._all_owned, "every partition is owned")
+        await self._decided(dict(self.publisher.ends))
+
+    async def busy(self, slot: int) -> WorkerProcess:
+        """Return when the slot's worker waits for a slow call."""
+        await self.until(lambda: self._waits(slot), f"worker {slot} has work in flight", BUSY_LOOK_S)
+        return self.fleet.workers[slot]
+
+    async def until(self, holds: Callable[[], bool], what: str, look_s: float = LOOK_S) -> None:
+        """Wait for something. Raises RunFailed after `STALL_S`, or when a worker ended as none should."""
+        end = time.monotonic() + STALL_S
+        while not holds():
+            self.check()
+            if time.monotonic() > end:
+                await self._stalled(f"waited {STALL_S:.0f} s in vain until {what}")
+            await asyncio.sleep(look_s)
+
+    def check(self) -> None:
+        """Raise what ended the publisher or the supervisor; RunFailed when a worker ended as none should."""
+        self.fleet.check()
+        self.publisher.check()
+        if self._watching.done():
+            self._watching.result()
+
+    def in_flight(self) -> int:
+        """Slow calls that the workers wait for."""
+        return sum(worker.waiting() for worker in self.fleet.workers.values())
+
+    async def finish(self, at_least: int) -> None:
+        """Publish the rest, wait until all is decided and nothing is held any more, stop the workers."""
+        await self.publisher.finish(at_least)
+        await self._decided(dict(self.publisher.ends))
+        await self._settled()
+        await self.until(self._all_decide, "every worker decides for some partition")
+        await self.fleet.close()
+        self.fleet.check()
+
+    def _all_owned(self) -> bool:
+        return len(self.fleet.owned()) == self.site.partitions
+
+    def _all_decide(self) -> bool:
+        """None is still starting, when it could not yet be asked to stop in good order."""
+        return all(worker.partitions() for worker in self.fleet.workers.values())
+
+    def _waits(self, slot: int) -> bool:
+        worker = self.fleet.workers.get(slot)
+        return worker is not None and bool(worker.partitions()) and worker.waiting() > 0
+
+    async def _settled(self) -> None:
+        end = time.monotonic() + STALL_S
+        while not await settled(self.site):
+            self.check()
+            if time.monotonic() > end:
+                await self._stalled(f"after {STALL_S:.0f} s memories are held, or feedback is not folded")
+            await asyncio.sleep(LOOK_S)
+
+    async def _decided(self, ends: Ends) -> None:
+        left, since = None, time.monotonic()
+        while True:
+            self.check()
+            positions = await committed(self.site)
+            now = left if positions is None else behind(positions, ends)
+            if now == 0:
+                return
+            if now != left:
+                left, since = now, time.monotonic()
+            if time.monotonic() > since + STALL_S:
+                await self._stalled(f"no progress for {STALL_S:.0f} s with {left} inputs undecided")
+            await asyncio.sleep(LOOK_S)
+
+    async def _stalled(self, how: str) -> NoReturn:
+        """Raise RunFailed with what the workers wait for."""
+        raise RunFailed(f"{how}\n{await asyncio.to_thread(self.fleet.where)}")
+
+
+@asynccontextmanager
+async def open_scene(
+    site: Site, traffic: Traffic, pace: Pace, workers: int, slow_s: float = SLOW_S
+) -> AsyncIterator[Scene]:
+    """Workers started and ready, then traffic. Everything is stopped at the end, whatever happens."""
+    fleet, publisher = Fleet(site, slow_s), Publisher(site, traffic, pace)
+    watching = asyncio.create_task(fleet.watch())
+    scene = Scene(site, fleet, publisher, watching)
+    try:
+        for slot in range(workers):
+            fleet.spawn(slot)
+        await scene.until(lambda: _ready(scene, workers), f"{workers} workers are ready")
+        await publisher.start()
+        yield scene
+    finally:
+        watching.cancel()
+        fleet.kill_all()
+        await publisher.close()
+
+
+def _ready(scene: Scene, workers: int) -> bool:
+    deciding = [worker for worker in scene.fleet.workers.values() if worker.partitions()]
+    return len(deciding) == workers and len(scene.fleet.owned()) == scene.site.partitions

@@ -1,0 +1,133 @@
+"""A neutral policy for the fault runs: every decision follows from what its input says.
+
+Allowed: every action, but for a purge (which cannot be undone) of more than `PURGE_LIMIT` rows; every memory
+write, but for those without metadata, with the words `ATTACK`, or derived from what is not trusted. Whatever
+is known of its source, a write with nothing else against it stays above the write threshold. What retrieved
+items come to is in load/sites/quality_policy.py.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, get_args
+
+from load.sites import quality_policy
+from topics.records.inputs import ActionType
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from app.demo.inputs.trust import ControlRecord, ThrowawayTrust
+
+TENANT = "load"
+AGENT = "load-agent"
+UNSIGNED_FACTOR = 2
+READ_TOOL = "load.read"
+PURGE_TOOL = "load.purge"
+PURGE_LIMIT = 1000
+BUNDLE = "load.neutral"
+EXEMPT_SOURCE = "load-feed"
+ATTACK, DOUBT = "obey the load run", "mind the load run"
+WRITE_THRESHOLD, QUARANTINE_THRESHOLD = 0.5, 0.3
+REVIEW_AFTER_MS = 3000
+MOST_HELD = 5
+"""Of a partition, in the runs that want memories evicted."""
+STAGES = ("controls", "fast_reject", "poison", "slow_probe", "consequence", "tier_auth")
+
+_T2 = {"reversible": "T2", "irreversible": "T2", "unknown": "T2"}
+
+
+def entries(revision: int = 1, tenant: str = TENANT) -> list[dict[str, Any]]:
+    """One tenant's agents, two tools, a memory source that brings no metadata, and a recorded reference."""
+    exempt = {
+        "tenant_id": tenant,
+        "source_id": EXEMPT_SOURCE,
+        "quality_exempt": True,
+        "reason": "a feed of the fault runs",
+    }
+    specs: dict[tuple[str, str], dict[str, Any]] = {
+        ("agent", AGENT): {"tenant_id": tenant, "tier": "T2", "autonomy_tier": "sandbox"},
+        ("tool", READ_TOOL): _tool("T1", "DATABASE_READ", reversible=True),
+        ("tool", PURGE_TOOL): _tool("T2", "DATABASE_WRITE", reversible=False),
+        ("source", f"{tenant}/{EXEMPT_SOURCE}"): exempt,
+        **quality_policy.changing(tenant),
+    }
+    return [
+        {"kind": kind, "id": name, "revision": revision, "spec": spec} for (kind, name), spec in specs.items()
+    ]
+
+
+def bundle(
+    revision: int = 1, purge_limit: int = PURGE_LIMIT, stages: Sequence[str] = STAGES
+) -> dict[str, Any]:
+    """No patterns, and a consequence score that is always zero."""
+    action_type = {"risk": 0, "reversible": None, "rows_upper_bound": 100, "tier": _T2}
+    return {
+        "id": BUNDLE,
+        "revision": revision,
+        "description": "Neutral policy of the fault runs and benchmarks.",
+        "stages": list(stages),
+        "action_types": dict.fromkeys(get_args(ActionType), action_type),
+        "irreversible_row_threshold": purge_limit,
+        "consequence": {
+            "weights": {"reversibility": 0, "rows": 1000, "action_type": 0},
+            "reversibility": {"reversible": 0, "irreversible": 0, "unknown": 0},
+            "row_steps": [{"from_rows": 0, "score": 0}],
+            "escalate_at": 1000,
+            "block_at": 1001,
+        },
+        "escalation_ttl_ms": 3_600_000,
+        "outcomes": {"unsigned_factor": UNSIGNED_FACTOR},
+        "memory": _memory(),
+    }
+
+
+def records(trust: ThrowawayTrust, began_ms: int, stages: Sequence[str] = STAGES) -> list[ControlRecord]:
+    """The policy as it is published; `began_ms`: when, since one override in it soon expires."""
+    registry = {"entries": [*entries(), *quality_policy.standing(trust, TENANT, began_ms)]}
+    policy = trust.policy(json.dumps(bundle(stages=stages)).encode(), json.dumps(registry).encode())
+    return [*policy, quality_policy.signed(trust, quality_policy.document())]
+
+
+def environment(trust: ThrowawayTrust) -> dict[str, str]:
+    """The settings of a worker under this policy."""
+    return {
+        "SLUICE_POLICY__ROOT_KEYS": json.dumps([trust.root_key]),
+        "SLUICE_POLICY__DEFAULT_BUNDLE": BUNDLE,
+        "SLUICE_POLICY__DEFAULT_QUALITY_BUNDLE": quality_policy.BUNDLE,
+    }
+
+
+def _memory() -> dict[str, Any]:
+    """A model is asked about every write, so that some of them wait while others are decided."""
+    return {
+        "quarantineReviewMs": REVIEW_AFTER_MS,
+        "trust": {
+            "writeThreshold": WRITE_THRESHOLD,
+            "quarantineThreshold": QUARANTINE_THRESHOLD,
+            "llmAnalysis": True,
+        },
+        "content": {"findings": [_finding("attack", "definite", ATTACK), _finding("doubt", "strong", DOUBT)]},
+        "analysis": {"budget_ms": 60_000},
+    }
+
+
+def _finding(name: str, weight: str, words: str) -> dict[str, Any]:
+    return {
+        "id": f"load.{name}",
+        "kind": "instruction_override",
+        "weight": weight,
+        "reason": f"the words that the fault runs take for {name}",
+        "source": "load/sites/policy.py",
+        "any": [words],
+        "framed": False,
+    }
+
+
+def _tool(tier: str, action_type: str, *, reversible: bool) -> dict[str, Any]:
+    return {
+        "tier": tier,
+        "action_type": action_type,
+        "reversible": reversible,
+        "trusts_row_claims": True,
+    }

@@ -1,0 +1,123 @@
+"""One worker process of a fault run, with the files by which it can be seen and trapped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from load.sites import gauge
+from load.sites.standing import ASK
+
+if TYPE_CHECKING:
+    from load.sites.site import Site
+
+KILL_S = 10.0
+WORDS_S = 1.0
+LAST_WORDS = 6000
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class WorkerProcess:
+    """Started at once. Signals go to this child only: until it is waited for, no other has its id."""
+
+    def __init__(self, site: Site, name: str, slow_s: float) -> None:
+        """`name` is unique within the run; `slow_s` is the slow port's time."""
+        base = site.folder / name
+        self.name = name
+        self._ready = base.with_suffix(".ready")
+        self._gauge = base.with_suffix(".gauge")
+        self._trap = base.with_suffix(".trap")
+        self._hold = base.with_suffix(".hold")
+        self.log = base.with_suffix(".log")
+        own = {key: value for key, value in os.environ.items() if not key.startswith(("SLUICE_", "KAFKA_"))}
+        settings = {**own, **site.settings, "SLUICE_WORKER__READY_FILE": str(self._ready)}
+        files = ["--gauge", str(self._gauge), "--trap", str(self._trap), "--hold", str(self._hold)]
+        with self.log.open("ab") as log:
+            self._child = subprocess.Popen(
+                [sys.executable, "-m", "load.sites.worker", *files, "--slow-s", str(slow_s)],
+                cwd=ROOT,
+                env=settings,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs; negative: the signal that ended it."""
+        return self._child.poll()
+
+    def partitions(self) -> frozenset[int]:
+        """What it says it decides for (a stopped worker goes on saying so)."""
+        try:
+            return frozenset(map(int, self._ready.read_text(encoding="ascii").split()))
+        except (FileNotFoundError, ValueError):
+            return frozenset()
+
+    def waiting(self) -> int:
+        """Slow calls in flight, now or when it died."""
+        return gauge.read(self._gauge)
+
+    def stopped(self) -> bool:
+        """Whether it is suspended by SIGSTOP."""
+        try:
+            stat = Path(f"/proc/{self._child.pid}/stat").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return False
+        return stat.rpartition(")")[2].split()[0] == "T"
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal."""
+        self._child.send_signal(number)
+
+    def ask(self) -> None:
+        """Have it tell its log where it stands."""
+        self.send(ASK)
+
+    def set_trap(self, number: signal.Signals) -> None:
+        """Have it send itself the signal between its next produce and commit."""
+        whole = self._trap.with_suffix(".setting")
+        whole.write_text(number.name, encoding="ascii")
+        whole.rename(self._trap)
+
+    def in_trap(self) -> bool:
+        """Whether a trap is set and has not sprung."""
+        return self._trap.exists()
+
+    def hold(self) -> None:
+        """Have its next stop go on, a member of its group with all partitions closed, until `release`."""
+        self._hold.touch()
+
+    def release(self) -> None:
+        """Let it stop."""
+        self._hold.unlink()
+
+    def end(self, patience_s: float) -> int:
+        """SIGTERM, after `patience_s` SIGKILL; the exit code."""
+        if self.exit_code is None:
+            self.send(signal.SIGTERM)
+            self.send(signal.SIGCONT)
+        try:
+            return self._child.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            self.ask()
+            return self._end_after(WORDS_S)
+
+    def _end_after(self, seconds: float) -> int:
+        with suppress(subprocess.TimeoutExpired):
+            self._child.wait(seconds)
+        return self.end_now()
+
+    def end_now(self) -> int:
+        """SIGKILL; the exit code."""
+        self._child.kill()
+        return self._child.wait(KILL_S)
+
+    def last_words(self) -> str:
+        """The end of its log."""
+        return self.log.read_text(encoding="utf-8", errors="replace")[-LAST_WORDS:]

@@ -1,0 +1,153 @@
+"""The real worker with what the fault runs add: a slow port, an input that kills, a trap before the commit,
+and a stop that goes on for as long as it is told.
+
+`python -m load.sites.worker --gauge FILE --trap FILE --hold FILE --slow-s 0.3`; everything else is the
+worker's own settings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from app.bootstrap import Additions
+from app.cli.machine.worker import run
+from app.core.actions.stage import PASSED, Ask, StageResult
+from app.core.foundation.requests import Request
+from app.core.memory import analysis
+from app.settings import load_settings
+from load.sites.events import POISON_MARK, SLOW_MARK
+from load.sites.gauge import Gauge
+from load.sites.standing import tell_when_asked
+
+if TYPE_CHECKING:
+    from app.core.actions.stage import ActionContext
+
+PORT, HELD = "slow", "held"
+BUDGET_MS = 60_000
+LOOK_S = 0.05
+
+
+class SlowProbe:
+    """Asks the slow port about every action whose parameters say so."""
+
+    name = "slow_probe"
+
+    def evaluate(self, context: ActionContext) -> StageResult | Ask:
+        """Passes, at once or after the answer."""
+        if SLOW_MARK not in context.action.parameters:
+            return PASSED
+        request = Request(PORT, {"action_id": context.action.action_id}, BUDGET_MS)
+        return Ask(request, lambda answer: StageResult("pass", None, {"answer": answer}))
+
+
+class Poison:
+    """Kills the process: an input that no exception handler can catch."""
+
+    name = "poison"
+
+    def evaluate(self, context: ActionContext) -> StageResult:
+        """Passes what does not carry the mark."""
+        if POISON_MARK in context.action.parameters:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return PASSED
+
+
+class SlowPort:
+    """Answers after `seconds`; the gauge shows how many wait."""
+
+    def __init__(self, seconds: float, gauge: Gauge) -> None:
+        self._seconds = seconds
+        self._gauge = gauge
+
+    async def ask(self, payload: object) -> object:
+        """The question itself."""
+        self._gauge.add(1)
+        try:
+            await asyncio.sleep(self._seconds)
+        finally:
+            self._gauge.add(-1)
+        return payload
+
+
+class Analysis:
+    """The model that is asked about memories: never objects, and is slow where the text says so."""
+
+    def __init__(self, slow: SlowPort) -> None:
+        self._slow = slow
+
+    async def ask(self, payload: object) -> object:
+        """Kills the process over a poisonous text."""
+        assert isinstance(payload, dict)  # noqa: S101 - the core's own request
+        words = payload["head"].split()
+        if POISON_MARK in words:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if SLOW_MARK in words:
+            await self._slow.ask(payload)
+        return {"model": "load", "prompt_version": "1", "trust": 1.0, "categories": [], "explanation": ""}
+
+
+class Held:
+    """A port that nothing asks and that does not close while a file is there: so long does a stop go on."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    async def ask(self, payload: object) -> object:
+        """The question itself."""
+        return payload
+
+    async def start(self) -> None:
+        """Nothing to make ready."""
+
+    async def close(self) -> None:
+        """Called when all partitions are closed, before the worker leaves its group."""
+        while self._path.exists():  # noqa: ASYNC110 - another process removes it
+            await asyncio.sleep(LOOK_S)
+
+
+class Trap:
+    """Sends the process the signal named in a file, once, when its records are produced and not committed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    async def spring(self, number: int) -> None:
+        """Called before every commit, with the partition's number."""
+        del number
+        if self._path.exists():
+            chosen = signal.Signals[self._path.read_text(encoding="ascii")]
+            self._path.unlink()
+            os.kill(os.getpid(), chosen)
+
+
+def main() -> None:
+    """Run the worker until it ends; its exit codes are those of `sluice worker`."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--gauge", type=Path, required=True)
+    parser.add_argument("--trap", type=Path, required=True)
+    parser.add_argument("--hold", type=Path, required=True)
+    parser.add_argument("--slow-s", type=float, required=True)
+    given = parser.parse_args()
+    tell_when_asked()
+    slow = SlowPort(given.slow_s, Gauge(given.gauge))
+    additions = Additions(
+        stages={SlowProbe.name: SlowProbe(), Poison.name: Poison()},
+        ports={PORT: slow, HELD: Held(given.hold), analysis.PORT: Analysis(slow)},
+        before_commit=Trap(given.trap).spring,
+    )
+    try:
+        run(load_settings(), additions)
+    except typer.Exit as ended:
+        sys.exit(ended.exit_code)
+
+
+if __name__ == "__main__":
+    main()

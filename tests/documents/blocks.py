@@ -1,0 +1,70 @@
+"""The fenced blocks of README.md and docs/*.md, and which of them are not run, with the reason."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+_FENCE = re.compile(
+    r"^(?P<indent> *)```(?P<kind>[^\n]*)\n(?P<text>.*?)^(?P=indent)```$", re.DOTALL | re.MULTILINE
+)
+RUN, RECORD = "sh", "json"
+
+NOT_RUN = {
+    ("README.md", "make demo"): "sets an environment up and runs the tests; CI calls both",
+    ("README.md", "make test ARGS"): "names what a developer calls; CI calls the most of it",
+    ("README.md", "flowchart LR"): "a drawing",
+    ("docs/architecture.md", "flowchart TB"): "a drawing; tests/unit/test_architecture.py holds it current",
+    ("docs/architecture_before.md", "flowchart TB"): "a drawing of a tree that is no more",
+    (
+        "docs/policy.md",
+        "INFO app.stream",
+    ): "a worker's log; tests/unit/stream/test_policy_log.py holds the lines",
+    ("docs/rules.md", "{"): "each example is loaded and decided by tests/unit/core/rules/test_rules_guide.py",
+    ("docs/rules.md", "action.parameters.l.all"): "each condition is refused there as well",
+}
+"""Blocks that neither run nor are read as records, by document and beginning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """`line`: of the fence, from 1; `kind`: what stands behind it."""
+
+    document: str
+    line: int
+    kind: str
+    text: str
+
+    @property
+    def name(self) -> str:
+        """Where a person finds it."""
+        return f"{self.document}:{self.line}"
+
+    @property
+    def why_not_run(self) -> str | None:
+        """The reason, if it is listed."""
+        listed = (
+            reason
+            for (document, start), reason in NOT_RUN.items()
+            if self.document == document and self.text.startswith(start)
+        )
+        return next(listed, None)
+
+
+def documents() -> list[str]:
+    """README and the guides; what docs/reference has is generated, and decisions are history."""
+    return ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
+
+
+def blocks(document: str) -> list[Block]:
+    """In their order, without the indentation of a list."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    found = []
+    for one in _FENCE.finditer(text):
+        indent = len(one["indent"])
+        lines = "".join(line[indent:] for line in one["text"].splitlines(keepends=True))
+        line = text[: one.start()].count("\n") + 1
+        found.append(Block(document, line, one["kind"].strip(), lines))
+    return found

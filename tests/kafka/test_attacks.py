@@ -1,0 +1,25 @@
+"""Each attack that needs a broker, in its short form: nothing gets through, and honest input passes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from load.attacks.catalog import ATTACKS
+
+if TYPE_CHECKING:
+    from load.attacks.attempt import Attack
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.mark.timeout(600)  # workers that sleep for longer than their sessions and their producer ids last
+@pytest.mark.parametrize("attack", [one for one in ATTACKS if one.needs_broker], ids=lambda one: one.name)
+def test_nothing_gets_through(attack: Attack) -> None:
+    attempts = list(attack.run("short"))
+    assert [one for one in attempts if not one.held] == []
+    assert any(not one.harmless for one in attempts), "an attack that tries nothing shows nothing"
+    assert any(one.harmless for one in attempts), (
+        "without a control, a system that refuses everything would pass"
+    )

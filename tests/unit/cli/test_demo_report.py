@@ -1,0 +1,79 @@
+"""The demo's last words: of a run that is not well, which decisions came out otherwise, and how."""
+
+from __future__ import annotations
+
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from rich.console import Console
+
+from app.broker.process import ProcessIdentity
+from app.cli.demo.demo_report import print_result
+from app.cli.demo.demo_summary import summary_fields
+from app.core.reports.report import quality_report
+from app.core.reports.report_tally import QualityTally
+from app.core.rerun.rerun_result import Difference, Rerun, RerunTally
+from app.core.state.statistics import NOTHING
+from app.demo.answers import Answers
+from app.demo.place import Place
+from app.demo.result import Counted, Examined, Result
+from app.verifier.findings import Report
+from tests.unit.demo.conftest import material, wish
+
+if TYPE_CHECKING:
+    from app.demo.inputs.material import Material
+
+__all__ = ["material", "wish"]
+SAME = Rerun("verdict", "verdict:gate.actions.proposed:0:1")
+OTHER = Rerun(
+    "verdict", "verdict:gate.actions.proposed:3:17", (Difference("blockReason", "tier_T3", "tier_T4"),)
+)
+GONE = Rerun("quality_decision", "quality:gate.memory.retrievals.proposed:1:2:0", missing=("bundle b@3",))
+
+
+def result(material: Material, *reruns: Rerun) -> Result:
+    """A run without answers, whose decisions came out so when they were executed again."""
+    tally = RerunTally()
+    tally.take(reruns)
+    report = Report({}, (), len(reruns))
+    examined = Examined(report, tally, Counted(NOTHING, equal=True), quality_report(QualityTally()))
+    place = Place("demo-test", Path("kept"), "broker:9092", "", Path("keys"))
+    return Result(place, ProcessIdentity(1, ""), material, Answers(place.prefix), examined)
+
+
+def printed(of: Result) -> str:
+    screen = Console(file=StringIO(), width=200)
+    print_result(screen, of, 1.0)
+    assert isinstance(screen.file, StringIO)
+    return screen.file.getvalue()
+
+
+def test_a_decision_that_came_out_otherwise_is_named_with_the_field_and_both_values(
+    material: Material,
+) -> None:
+    told = printed(result(material, SAME, OTHER))
+    row = next(line for line in told.splitlines() if OTHER.id in line)
+    assert [cell for cell in ("different", "blockReason", "tier_T3", "tier_T4") if cell not in row] == []
+    assert SAME.id not in told
+    assert "reruns: 1 verdicts, 1 verdicts different" in told
+
+
+def test_evidence_that_is_gone_is_named(material: Material) -> None:
+    row = next(line for line in printed(result(material, SAME, GONE)).splitlines() if GONE.id in line)
+    assert "bundle b@3" in row
+
+
+def test_the_json_names_them_too(material: Material) -> None:
+    fields = summary_fields(result(material, SAME, OTHER), 1.0)
+    assert (fields["well"], fields["reruns"]["verdict"]["different"]) == (False, 1)
+    (named,) = fields["not_identical"]
+    assert (named["id"], named["differences"][0]["field"]) == (OTHER.id, "blockReason")
+
+
+@pytest.mark.parametrize(("reruns", "well"), [((SAME,), True), ((SAME, OTHER), False), ((), False)])
+def test_a_run_is_well_only_if_something_was_executed_again_and_all_of_it_is_identical(
+    material: Material, reruns: tuple[Rerun, ...], well: bool
+) -> None:
+    assert result(material, *reruns).well is well

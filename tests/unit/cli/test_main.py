@@ -1,0 +1,57 @@
+"""The command itself (Mend 14 and 16): its list of verbs is quick and true, and it tells its version."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+from typer.testing import CliRunner
+
+from app.cli.main import VERBS, cli
+
+RUNNER = CliRunner()
+HEAVY = (
+    "pydantic",
+    "aiokafka",
+    "faust",
+    "re2",
+    "sqlglot",
+    "app.core.policy.bundles",
+    "app.settings",
+    "topics",
+)
+
+
+def test_the_list_of_verbs_imports_none_of_them() -> None:
+    program = (
+        "import sys\nfrom typer.testing import CliRunner\nfrom app.cli.main import cli\n"
+        "assert CliRunner().invoke(cli, ['--help']).exit_code == 0\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_a_verb_is_listed_with_the_beginning_of_its_own_help(name: str) -> None:
+    shown = RUNNER.invoke(cli, [name, "--help"], env={"COLUMNS": "200"})
+    assert shown.exit_code == 0, shown.output
+    assert " ".join(VERBS[name].says.split()) in " ".join(shown.output.split())
+
+
+def test_every_verb_is_in_the_help() -> None:
+    shown = RUNNER.invoke(cli, ["--help"], env={"COLUMNS": "100"}).output
+    assert [name for name in VERBS if name not in shown] == []
+
+
+def test_a_mistyped_verb_is_answered_with_the_one_that_was_meant() -> None:
+    ran = RUNNER.invoke(cli, ["wtch"])
+    assert ran.exit_code == 2
+    assert "'watch'" in ran.output
+
+
+def test_it_tells_its_version() -> None:
+    ran = RUNNER.invoke(cli, ["--version"])
+    assert (ran.exit_code, ran.output.strip()) == (0, f"sluice {version('sluice')}")

@@ -1,0 +1,70 @@
+"""Mend 5: the order of the gates is part of the signed bundle, and a rerun takes it from there."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from app.core.actions.stages import shipped_stages
+from app.core.cases.cases import run_cases
+from app.core.foundation.errors import BundleError, UnknownStageError
+from app.core.policy.bundles import ORDER_OF_OLD, load_bundle
+from tests.unit.core.rerun.reruns import Case, document
+from tests.unit.core.scene import BUNDLE_BYTES
+
+SHIPPED = json.loads(BUNDLE_BYTES)
+WIPE = {"toolName": "run", "parameters": {"c": "rm -rf /"}}
+
+
+def test_the_shipped_bundle_names_the_order_that_a_bundle_without_one_means() -> None:
+    assert tuple(SHIPPED["stages"]) == ORDER_OF_OLD == tuple(one.name for one in shipped_stages())
+    old = {name: value for name, value in json.loads(document()).items() if name != "stages"}
+    assert load_bundle(json.dumps(old).encode()).stages == ORDER_OF_OLD
+
+
+@pytest.mark.parametrize(
+    "stages",
+    [
+        [],
+        ["controls"],
+        ["tier_auth", "controls"],
+        ["fast_reject", "controls", "tier_auth"],
+        ["controls", "tier_auth", "fast_reject"],
+        ["controls", "fast_reject", "fast_reject", "tier_auth"],
+        ["controls", "Fast Reject", "tier_auth"],
+    ],
+)
+def test_an_order_that_cannot_hold_is_refused_with_its_place(stages: list[str]) -> None:
+    with pytest.raises(BundleError, match=r"^\$\.stages"):
+        load_bundle(document(stages=stages))
+
+
+def test_a_stage_that_nobody_knows_is_refused_at_publishing_and_at_loading() -> None:
+    unknown = load_bundle(document(stages=["controls", "fast_rejct", "tier_auth"], cases=[]))
+    with pytest.raises(UnknownStageError, match=r"\$\.stages.*'fast_rejct'.*fast_reject"):
+        run_cases(unknown)
+
+
+def test_a_bundle_names_which_gates_run_and_in_what_order() -> None:
+    order = ["controls", "consequence", "fast_reject", "tier_auth"]
+    verdict = Case(bundle=document(stages=order)).propose(**WIPE)
+    assert verdict["stages"] == order
+    assert [gate["gate"] for gate in verdict["gateResults"]] == order[:3]
+
+
+@pytest.mark.parametrize("stages", [[], ["controls", "tier_auth"], ["tier_auth"], [*reversed(ORDER_OF_OLD)]])
+def test_a_verdict_that_names_other_stages_than_its_bundle_is_a_difference(stages: list[str]) -> None:
+    case = Case()
+    honest = case.propose(**WIPE)
+    assert case.rerun(honest).status == "identical"
+    forged: dict[str, Any] = {
+        **honest,
+        "stages": stages,
+        "gateResults": [],
+        "verdict": "allowed",
+        "outcome": "ALLOW",
+        "blockReason": None,
+    }
+    assert case.rerun(forged).status == "different"

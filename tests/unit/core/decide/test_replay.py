@@ -1,0 +1,130 @@
+"""Without a shell the core decides as it does in a worker."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.core.actions.stage import PASSED, Ask, StageResult
+from app.core.decide.replay import Replay, drive
+from app.core.foundation.arrival import Arrival
+from app.core.foundation.requests import Answer, Request
+from app.core.state.decision import Decision, Shared
+from app.core.state.session import SessionState, session_key
+from app.stream.intake.evaluation import Evaluation
+from app.stream.intake.inbound import receive
+from tests.unit.core.rerun.reruns import SMALL
+from tests.unit.core.scene import START, action, bundle, kinds, only, outcome, point, verdict_of
+from topics.catalog import ACTIONS, OUTCOMES
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from app.core.actions.stage import ActionContext
+
+BUNDLE = bundle(**SMALL)
+POINT = point(policy=BUNDLE)
+
+
+class Asking:
+    """Passes on "yes"."""
+
+    name = "asking"
+
+    def evaluate(self, context: ActionContext) -> StageResult | Ask:
+        del context
+        return Ask(
+            Request("oracle", {}, 1000), lambda said: PASSED if said == "yes" else StageResult("block", "no")
+        )
+
+
+class Flawed:
+    """Always raises."""
+
+    name = "flawed"
+
+    def evaluate(self, context: ActionContext) -> StageResult:
+        raise KeyError(context.action.tool_name)
+
+
+def arrival(
+    offset: int, record: dict[str, Any] | bytes, topic: str = ACTIONS, key: bytes = b"s-1"
+) -> Arrival:
+    raw = record if isinstance(record, bytes) else json.dumps(record).encode()
+    return Arrival(topic, 0, offset, START, key, raw)
+
+
+RECORDS = st.one_of(
+    st.builds(
+        lambda name, tool, rows, mode: (
+            ACTIONS,
+            action(action_id=name, toolName=tool, rows_affected=rows, mode=mode),
+        ),
+        st.sampled_from("abc"),
+        st.sampled_from(["find", "change", "erase", "unheard_of"]),
+        st.sampled_from([1, 5, 5000, None, -1]),
+        st.sampled_from(["standard", "high_stakes", None]),
+    ),
+    st.builds(
+        lambda name, rows: (OUTCOMES, outcome(action_id=name, rows_affected=rows)),
+        st.sampled_from("abc"),
+        st.sampled_from([0, 3, 70]),
+    ),
+    st.sampled_from([(ACTIONS, b"nonsense"), (OUTCOMES, b"{}"), (ACTIONS, action(session_id="s-2"))]),
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(RECORDS, max_size=10))
+def test_every_decision_is_the_worker_s(records: list[tuple[str, Any]]) -> None:
+    replay, state = Replay(POINT), SessionState(session_key("s-1"))
+    for offset, (topic, record) in enumerate(records):
+        given_ = arrival(offset, record, topic)
+        decided = Evaluation(POINT, receive(given_), state, Shared(), at_home=True).advance()
+        assert isinstance(decided, Decision)
+        state.apply(decided.transition)
+        assert replay.take(given_).records == decided.records
+
+
+def test_sessions_are_kept_apart_and_keep_their_totals() -> None:
+    replay = Replay(POINT)
+    replay.take(arrival(1, action(rows_affected=5)))
+    other = replay.take(arrival(2, action(session_id="s-2"), key=b"s-2"))
+    again = replay.take(arrival(3, action(action_id="act-2")))
+    assert verdict_of(other)["session"]["before"]["aggregateRowsAffected"] == 0
+    assert verdict_of(again)["session"]["before"]["aggregateRowsAffected"] == 5
+
+
+def test_a_fault_of_the_core_is_answered_like_in_a_worker() -> None:
+    decision = Replay(point(policy=BUNDLE, stages=[Flawed()])).take(arrival(1, action()))
+    assert kinds(decision) == ["Verdict", "DeadLetter"]
+    assert verdict_of(decision)["blockReason"] == "internal_error"
+    assert only(decision, "DeadLetter")["message"] == "KeyError in evaluate"
+
+
+def test_a_question_is_answered_by_whoever_is_given() -> None:
+    asking = point(policy=BUNDLE, stages=[Asking()])
+    heard = Replay(asking, lambda _: Answer("answered", "yes")).take(arrival(1, action()))
+    assert verdict_of(heard)["outcome"] == "ALLOW"
+    alone = Replay(asking).take(arrival(1, action()))
+    assert verdict_of(alone)["blockReason"] == "inconclusive: asking got no answer of oracle"
+
+
+def test_every_request_is_answered_in_turn() -> None:
+    def evaluation() -> Generator[Request, Answer, Decision]:
+        first = yield Request("a", 1, 1)
+        second = yield Request("b", first.payload, 1)
+        return Decision(None, [first, second])  # type: ignore[list-item]
+
+    asked: list[Request] = []
+
+    def answer(request: Request) -> Answer:
+        asked.append(request)
+        return Answer("answered", request.port)
+
+    decision = drive(evaluation(), answer)
+    assert [one.payload for one in asked] == [1, "a"]
+    assert [one.payload for one in decision.records] == ["a", "b"]  # type: ignore[attr-defined]

@@ -1,0 +1,223 @@
+"""Decisions of the scene's sessions as the ledger keeps them, and the evidence to execute them again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from app.core.actions.stages import shipped_stages
+from app.core.decide.replay import Replay, nobody
+from app.core.foundation.arrival import Arrival
+from app.core.foundation.chain import Chain
+from app.core.foundation.requests import Answer
+from app.core.memory.reviews import PORT as HELD_INPUT
+from app.core.policy.bundles import FIRST_STAGE, LAST_STAGE, Bundle, load_bundle
+from app.core.rerun.evidence import PolicyEvidence
+from app.core.rerun.rerun import Rerunner
+from app.core.rerun.walk import recorded_decision
+from app.core.trust.dsse import sign
+from app.core.trust.review_signing import signed_review
+from app.core.trust.signed_entries import PAYLOAD_TYPES
+from tests.unit.core.scene import (
+    BUNDLE_BYTES,
+    ENTRIES,
+    LIMITS,
+    START,
+    action,
+    entry,
+    outcome,
+    point,
+)
+from tests.unit.core.trust.scene import ALICE, STRANGER
+from topics.catalog import (
+    ACTIONS,
+    BUNDLES,
+    MEMORY_DECISIONS,
+    MEMORY_WRITES,
+    OUTCOMES,
+    REGISTRY,
+    REVIEWS,
+    VERDICTS,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from app.core.actions.stage import Stage
+    from app.core.foundation.limits import SessionLimits
+    from app.core.foundation.requests import Request
+    from app.core.rerun.rerun_result import Rerun
+    from app.core.state.decision import Decision
+
+
+WIPES = {
+    "id": "wipes",
+    "reason": "removes everything",
+    "severity": "critical",
+    "source": "a test",
+    "pattern": "rm -rf /",
+}
+SMALL = {"patterns": {"text": [WIPES]}}
+"""The shipped bundle with one pattern: the library takes half a second to compile."""
+
+
+def document(**changes: Any) -> bytes:
+    """The small bundle's bytes, with some top-level fields changed."""
+    return json.dumps({**json.loads(BUNDLE_BYTES), **SMALL, **changes}).encode()
+
+
+BUNDLE = document()
+REVIEWER = entry("approver", "curator", public_key=ALICE.public.text, roles=["reviewer"])
+
+
+def memory_write(**fields: Any) -> dict[str, Any]:
+    """A harmless memory write of the operator with all its metadata, some fields changed (None: left out)."""
+    base = {
+        "write_id": "w-1",
+        "agent_id": "operator",
+        "session_id": "s-1",
+        "content": "The customer prefers e-mail.",
+        "source": {"id": "crm", "type": "user"},
+        "content_class": "note",
+        "timestamp": "2025-11-20T10:00:00Z",
+        "confidence_score": 0.9,
+        "provenance_uri": "https://crm.example/tickets/7",
+        "provenance_hash": "sha256:" + "0a" * 32,
+    }
+    return {name: value for name, value in {**base, **fields}.items() if value is not None}
+
+
+def evidence(*entries: dict[str, Any], bundles: Sequence[bytes] = (BUNDLE,)) -> PolicyEvidence:
+    """Control topics with these entries and bundles; whose signature they bear does not matter."""
+    found = PolicyEvidence()
+    for document in bundles:
+        found.add(BUNDLES, sign(PAYLOAD_TYPES[BUNDLES], document, [STRANGER]).written())
+    for one in entries:
+        found.add(REGISTRY, sign(PAYLOAD_TYPES[REGISTRY], json.dumps(one).encode(), [STRANGER]).written())
+    return found
+
+
+@cache
+def _loaded(bundle: bytes) -> Bundle:
+    return load_bundle(bundle)
+
+
+@cache
+def _published(bundle: bytes, entries: str) -> PolicyEvidence:
+    return evidence(*ENTRIES, *json.loads(entries), bundles=[bundle])
+
+
+@dataclass
+class Case:
+    """One installation of the scene: inputs go in, and what was decided on each can be executed again.
+
+    `stages`: of its own, which its bundle then names between the first and the last; none: the bundle's.
+    """
+
+    entries: tuple[dict[str, Any], ...] = ()
+    bundle: bytes = BUNDLE
+    stages: Sequence[Stage] = ()
+    limits: SessionLimits = LIMITS
+    answer: Callable[[Request], Answer] = nobody
+    now: int = START
+    verdicts: list[dict[str, Any]] = field(default_factory=list)
+    memories: list[dict[str, Any]] = field(default_factory=list)
+    arrivals: dict[str, Arrival] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Opens the sessions."""
+        if self.stages:
+            order = [FIRST_STAGE, *(stage.name for stage in self.stages), LAST_STAGE]
+            self.bundle = json.dumps({**json.loads(self.bundle), "stages": order}).encode()
+        policy = _loaded(self.bundle)
+        where = point(*self.entries, policy=policy, added=self.stages, limits=self.limits)
+        self._replay = Replay(where, self._answer)
+        self._values: dict[tuple[str, int, int], bytes | None] = {}
+        self._chain = Chain(3)
+        self._offset = 0
+
+    def propose(self, **fields: Any) -> dict[str, Any]:
+        """An action; its verdict as it is recorded."""
+        self._take(ACTIONS, action(**fields))
+        return self.verdicts[-1]
+
+    def report(self, **fields: Any) -> Decision:
+        """An unsigned outcome."""
+        return self._take(OUTCOMES, outcome(**fields))
+
+    def remember(self, **fields: Any) -> dict[str, Any]:
+        """A memory write; what was decided on it, as it is recorded."""
+        self._take(MEMORY_WRITES, memory_write(**fields))
+        return self.memories[-1]
+
+    def review(self, memory: dict[str, Any], decision: str = "approve") -> list[str]:
+        """A review of a held memory by the registered reviewer; the kinds of the records that come of it."""
+        said = {
+            "subject_id": memory["memory_id"],
+            "session_id": memory["session_id"],
+            "decision": decision,
+            "approver_id": "curator",
+            "digest": memory["content_digest"],
+            "justification": "looked at it",
+        }
+        signed = signed_review(said, ALICE).model_dump()
+        return [one.kind for one in self._take(REVIEWS, signed).records]
+
+    def record(self, arrival: Arrival, decision: Decision) -> None:
+        """Keep the verdict, or what was decided on a memory, of a decision on an arrival."""
+        kept = {VERDICTS: self.verdicts, MEMORY_DECISIONS: self.memories}
+        for kind in ("verdict", "memory"):
+            self.arrivals[f"{kind}:{arrival.decision_id}"] = arrival
+        for one in decision.records:
+            if one.topic in kept:
+                wire = self._chain.link(one.body)
+                kept[one.topic].append(recorded_decision(one.topic, wire))
+
+    def rerunner(self, stages: Sequence[Stage] | None = None) -> Rerunner:
+        """With everything that was published, over the installation's own stages or others of the names."""
+        known = {stage.name: stage for stage in self._known(stages)}
+        return Rerunner(_published(self.bundle, json.dumps(self.entries)), known.__getitem__)
+
+    def stage_of(self, name: str) -> Stage:
+        """One of the installation's stages."""
+        return next(stage for stage in self._known() if stage.name == name)
+
+    def _known(self, own: Sequence[Stage] | None = None) -> list[Stage]:
+        return [*shipped_stages(), *(self.stages if own is None else own)]
+
+    def rerun(self, recorded: dict[str, Any], by: Rerunner | None = None) -> Rerun:
+        """A decision executed again."""
+        named = recorded["verdict_id"] if "verdict_id" in recorded else recorded["memory_id"]
+        return (by or self.rerunner()).rerun(recorded, self.arrivals[named])
+
+    def rerun_all(self) -> list[Rerun]:
+        """Every decision so far, verdicts first."""
+        by = self.rerunner()
+        return [self.rerun(one, by) for one in (*self.verdicts, *self.memories)]
+
+    def next_arrival(self, topic: str, record: dict[str, Any]) -> Arrival:
+        """The next record of a topic, now."""
+        self._offset += 1
+        raw = json.dumps(record).encode()
+        return Arrival(topic, 3, self._offset, self.now, str(record["session_id"]).encode(), raw)
+
+    def _answer(self, request: Request) -> Answer:
+        """An input that was read before, or what the case's own ports say."""
+        if request.port != HELD_INPUT:
+            return self.answer(request)
+        place: Any = request.payload
+        return Answer("answered", self._values[(place["topic"], place["partition"], place["offset"])])
+
+    def propose_late(self, waited_ms: int, **fields: Any) -> dict[str, Any]:
+        """An action that had waited for so long; a rerun finds it as it lies on its topic."""
+        self._take(ACTIONS, action(**fields), waited_ms)
+        return self.verdicts[-1]
+
+    def _take(self, topic: str, record: dict[str, Any], waited_ms: int = 0) -> Decision:
+        arrival = self.next_arrival(topic, record)
+        self._values[(topic, 3, arrival.offset)] = arrival.value
+        decision = self._replay.take(replace(arrival, waited_ms=waited_ms))
+        self.record(arrival, decision)
+        return decision

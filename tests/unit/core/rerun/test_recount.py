@@ -1,0 +1,240 @@
+"""Mend 5: a walk over a partition recounts its sessions, and says what it cannot recount."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import pytest
+
+from app.core.registry.loading import build_registry
+from app.core.rerun.policy_then import PointsUnder, Possible
+from app.core.rerun.recount import GONE
+from app.core.rerun.walk import entry_of, together
+from load.attacks.forging import change, relinked, replace_value
+from load.attacks.recorded_site import LIMITS, RecordedSite
+from topics.catalog import (
+    ACTIONS,
+    MEMORY_DECISIONS,
+    MEMORY_WRITES,
+    OUTCOMES,
+    QUALITY_DECISIONS,
+    RETRIEVALS,
+    SESSION_EVENTS,
+    VERDICTS,
+)
+
+if TYPE_CHECKING:
+    from app.core.rerun.policy_then import PolicyThen
+    from app.core.rerun.rerun_result import Rerun
+    from app.core.rerun.walk import PartitionWalk
+
+
+@pytest.fixture
+def site() -> RecordedSite:
+    return RecordedSite()
+
+
+def action(name: str, **more: Any) -> dict[str, Any]:
+    base = {"action_id": name, "agent_id": "operator", "session_id": "s-1", "toolName": "find"}
+    return {**base, "parameters": {}, "rows_affected": 10, "mode": "high_stakes", **more}
+
+
+def outcome(name: str, rows: int) -> dict[str, Any]:
+    return {"action_id": name, "session_id": "s-1", "rows_affected": rows, "reported_by": "operator"}
+
+
+def reruns(site: RecordedSite) -> list[Rerun]:
+    return walked(site.walk(), site)
+
+
+def walked(walk: PartitionWalk, site: RecordedSite) -> list[Rerun]:
+    entries = [entry for one in site.records if (entry := entry_of(one)) is not None]
+    groups = [(group, group[0].place) for group in together(entries)]
+    return [
+        one
+        for group, place in groups
+        for one in walk.take(group, None if place is None else site.inputs.get(place))
+    ]
+
+
+def test_totals_settlements_and_repeats_are_recounted(site: RecordedSite) -> None:
+    for name in ("a", "b", "a"):
+        site.take(ACTIONS, action(name))
+    site.take(OUTCOMES, outcome("a", 300))
+    site.take(ACTIONS, action("c"))
+    assert site.examine(site.records) == []
+    last = json.loads([one for one in site.records if one.topic == VERDICTS][-1].value)
+    assert last["session"]["before"]["aggregateRowsAffected"] == 400
+
+
+def test_an_outcome_that_came_before_its_action_counts_where_it_is_settled(site: RecordedSite) -> None:
+    site.take(ACTIONS, action("a"))
+    site.take(OUTCOMES, outcome("b", 300))
+    site.take(ACTIONS, action("b"))
+    site.take(ACTIONS, action("c"))
+    assert SESSION_EVENTS in {one.topic for one in site.records}
+    assert site.examine(site.records) == []
+
+
+def test_a_session_that_folded_starts_from_nothing(site: RecordedSite) -> None:
+    site.take(ACTIONS, action("a"))
+    site.now += LIMITS.idle_timeout_ms
+    site.take(ACTIONS, action("b"))
+    assert SESSION_EVENTS in {one.topic for one in site.records}
+    assert site.examine(site.records) == []
+
+
+def test_a_false_total_is_told_once_and_not_with_all_after_it(site: RecordedSite) -> None:
+    for name in "abcd":
+        site.take(ACTIONS, action(name))
+    less = {"aggregateRowsAffected": 1, "aggregateActionCount": 1}
+    site.records = change(VERDICTS, 1, session__before=less)(site)
+    found = [one for one in reruns(site) if one.status != "identical"]
+    assert [one.id for one in found] == [f"verdict:{ACTIONS}:3:1"]
+
+
+def test_a_whole_false_line_of_verdicts_is_found_at_its_first(site: RecordedSite) -> None:
+    """Each follows from the one before it, and the first from nothing."""
+    for name in "abc":
+        site.take(ACTIONS, action(name))
+    lies = list(site.records)
+    for at, rows in ((1, 5), (2, 15)):
+        fields = json.loads(lies[at].value)
+        fields["session"]["before"] = {"aggregateRowsAffected": rows, "aggregateActionCount": at}
+        fields["session"]["after"] = {"aggregateRowsAffected": rows + 10, "aggregateActionCount": at + 1}
+        lies[at] = replace_value(lies[at], fields)
+    site.records = relinked(lies)
+    found = {one.id: {each.field for each in one.differences} for one in reruns(site)}
+    assert "session" in found[f"verdict:{ACTIONS}:3:1"]
+
+
+def test_a_session_with_an_input_that_is_gone_is_not_checked_and_says_so(site: RecordedSite) -> None:
+    for name in "ab":
+        site.take(ACTIONS, action(name))
+    site.take(ACTIONS, action("c", session_id="s-2"))
+    del site.inputs[ACTIONS, 3, 0]
+    gone, told, other = reruns(site)
+    assert gone.status == "evidence_gone"
+    assert (told.status, told.not_checked) == ("identical", (GONE,))
+    assert (other.status, other.not_checked) == ("identical", ())
+
+
+def test_an_input_that_was_decided_and_has_no_record_is_told(site: RecordedSite) -> None:
+    for name in "abc":
+        site.take(ACTIONS, action(name))
+    (said,) = site.examine(relinked(site.records[:-1]))
+    assert said == f"rerun: {ACTIONS}:3:2: no record answers it"
+
+
+def test_an_input_that_could_not_be_read_is_answered_by_its_dead_letter(site: RecordedSite) -> None:
+    site.take(ACTIONS, action("a", surprise=1))
+    assert site.examine(site.records) == []
+
+
+def test_a_second_decision_is_no_matter_of_versions_nor_of_evidence(site: RecordedSite) -> None:
+    """A forger may write any version, and the input may be gone."""
+    site.take(ACTIONS, action("a"))
+    again = replace_value(site.records[0], {**json.loads(site.records[0].value), "decider_version": "9+else"})
+    site.records = relinked([site.records[0], again])
+    assert [one.status for one in reruns(site)] == ["identical", "different"]
+    del site.inputs[ACTIONS, 3, 0]
+    assert [one.status for one in reruns(site)] == ["evidence_gone", "different"]
+
+
+def test_a_forged_second_decision_is_named_with_the_first(site: RecordedSite) -> None:
+    site.take(ACTIONS, action("a"))
+    site.records = relinked([*site.records, site.records[-1]])
+    first, second = reruns(site)
+    assert (first.status, second.status) == ("identical", "different")
+    assert second.differences[0].rerun == "the input was decided before, in record 1"
+
+
+def memory(name: str, parent: str) -> dict[str, Any]:
+    return {
+        "write_id": name,
+        "agent_id": "operator",
+        "session_id": "s-1",
+        "content": f"The lease {name} ends in May.",
+        "source": {"id": "crm", "type": "user"},
+        "content_class": "internal_policy",
+        "timestamp": "2025-11-20T00:00:00Z",
+        "confidence_score": 0.9,
+        "provenance_uri": "https://example.com/terms",
+        "provenance_hash": "sha256:" + "ab" * 32,
+        "derived_from": [parent],
+    }
+
+
+def test_what_became_of_a_memory_is_taken_from_its_record(site: RecordedSite) -> None:
+    """A reviewer approved the parent, which the sessions' recount does not see: the child's repeat was told
+    to differ."""
+    site.take(MEMORY_WRITES, memory("parent", "memory:of:nobody:1"))
+    (state,) = site._replay._sessions.values()  # noqa: SLF001 - what an approval leaves in the session
+    (account,) = state.accounts.values()
+    (remembered,) = account.agents.values()
+    known = remembered.write("parent")
+    assert known is not None
+    assert known.action == "quarantine"
+    remembered.writes["parent"] = tuple(known._replace(trust=1.0))
+    child = memory("child", f"memory:{MEMORY_WRITES}:3:0")
+    for _ in range(2):
+        site.take(MEMORY_WRITES, child)
+    decided = [json.loads(one.value) for one in site.records if one.topic == MEMORY_DECISIONS]
+    assert [one["action"] for one in decided] == ["quarantine", "allow", "allow"]
+    assert decided[2]["seen"]["known"]["action"] == "allow"
+    assert [one for one in reruns(site) if one.status != "identical"] == []
+
+
+class Around(NamedTuple):
+    """The policies around a change, the earliest first, whenever it is asked."""
+
+    points: tuple[PointsUnder, ...]
+
+    def possible(self, *_: object) -> Possible:
+        """All of them."""
+        return Possible(self.points, changed=False, never=frozenset())
+
+
+def test_of_the_policies_around_a_change_the_latest_that_gives_the_record_is_taken(
+    site: RecordedSite,
+) -> None:
+    """The earliest was taken always: before the first registry was published, nobody was known."""
+    for name in ("a", "b", "a"):
+        site.take(ACTIONS, action(name))
+    walk = site.walk()
+    assert walk.recount is not None
+    possible = walk.recount.then.possible(json.loads(site.records[0].value), site.now, site.now)
+    (known,) = possible.points
+    policy, installation = known._policy, known._installation  # noqa: SLF001 - the same, without a registry
+    nobody = PointsUnder(replace(policy, registry=build_registry([])), installation)
+    walk.recount.then = cast("PolicyThen", Around((nobody, known)))
+    assert [one for one in walked(walk, site) if one.status != "identical"] == []
+
+
+def test_a_reading_that_a_later_policy_would_answer_otherwise_is_recounted_as_it_was(
+    site: RecordedSite,
+) -> None:
+    """An override came after a denial, and the flags of what it would have let through were counted then."""
+    item = {
+        "item_id": "lease",
+        "body": "The lease ends in May.",
+        "content_class": "legal_text",
+        "timestamp": "2025-11-20T10:00:00Z",
+        "confidence_score": 0.9,
+    }
+    site.take(RETRIEVALS, {"request_id": "r", "agent_id": "operator", "session_id": "s-1", "items": [item]})
+    site.take(ACTIONS, action("a"))
+    read, acted = (
+        json.loads(one.value) for one in site.records if one.topic in (QUALITY_DECISIONS, VERDICTS)
+    )
+    assert read["outcome"] == "flag"
+    assert acted["session"]["flags"]["outstanding"]
+    walk = site.walk()
+    assert walk.recount is not None
+    (known,) = walk.recount.then.possible(acted, site.now, site.now).points
+    policy, installation = known._policy, known._installation  # noqa: SLF001 - the same, without a registry
+    nobody = PointsUnder(replace(policy, registry=build_registry([])), installation)
+    walk.recount.then = cast("PolicyThen", Around((known, nobody)))
+    assert [one for one in walked(walk, site) if one.status != "identical"] == []

@@ -1,0 +1,172 @@
+"""Mend 5: a rerun takes bundle and entries from what was in force then, not from what the record names."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from app.core.actions.stages import shipped_stages
+from app.core.decide.decide import DecisionPoint
+from app.core.decide.replay import decide
+from app.core.foundation.arrival import Arrival
+from app.core.foundation.chain import Chain
+from app.core.registry.keys import Roots
+from app.core.rerun.evidence import PolicyEvidence
+from app.core.rerun.policy_then import Installation, PolicyThen
+from app.core.rerun.rerun import CHANGED, NO_ROOTS, NOT_IN_FORCE, Rerunner
+from app.core.rerun.walk import recorded_decision
+from app.core.state.session import SessionState, session_key
+from app.core.trust.in_force import PolicyInForce
+from app.demo.inputs.trust import ThrowawayTrust
+from tests.unit.core.rerun.reruns import document
+from tests.unit.core.scene import LIMITS, START, action, entry
+from topics.catalog import ACTIONS, VERDICTS
+
+if TYPE_CHECKING:
+    from app.core.policy.policy import Policy
+    from app.core.rerun.rerun_result import Rerun
+    from app.demo.inputs.trust import ControlRecord
+
+MINUTE = 60_000
+LAG = 10_000
+TRUST = ThrowawayTrust()
+ROOTS = Roots([TRUST.root_key])
+STAGES = shipped_stages()
+ENTRIES = [
+    entry("agent", "operator", tenant_id="acme", tier="T3"),
+    entry("tool", "find", tier="T1", action_type="DATABASE_READ", reversible=True),
+]
+FREEZE: dict[str, Any] = {"subject": "agent", "subject_id": "operator", "reason": "under investigation"}
+OF = Installation(STAGES, ROOTS, "sluice.default", "sluice.quality", "test", LIMITS, LAG, "here")
+
+
+def bundle(revision: int, threshold: int) -> ControlRecord:
+    return TRUST.bundle(document(revision=revision, irreversible_row_threshold=threshold, cases=[]))
+
+
+def _point(policy: Policy) -> DecisionPoint:
+    return DecisionPoint(policy, STAGES, LIMITS, stopwatch=lambda: 0, environment="test")
+
+
+@dataclass
+class Site:
+    """Control topics that fill up, and decisions under what they say."""
+
+    control: list[Arrival] = field(default_factory=list)
+    now: int = START
+
+    def publish(self, *records: ControlRecord) -> None:
+        for topic, key, value in records:
+            offset = sum(one.topic == topic for one in self.control)
+            self.control.append(Arrival(topic, 0, offset, self.now, key, value))
+
+    def decided(self, under: list[Arrival] | None = None, **fields: Any) -> tuple[dict[str, Any], Arrival]:
+        """A verdict on an action that comes now; `under`: the control records of another time."""
+        in_force = PolicyInForce(ROOTS, "sluice.default", _point)
+        point = in_force.first(self.control if under is None else under)
+        arrival = Arrival(ACTIONS, 3, 0, self.now, b"s-1", json.dumps(action(**fields)).encode())
+        decision = decide(point, arrival, SessionState(session_key("s-1")))
+        body = next(one.body for one in decision.records if one.kind == "Verdict")
+        return recorded_decision(VERDICTS, Chain(3, decider_version="here").link(body)), arrival
+
+    def rerun(
+        self, verdict: dict[str, Any], arrival: Arrival, written_ms: int | None = None, *, told: bool = True
+    ) -> Rerun:
+        evidence = PolicyEvidence()
+        for one in self.control:
+            evidence.add(one.topic, one.value)
+        stages = {one.name: one for one in STAGES}
+        then = PolicyThen(self.control, ROOTS, OF) if told else None
+        rerunner = Rerunner(evidence, stages.__getitem__, "here", then)
+        return rerunner.rerun(verdict, arrival, written_ms or arrival.timestamp_ms + 5)
+
+
+@pytest.fixture
+def site() -> Site:
+    """A lax bundle, replaced an hour later by a strict one; half an hour after that the agent is frozen."""
+    made = Site()
+    made.publish(TRUST.approver(), *TRUST.entries(ENTRIES), bundle(1, 10**9))
+    made.now += 60 * MINUTE
+    made.publish(bundle(2, 10))
+    made.now += 30 * MINUTE
+    made.publish(*TRUST.entries([entry("freeze", "f", **FREEZE)]))
+    made.now += 30 * MINUTE
+    return made
+
+
+def at(site: Site, minutes: int) -> list[Arrival]:
+    return [one for one in site.control if one.timestamp_ms <= START + minutes * MINUTE]
+
+
+@pytest.mark.parametrize("minutes", [30, 75, 120])
+def test_what_was_decided_under_what_was_in_force_is_identical(site: Site, minutes: int) -> None:
+    site.now = START + minutes * MINUTE
+    found = site.rerun(*site.decided(at(site, minutes)))
+    assert (found.status, found.not_checked) == ("identical", ())
+
+
+def test_an_older_bundle_is_a_difference_that_names_it(site: Site) -> None:
+    forged, arrival = site.decided(at(site, 30))
+    found = site.rerun(forged, arrival)
+    assert found.status == "different"
+    assert (found.differences[0].field, found.differences[0].rerun) == ("bundle_hash", NOT_IN_FORCE)
+    believed = site.rerun(forged, arrival, told=False)
+    assert (believed.status, believed.not_checked) == ("identical", (NO_ROOTS,))
+
+
+def test_a_bundle_of_the_future_is_a_difference(site: Site) -> None:
+    under = list(site.control)
+    site.now = START + 30 * MINUTE
+    assert site.rerun(*site.decided(under)).status == "different"
+
+
+def test_an_entry_that_was_left_out_is_a_difference(site: Site) -> None:
+    forged, arrival = site.decided([one for one in site.control if b"freeze" not in (one.key or b"")])
+    assert (forged["outcome"], site.decided()[0]["outcome"]) == ("ALLOW", "BLOCK")
+    found = {one.field: one.rerun for one in site.rerun(forged, arrival).differences}
+    assert found["outcome"] == "BLOCK"
+    assert "registry_hashes.freeze/f@1" in found
+
+
+def test_an_agent_s_registration_that_was_left_out_is_a_difference(site: Site) -> None:
+    site.now = START + 75 * MINUTE
+    under = [one for one in at(site, 75) if b"agent/" not in (one.key or b"")]
+    assert site.rerun(*site.decided(under, mode="standard")).status == "different"
+
+
+def test_around_a_change_either_side_of_it_is_possible_and_said_to_be(site: Site) -> None:
+    site.now = START + 90 * MINUTE + LAG // 2
+    late, early = site.rerun(*site.decided()), site.rerun(*site.decided(at(site, 89)))
+    assert [one.status for one in (late, early)] == ["identical", "identical"]
+    assert early.not_checked == (CHANGED,)
+    site.now += LAG
+    assert site.rerun(*site.decided(at(site, 89))).status == "different"
+
+
+def test_a_decision_that_waited_may_rest_on_what_came_meanwhile_and_on_nothing_later(site: Site) -> None:
+    under = at(site, 75)
+    site.now = START + 59 * MINUTE
+    waited = site.decided(under)
+    assert site.rerun(*waited, START + 61 * MINUTE).status == "identical"
+    assert site.rerun(*waited, START + 59 * MINUTE + 5).status == "different"
+
+
+def test_the_control_topics_count_as_their_signatures_do(site: Site) -> None:
+    stranger = ThrowawayTrust()
+    site.publish(stranger.bundle(document(revision=3, irreversible_row_threshold=10**9, cases=[])))
+    site.now += MINUTE
+    assert site.rerun(*site.decided()).status == "identical"
+
+
+def test_a_difference_under_another_version_is_told_apart(site: Site) -> None:
+    verdict, arrival = site.decided()
+    other = {**verdict, "decider_version": "there", "obligations": ["log"]}
+    found = site.rerun(other, arrival)
+    assert (found.status, found.decided_by, found.executed_by) == ("other_version", "there", "here")
+    old = {name: value for name, value in verdict.items() if name != "decider_version"}
+    assert site.rerun(old, arrival).status == "identical"
+    assert site.rerun({**old, "obligations": ["log"]}, arrival).status == "other_version"
+    assert site.rerun({**verdict, "obligations": ["log"]}, arrival).status == "different"

@@ -1,0 +1,24 @@
+"""The scene with Stage 1 alone: a bundle's rules and facts, and no patterns that take time to load."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from app.core.actions.stage import in_order
+from app.core.actions.stages import shipped_stages
+from tests.unit.core.scene import Session, bundle, point
+
+if TYPE_CHECKING:
+    from app.core.policy.bundles import Bundle
+
+
+def rules_only(rules: list[dict[str, Any]]) -> Bundle:
+    """The shipped bundle with these rules and no patterns."""
+    return bundle(rules=rules, patterns={})
+
+
+def ruled(rules: list[dict[str, Any]], *facts: dict[str, Any]) -> Session:
+    """A session whose actions only meet these rules, and then Gate 4."""
+    return Session(
+        point(*facts, policy=rules_only(rules), stages=in_order(("rules", "tier_auth"), shipped_stages()))
+    )

@@ -1,0 +1,176 @@
+"""The state of a session, as bytes and back, and how a transition enters it."""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import replace
+from typing import Any
+from unittest.mock import ANY
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.core.state.draft import SHARES_IN_ALL
+from app.core.state.outcome_actions import EARLY_BYTES
+from app.core.state.remembered import RecentAction, Remembered, recent_action
+from app.core.state.session import (
+    NEVER_DUE_MS,
+    Account,
+    EarlyOutcome,
+    SessionState,
+    Transition,
+    due_ms,
+    session_key,
+)
+from tests.unit.core.scene import LIMITS, MINUTE, START, Session, action, outcome, point
+from topics.reading import Unreadable, read
+from topics.records import ActionOutcome, ProposedAction
+from topics.records.base import MAX_COUNT
+
+HEX = st.text("0123456789abcdef", min_size=64, max_size=64)
+IDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
+ROWS = st.integers(0, 10) | st.integers(0, 2**80)
+TIMES = st.integers(0, NEVER_DUE_MS)
+RECENT = st.builds(
+    RecentAction,
+    HEX,
+    st.integers(0, 2**40),
+    TIMES,
+    st.sampled_from(["ALLOW", "ALLOW/BLOCK"]),
+    ROWS,
+    st.integers(0, 3),
+    st.booleans(),
+    ROWS,
+    st.none() | st.integers(1, 2**80),
+    st.booleans(),
+    st.booleans(),
+)
+ORIGIN = st.tuples(IDS, st.integers(0, 99), st.integers(0, 2**40), TIMES, HEX).map(list)
+UNBOUND = {"offset": st.none(), "digest": st.none()}
+UNSIGNED = st.builds(EarlyOutcome, IDS, st.none() | IDS, TIMES, ROWS, st.just(False), IDS, ORIGIN, **UNBOUND)
+SIGNED = st.builds(EarlyOutcome, IDS, IDS, TIMES, ROWS, st.just(True), IDS, ORIGIN, st.integers(0, 9), HEX)
+EARLY = UNSIGNED | SIGNED
+STORED = RECENT.map(RecentAction.stored)
+REMEMBERED = st.builds(Remembered, st.dictionaries(IDS, STORED, max_size=3))
+ACCOUNT = st.builds(
+    Account,
+    ROWS,
+    st.integers(0, 99),
+    st.dictionaries(IDS, REMEMBERED, max_size=3),
+    disputed=st.dictionaries(
+        st.integers(0, 99).map(str), st.tuples(IDS, IDS, STORED).map(lambda one: (*one[:2], *one[2]))
+    ),
+)
+TRANSITIONS = st.builds(
+    Transition,
+    st.booleans(),
+    st.dictionaries(IDS, ACCOUNT, max_size=3),
+    st.lists(EARLY, max_size=3),
+    TIMES,
+    TIMES,
+    TIMES,
+)
+
+
+def actions(known: Remembered) -> list[RecentAction]:
+    return [recent_action(stored) for stored in known.recent.values()]
+
+
+def everything(state: SessionState) -> Any:
+    accounts = {
+        tenant: (one.rows, one.actions, {agent: actions(known) for agent, known in one.agents.items()})
+        for tenant, one in state.accounts.items()
+    }
+    orders = [list(known.recent) for one in state.accounts.values() for known in one.agents.values()]
+    return state.key, accounts, orders, state.early, state.opened_at, state.last_at, state.due_ms
+
+
+@given(TRANSITIONS, IDS)
+def test_a_state_survives_its_bytes(transition: Transition, session_id: str) -> None:
+    state = SessionState(session_key(session_id))
+    state.apply(transition)
+    stored = state.encode()
+    again = SessionState.decode(state.key, stored)
+    assert everything(again) == everything(state)
+    assert again.session_id == session_id
+    assert again.encode() == stored
+
+
+@given(TRANSITIONS)
+def test_the_due_time_is_read_from_a_fixed_place(transition: Transition) -> None:
+    state = SessionState(b"s:x")
+    state.apply(transition)
+    stored = state.encode()
+    assert stored.startswith(b'{"due":')
+    assert stored[20:21] == b","
+    assert due_ms(stored) == state.due_ms
+
+
+def test_a_session_with_one_action_takes_less_than_300_bytes() -> None:
+    session = Session()
+    session.propose(action_id="action-000001")
+    assert len(session.state.encode()) < 300
+
+
+def test_evaluating_changes_nothing_until_the_transition_is_applied() -> None:
+    session = Session()
+    session.propose()
+    session.report(action_id="not-yet", rows_affected=5)
+    before = copy.deepcopy(everything(session.state))
+    for record in (action(action_id="act-2"), action(action_id="not-yet"), action(rows_affected=9)):
+        session.evaluate("gate.actions.proposed", record)
+        assert everything(session.state) == before
+
+
+def test_a_new_session_is_gone_until_something_is_kept() -> None:
+    session = Session()
+    assert session.state.gone
+    session.state.apply(None)
+    assert session.state.gone
+    session.propose(toolName="erase")
+    assert not session.state.gone
+
+
+def test_a_restart_between_two_inputs_changes_no_decision() -> None:
+    straight, restarted = Session(), Session()
+    for fields in ({}, {}, {"rows_affected": 2}, {"action_id": "act-2", "rows_affected": 2**70}):
+        restarted.state = SessionState.decode(b"s:s-1", restarted.state.encode())
+        assert restarted.propose(**fields).records == straight.propose(**fields).records
+    assert straight.now == START
+
+
+def test_what_is_remembered_takes_no_more_bytes_than_it_is_reckoned_at() -> None:
+    """Mend 4: every id and count at its longest, as far as an input may choose it."""
+    session = Session(point(limits=replace(LIMITS, max_recent_actions=64, max_early_outcomes=64)))
+    for number in range(40):
+        name = f"\x01{number}" * 60
+        session.propose(action_id=name, rows_affected=MAX_COUNT, mode="standard", toolName="erase")
+        session.report(action_id=name, rows_affected=MAX_COUNT)
+        session.report(action_id=f"never {name}", rows_affected=MAX_COUNT)
+    (account,) = session.state.accounts.values()
+    assert len(account.agents["operator"].recent) == 40
+    assert len(session.state.encode()) <= account.size + EARLY_BYTES * len(session.state.early) + 512
+
+
+def test_a_session_is_denied_for_want_of_bytes_and_several_agents_share_them() -> None:
+    """Mend 4: fold, then deny with the reason; of two agents each has its half, whatever the other holds."""
+    session = Session(point(limits=replace(LIMITS, max_recent_actions=10_000, max_state_bytes=16_384)))
+    alone = [session.verdict(action_id=f"a{number}")["blockReason"] for number in range(60)]
+    assert alone.count(None) == 42
+    assert set(alone[42:]) == {"session_capacity"}
+    others = [session.verdict(action_id=f"b{number}", agent_id="chief") for number in range(60)]
+    beside = [one["blockReason"] for one in others]
+    assert beside.count(None) == 21
+    assert len(session.state.encode()) < SHARES_IN_ALL * 16_384
+    session.now += 60 * MINUTE
+    assert session.verdict(action_id="later")["verdict"] == "allowed"
+
+
+@pytest.mark.parametrize("digits", [36, 37, 100, 999])
+def test_a_count_has_a_bounded_number_of_digits(digits: int) -> None:
+    """Mend 4: a longer one is a dead letter, so no session remembers or records it."""
+    for model, fields in ((ProposedAction, action()), (ActionOutcome, outcome())):
+        found = read(model, json.dumps(fields | {"rows_affected": 10**digits - 1}).encode())
+        assert (found == Unreadable("invalid_value", "$.rows_affected", ANY)) is (digits > 36)

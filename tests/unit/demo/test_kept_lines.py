@@ -1,0 +1,36 @@
+"""Mend 13: each file that the lines of `sluice demo --keep` name is there, or a line before makes it."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+from rich.console import Console
+
+from app.cli.demo.demo import say_how_to_use
+from app.demo.inputs.trust import ThrowawayTrust
+from app.demo.place import Place
+
+
+def test_every_file_that_is_signed_or_signed_with_exists_by_then(tmp_path: Path) -> None:
+    trust = ThrowawayTrust()
+    trust.write(tmp_path)
+    told = io.StringIO()
+    place = Place("demo-1", tmp_path, "127.0.0.1:1", trust.root_key, tmp_path)
+    say_how_to_use(Console(file=told, width=200), place, "legal_text")
+    there: set[str] = set()
+    signed = 0
+    for line in told.getvalue().splitlines():
+        words = line.partition("#")[0].split()
+        if words[1:3] == ["bundle", "new"]:
+            there.add(words[4])
+        elif words[1:3] == ["bundle", "sign"]:
+            signed += 1
+            key, out = (re.findall(rf"{name} (\S+)", line)[0] for name in ("--key", "--out"))
+            assert words[3] in there
+            assert Path(key).is_file()
+            there.add(out)
+        elif words[1:3] == ["bundle", "publish"]:
+            assert words[3] in there
+    assert signed == 1

@@ -1,0 +1,20 @@
+"""Each attack that needs no broker, in its short form: nothing gets through, and honest input passes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from load.attacks.catalog import ATTACKS
+
+if TYPE_CHECKING:
+    from load.attacks.attempt import Attack
+
+
+@pytest.mark.parametrize("attack", [one for one in ATTACKS if not one.needs_broker], ids=lambda one: one.name)
+def test_nothing_gets_through(attack: Attack) -> None:
+    attempts = list(attack.run("short"))
+    assert [one for one in attempts if not one.held and not one.known_limit] == []
+    assert any(not one.harmless for one in attempts), "an attack that tries nothing shows nothing"
+    assert any(one.harmless for one in attempts), "a system that refuses everything would pass too"

@@ -1,0 +1,55 @@
+"""Mend 5: the recount has nothing to say against the fault runs' own traffic, of every kind of input."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+
+import pytest
+
+from app.core.foundation.arrival import Arrival
+from app.core.registry.keys import Roots
+from app.core.rerun.policy_then import Installation, PolicyThen
+from app.core.rerun.recount import Entered, Recount
+from app.core.rerun.walk import Written, entry_of, together
+from load.sites import policy, quality_policy
+from tests.unit.load.decided import BEGAN_MS, LIMITS, PREFIX, STAGES, TRUST, decided
+
+
+@cache
+def then() -> PolicyThen:
+    ends: Counter[str] = Counter()
+    control = []
+    for topic, key, value in policy.records(TRUST, BEGAN_MS):
+        control.append(Arrival(topic, 0, ends[topic], BEGAN_MS, key, value))
+        ends[topic] += 1
+    roots = Roots([TRUST.root_key])
+    names = policy.BUNDLE, quality_policy.BUNDLE, "test"
+    return PolicyThen(control, roots, Installation(STAGES, roots, *names, LIMITS, 0, "here"))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_honest_run_is_recounted_as_it_was_decided(seed: int) -> None:
+    evidence = decided(seed, 150)
+    inputs = {}
+    for one in evidence.inputs:
+        base = one.topic.removeprefix(PREFIX)
+        inputs[base, 0, one.offset] = Arrival(base, 0, one.offset, one.timestamp_ms, one.key, one.value)
+    written = [
+        Written(
+            one.topic.removeprefix(PREFIX), 0, one.offset, one.timestamp_ms, one.key, one.value or b"", ()
+        )
+        for one in evidence.ledger
+    ]
+    entries = [entry for one in written if (entry := entry_of(one)) is not None]
+    assert len(entries) == len(written)
+    recount = Recount(then(), LIMITS)
+    said: Counter[str] = Counter()
+    for group in together(entries):
+        place = group[0].place
+        taken = [Entered(one.fields, one.written.written_ms) for one in group]
+        found = recount.take(taken, None if place is None else inputs.get(place))
+        for entry, counted in zip(group, found, strict=True):
+            said[entry.fields["schema"]] += 1
+            assert (counted.differences, counted.not_checked) == ((), ()), entry.fields
+    assert {"sluice/verdict/v1", "sluice/memory_decision/v1", "sluice/reservation_settled/v1"} <= said.keys()

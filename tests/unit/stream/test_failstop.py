@@ -1,0 +1,59 @@
+"""Mend 16: the log says in one plain line why a worker stops."""
+
+from __future__ import annotations
+
+import pytest
+from aiokafka.errors import InvalidProducerIdMapping, KafkaError, ProducerFenced
+
+from app.stream.engine.engine import StateBehind
+from app.stream.engine.transaction import TransactionOverdue
+from app.stream.intake.intake import OffsetGap
+from app.stream.process.failstop import EXIT_FAULT, EXIT_FENCED, ending
+from app.stream.process.log_line import MOST_SIGNS
+
+
+def caused(fault: BaseException, by: BaseException) -> BaseException:
+    fault.__cause__ = by
+    return fault
+
+
+def test_a_worker_whose_partitions_were_taken_over_says_so() -> None:
+    found = ending(ProducerFenced())
+    assert (found.status, found.traced) == (EXIT_FENCED, False)
+    assert (
+        found.line == "the worker stops with status 4: another worker has taken over a partition of this one"
+    )
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (StateBehind("the changelog ends at 3"), "StateBehind: the changelog ends at 3"),
+        (OffsetGap("expected offset 6, got 8"), "OffsetGap: expected offset 6, got 8"),
+        (
+            caused(TransactionOverdue("not committed after 60 s"), TimeoutError()),
+            "TransactionOverdue: not committed after 60 s",
+        ),
+        (
+            caused(KafkaError("Unexpected error during batch delivery"), InvalidProducerIdMapping()),
+            "KafkaError: Unexpected error during batch delivery ← [Error 49] InvalidProducerIdMapping",
+        ),
+        (TimeoutError(), "TimeoutError"),
+    ],
+)
+def test_what_can_happen_to_a_worker_is_told_in_one_line_with_its_cause(
+    fault: BaseException, reason: str
+) -> None:
+    found = ending(fault)
+    assert found.line == f"the worker stops with status 3: {reason}"
+    assert (found.status, found.traced) == (EXIT_FAULT, False)
+
+
+def test_a_fault_that_nobody_expected_comes_with_its_traceback() -> None:
+    assert ending(KeyError("session")).traced
+
+
+def test_no_fault_breaks_the_line_or_floods_the_log() -> None:
+    line = ending(KafkaError("two\nlines, \x1b[31mred\u202e" + "x" * 10_000)).line
+    assert line.isprintable()
+    assert len(line) < MOST_SIGNS + 100

@@ -1,0 +1,128 @@
+"""Mend 8: inputs in flight at a crash stay suspects until they are read, however long that takes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, cast
+
+from app.core.foundation.arrival import Arrival
+from app.stream.engine.crash_guard import CrashGuard, Marker, Trial
+from app.stream.engine.linger import Linger
+from app.stream.engine.outbox import home_of
+from app.stream.engine.owned import Owned
+from app.stream.engine.partition import Partition, Surroundings
+from app.stream.engine.partition_record import RESERVED_KEY, PartitionRecord
+from app.stream.intake.answers import Ports
+from app.stream.intake.intake import Intake
+from tests.unit.core.scene import START, action, point
+from tests.unit.stream.engine_settings import engine_settings, fail
+from topics.catalog import ACTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from app.stream.engine.transaction import Batch, Transactor
+
+PARTITIONS = 8
+NUMBER = home_of(b"s-1", PARTITIONS)
+FIRST, END = 3, 6
+"""Undecided at the crash: the offsets 3 to 5."""
+TURNS = 50
+
+
+class Commits:
+    """The markers of all transactions, in order."""
+
+    def __init__(self) -> None:
+        self.markers: list[Marker] = []
+
+    async def write(self, batch: Batch) -> int:
+        record = PartitionRecord.decode(dict(batch.changelog)[RESERVED_KEY])
+        self.markers.append(record.marker)
+        return len(self.markers)
+
+    async def stop(self) -> None:
+        pass
+
+
+def after_a_crash(commits: Commits) -> tuple[Owned, Partition]:
+    table = {
+        RESERVED_KEY: PartitionRecord(positions={ACTIONS: (FIRST, ())}, marker=Marker(open=True)).encode()
+    }
+    settings = engine_settings(ACTIONS, partitions=PARTITIONS)
+    around = Surroundings(point(), Ports({}), settings, {})
+    partition = Partition(NUMBER, around, table, {ACTIONS: END}, fail)
+    transactor = cast("Transactor", commits)
+    return Owned(partition, transactor, settings, Linger(0.0, 0.0), fail, asyncio.Lock()), partition
+
+
+def arrival(offset: int) -> Arrival:
+    raw = json.dumps(action(action_id=f"a-{offset}")).encode()
+    return Arrival(ACTIONS, NUMBER, offset, START + offset, b"s-1", raw)
+
+
+def read_to(offset: int | None) -> Callable[[str, int], int | None]:
+    return lambda *_: offset
+
+
+async def turns() -> None:
+    for _ in range(TURNS):
+        await asyncio.sleep(0)
+
+
+async def test_a_fetch_that_is_slow_to_come_leaves_the_suspects_suspect() -> None:
+    commits = Commits()
+    owned, partition = after_a_crash(commits)
+    await owned.open()
+    for position in (None, 0, FIRST, FIRST):
+        owned.note_read(read_to(position))
+        await turns()
+    assert partition.guard.group_until == {ACTIONS: END}
+    owned.offer([arrival(offset) for offset in range(FIRST, END)])
+    await turns()
+    assert Trial(ACTIONS, FIRST, END, crashes=1) in [marker.trial for marker in commits.markers]
+    assert partition.guard.group_until == {}
+    assert partition.positions() == {ACTIONS: END}
+    await owned.close()
+
+
+async def test_suspects_that_are_never_delivered_are_forgotten_once_they_have_been_read_past() -> None:
+    """They were markers of a producer's transaction, or it was rolled back: nothing waits for them."""
+    commits = Commits()
+    owned, partition = after_a_crash(commits)
+    await owned.open()
+    owned.note_read(read_to(END - 1))
+    await turns()
+    assert partition.guard.group_until == {ACTIONS: END}
+    owned.note_read(read_to(END))
+    await turns()
+    assert partition.guard.group_until == {}
+    assert commits.markers[-1] == Marker(open=True)
+    await owned.close()
+
+
+def test_no_time_makes_the_guard_calm_only_what_was_decided_and_read() -> None:
+    guard = CrashGuard(Marker(open=True), {ACTIONS: FIRST}, {ACTIONS: END}, window=32, group=4)
+    intake = Intake(ACTIONS, FIRST)
+    assert [guard.calm({ACTIONS: intake.passed(read)}) for read in (None, 0, FIRST, END - 1, END)] == [
+        False,
+        False,
+        False,
+        False,
+        True,
+    ]
+
+
+def test_what_was_delivered_and_is_not_decided_is_not_passed_however_far_was_read() -> None:
+    intake = Intake(ACTIONS, 10, pending=(7, 9))
+    intake.admit(7)
+    assert intake.passed(12) == 7
+    intake.done(7)
+    assert intake.passed(12) == 12  # 9 was not handed over: it is gone
+
+
+def test_no_suspect_lies_behind_the_end_of_a_topic_that_was_made_anew() -> None:
+    left = Marker(True, None, {ACTIONS: 90}, {ACTIONS: 90})
+    guard = CrashGuard(left, {ACTIONS: 0}, {ACTIONS: 5}, window=32, group=4)
+    assert guard.calm({ACTIONS: 5})

@@ -1,0 +1,68 @@
+"""The house stands: no files or packages rest on each other in a circle, and its drawing is current."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from app.offline.architecture import (
+    CORE,
+    PAGE,
+    arrows_between_packages,
+    floors_of,
+    imports_in,
+    knots_in,
+    page_of,
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@cache
+def imports() -> dict[str, set[str]]:
+    """Of every module, those for types among them."""
+    return imports_in("app", "topics")
+
+
+@cache
+def programs() -> dict[str, set[str]]:
+    """With the programs that measure and attack."""
+    return imports_in("app", "topics", "load")
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    assert knots_in({name: frozenset(found) for name, found in programs().items()}) == []
+
+
+def test_no_packages_of_one_package_rest_on_each_other_in_a_circle() -> None:
+    packages = {name.rpartition(".")[0] for name in programs()} - {""}
+    found = {one: knots_in(arrows_between_packages(programs(), one, loose=False)) for one in sorted(packages)}
+    assert {name: knots for name, knots in found.items() if knots} == {}
+
+
+def test_every_file_of_the_core_lies_in_a_package_of_the_staircase() -> None:
+    linted = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    (stairs,) = [one for one in linted["contracts"] if one.get("containers") == [CORE]]
+    named = {name for step in stairs["layers"] for name in step.split(" | ")}
+    assert named == arrows_between_packages(imports()).keys()
+
+
+def test_the_drawing_is_current() -> None:
+    drawn = (ROOT / PAGE).read_text(encoding="utf-8")
+    assert drawn == page_of(imports()), "run `python -m app.offline.architecture`"
+
+
+BELOW = {"p.a.x": {"p.b.y"}, "p.b.y": {"p.c"}, "p.c": set[str](), "p.a": set[str](), "p.b": set[str]()}
+
+
+def test_a_package_stands_above_what_it_rests_on() -> None:
+    assert floors_of(arrows_between_packages(BELOW, "p")) == [["loose files"], ["b"], ["a"]]
+
+
+@pytest.mark.parametrize("back", ["p.a", "p.a.x"])
+def test_an_arrow_back_makes_a_knot(back: str) -> None:
+    tied = BELOW | {"p.b.y": {back}}
+    assert knots_in(arrows_between_packages(tied, "p")) == [frozenset("ab")]
