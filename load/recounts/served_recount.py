@@ -40,8 +40,12 @@ def wrong_served(account: Account, found: Retrievals, served: Iterable[StoredRec
 
 
 def wrong_wanted(found: Retrievals, wanted: Iterable[StoredRecord]) -> list[str]:
-    """References that were asked for and are not due, or under another key; or are due, and nobody asked for
-    them then or just before."""
+    """References that were asked for and are not due, or under another key; or that are due, and no record
+    asks for them within this time.
+
+    A decision's time is its input's, and the decisions of a partition are not written in the order of these:
+    sessions do not wait for one another. So of two wishes the later one may stand for the earlier.
+    """
     asked: dict[str, list[int]] = defaultdict(list)
     there: Counter[tuple[str, str]] = Counter()
     problems = []
@@ -55,9 +59,9 @@ def wrong_wanted(found: Retrievals, wanted: Iterable[StoredRecord]) -> list[str]
         f"{one} was asked for {count} times too often" for one, count in (there - found.wanted).items()
     ]
     return problems + [
-        f"{uri} was not asked for at {at}, nor just before"
+        f"{uri} was not asked for at {at}, nor near it"
         for uri, at in found.wanted
-        if not any(0 <= milliseconds(at) - one < ASKED_AGAIN_MS for one in asked[uri])
+        if not any(abs(milliseconds(at) - one) < ASKED_AGAIN_MS for one in asked[uri])
     ]
 
 

@@ -122,7 +122,7 @@ def test_a_session_that_forgets_a_retrieval_is_found() -> None:
 
 
 def test_a_reference_that_is_wanted_twice_or_not_at_all_is_found() -> None:
-    wanted = [one for one in _honest().wanted if _body(one)["wanted_by"] == "retrieval"]
+    wanted = _wanted_by_retrievals(_honest())
     assert _found(replace(_honest(), wanted=[*wanted, wanted[0]])) == {"wrong_wanted"}
     others = [one for one in wanted if _body(one)["uri"] != _body(wanted[0])["uri"]]
     assert _found(replace(_honest(), wanted=others)) == {"wrong_wanted"}
@@ -130,10 +130,24 @@ def test_a_reference_that_is_wanted_twice_or_not_at_all_is_found() -> None:
 
 def test_a_reference_that_was_wanted_just_before_need_not_be_wanted_again() -> None:
     """Within the 20 s of a short run: only the first wish for each is there."""
-    evidence = decided(4, 200)
-    first = {one.key: one for one in reversed(evidence.wanted)}
-    assert len(first) < len(evidence.wanted)
+    evidence = decided(7, 200)
+    wanted = _wanted_by_retrievals(evidence)
+    first = {one.key: one for one in reversed(wanted)}
+    assert len(first) < len(wanted)
     assert _found(replace(evidence, wanted=[*first.values()])) == set()
+
+
+def test_a_wish_of_a_decision_that_was_written_first_stands_for_one_of_an_earlier_input() -> None:
+    """Sessions of a partition do not wait for one another: only the last wish for each is there."""
+    evidence = decided(7, 200)
+    wanted = _wanted_by_retrievals(evidence)
+    last = {one.key: one for one in wanted}
+    assert len(last) < len(wanted)
+    assert _found(replace(evidence, wanted=[*last.values()])) == set()
+
+
+def _wanted_by_retrievals(evidence: Evidence) -> list[StoredRecord]:
+    return [one for one in evidence.wanted if _body(one)["wanted_by"] == "retrieval"]
 
 
 def test_an_alarm_about_another_class_is_found() -> None:
