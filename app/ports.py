@@ -1,7 +1,7 @@
 """What the core may need from outside: one Protocol for every port a stage can ask.
 
-A stage never calls a port. It returns `app.core.actions.stage.Ask`; the stream shell awaits the port named
-there and resumes the pipeline with the answer (sans-I/O, as in h11).
+A stage never calls a port. It yields `app.core.foundation.requests.Request`; the stream shell awaits the port
+named there and resumes the stage with the answer (sans-I/O, as in h11).
 """
 
 from __future__ import annotations

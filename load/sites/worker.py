@@ -19,7 +19,7 @@ import typer
 
 from app.bootstrap import Additions
 from app.cli.machine.worker import run
-from app.core.actions.stage import PASSED, Ask, StageResult
+from app.core.actions.stage import PASSED, StageResult
 from app.core.foundation.requests import Request
 from app.core.memory import analysis
 from app.settings import load_settings
@@ -28,7 +28,7 @@ from load.sites.gauge import Gauge
 from load.sites.standing import tell_when_asked
 
 if TYPE_CHECKING:
-    from app.core.actions.stage import ActionContext
+    from app.core.actions.stage import ActionContext, Asking
 
 PORT, HELD = "slow", "held"
 BUDGET_MS = 60_000
@@ -40,12 +40,13 @@ class SlowProbe:
 
     name = "slow_probe"
 
-    def evaluate(self, context: ActionContext) -> StageResult | Ask:
+    def evaluate(self, context: ActionContext) -> Asking:
         """Passes, at once or after the answer."""
         if SLOW_MARK not in context.action.parameters:
             return PASSED
         request = Request(PORT, {"action_id": context.action.action_id}, BUDGET_MS)
-        return Ask(request, lambda answer: StageResult("pass", None, {"answer": answer}))
+        answer = yield request
+        return StageResult("pass", None, {"answer": answer.payload})
 
 
 class Poison:

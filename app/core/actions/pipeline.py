@@ -11,14 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from app.core.actions.stage import Ask, StageResult
-from app.core.foundation.requests import recordable, recorded
+from app.core.actions.stage import StageResult
+from app.core.foundation.requests import ask
 from app.core.policy.bundles import LAST_STAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from app.core.actions.stage import ActionContext, Stage
+    from app.core.actions.stage import ActionContext, Asking, Stage
     from app.core.foundation.requests import Answer, Request
 
 BUDGET_EXCEEDED = "budget_exceeded"
@@ -80,30 +80,47 @@ def run(
             continue
         began = stopwatch()
         step = stage.evaluate(context)
-        if waits and isinstance(step, Ask):
-            continue
-        result = (yield from _answered(step, stage.name, context, done)) if isinstance(step, Ask) else step
-        done.list_gate(stage.name, result, stopwatch() - began)
-        if result.outcome == "block":
-            done.settle("BLOCK", result.reason)
+        if not isinstance(step, StageResult):
+            found = _unasked(step) if waits else (yield from _answered(step, stage.name, context, done))
+            if found is None:
+                continue
+            step = found
+        done.list_gate(stage.name, step, stopwatch() - began)
+        if step.outcome == "block":
+            done.settle("BLOCK", step.reason)
             break
-        if result.outcome == "escalate":
-            context.escalated = context.escalated or result.reason or stage.name
+        if step.outcome == "escalate":
+            context.escalated = context.escalated or step.reason or stage.name
             done.settle("ESCALATE", context.escalated)
     return done
 
 
+def _unasked(asking: Asking) -> StageResult | None:
+    """What the stage comes to without asking; None where it needs an answer."""
+    try:
+        next(asking)
+    except StopIteration as ended:
+        result: StageResult = ended.value
+        return result
+    asking.close()
+    return None
+
+
 def _answered(
-    step: StageResult | Ask, gate: str, context: ActionContext, done: Evaluation
+    asking: Asking, gate: str, context: ActionContext, done: Evaluation
 ) -> Generator[Request, Answer, StageResult]:
-    while isinstance(step, Ask):
-        answer = recordable((yield step.request))
-        done.model_outputs.append(recorded(gate, step.request, answer))
-        if answer.status == "answered":
-            step = step.then(answer.payload)
-        else:
-            step = _unanswered(gate, step.request, answer, context, done)
-    return step
+    """What the stage comes to; its requests are handed on, and what they were answered is kept."""
+    try:
+        request = next(asking)
+        while True:
+            answer = yield from ask(gate, request, done.model_outputs)
+            if answer.status != "answered":
+                asking.close()
+                return _unanswered(gate, request, answer, context, done)
+            request = asking.send(answer)
+    except StopIteration as ended:
+        result: StageResult = ended.value
+        return result
 
 
 def _unanswered(

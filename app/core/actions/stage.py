@@ -1,6 +1,6 @@
 """What a stage of the action pipeline is: a name and one pure method, from the context to a result.
 
-Seed 001, "Gate Pipeline". A stage that needs the outside returns an `Ask` (see
+Seed 001, "Gate Pipeline". A stage that needs something slow is a generator of requests (see
 app/core/foundation/requests.py).
 """
 
@@ -13,10 +13,10 @@ from app.core.foundation.errors import UnknownStageError
 from app.core.state.acknowledgement import NOTHING, Acknowledgement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Generator, Iterable, Mapping
 
     from app.core.commands.inspection import Inspection
-    from app.core.foundation.requests import Request
+    from app.core.foundation.requests import Answer, Request
     from app.core.policy.bundles import Bundle
     from app.core.registry.registry import Registry
     from app.core.registry.registry_entries import Agent, Freeze, Org, Tool
@@ -83,6 +83,11 @@ class ActionContext:
     flags: Acknowledgement = NOTHING
 
 
+if TYPE_CHECKING:
+    Asking = Generator[Request, Answer, StageResult]
+    """A stage that asks: it yields a request, is sent the answer to it, and returns its result."""
+
+
 class Stage(Protocol):
     """One gate. `name` is the gate's name in bundles, verdicts and docs."""
 
@@ -90,8 +95,9 @@ class Stage(Protocol):
     def name(self) -> str:
         """The gate's name."""
 
-    def evaluate(self, context: ActionContext) -> StageResult | Ask:
-        """Decide, without changing anything."""
+    def evaluate(self, context: ActionContext) -> StageResult | Asking:
+        """Decide, without changing anything. A generator is sent answers alone that were given in time: over
+        its budget or without an answer it is closed, and the pipeline says what that means."""
 
 
 PASSED = StageResult("pass")
@@ -104,11 +110,3 @@ def in_order(names: Iterable[str], stages: Iterable[Stage]) -> tuple[Stage, ...]
         if name not in known:
             raise UnknownStageError(f"$.stages: no stage is called {name!r}; there are {', '.join(known)}")
     return tuple(known[name] for name in names)
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """A stage's question and how the stage goes on once its payload is there."""
-
-    request: Request
-    then: Callable[[object], StageResult | Ask]

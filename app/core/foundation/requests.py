@@ -1,18 +1,22 @@
 """What a stage may ask of the outside, and what the shell answers: the core itself does no I/O.
 
-A stage that needs an answer returns `Ask`; the pipeline hands its `Request` to whoever drives it and calls
-`then` with the answer's payload. The shell keeps the budget: a request over it is answered "overrun".
+A stage that needs an answer is a generator: it yields a `Request`, is sent the `Answer` and returns its
+result. The shell that drives it keeps the budget: a request over it is answered "overrun". What was answered
+goes into the record (`model_outputs`), so that a rerun is given the same.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
 
 from app.core.foundation.canonical import canonical, wire_safe
 from app.core.foundation.errors import CanonicalError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +37,23 @@ class Answer:
     detail: str = ""
 
 
-# What a port answered, as the ledger holds it, so that a rerun is given the same.
+def ask(gate: str, request: Request, outputs: list[dict[str, Any]]) -> Generator[Request, Answer, Answer]:
+    """Yield a gate's request and return the answer as it will be read back; its entry is added to `outputs`,
+    the decision's `model_outputs`."""
+    answer = _recordable((yield request))
+    outputs.append(
+        {
+            "gate": gate,
+            "port": request.port,
+            "status": answer.status,
+            "payload": answer.payload,
+            "detail": answer.detail,
+        }
+    )
+    return answer
 
 
-def recordable(answer: Answer) -> Answer:
+def _recordable(answer: Answer) -> Answer:
     """The answer with its payload as it will be read back, its keys in order.
 
     A payload that is no JSON value is no answer.
@@ -48,14 +65,3 @@ def recordable(answer: Answer) -> Answer:
     except (CanonicalError, RecursionError):
         return Answer("unavailable", None, "the payload is no JSON value")
     return Answer(answer.status, payload, answer.detail)
-
-
-def recorded(gate: str, request: Request, answer: Answer) -> dict[str, Any]:
-    """An entry of a decision's `model_outputs`; `answer` is a recordable one."""
-    return {
-        "gate": gate,
-        "port": request.port,
-        "status": answer.status,
-        "payload": answer.payload,
-        "detail": answer.detail,
-    }

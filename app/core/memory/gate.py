@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from app.core.content.names import NOTHING
-from app.core.foundation.requests import recordable, recorded
+from app.core.foundation.requests import ask
 from app.core.memory.analysis import analysed, question
 from app.core.memory.lineage import lineage_request, resolved, unknown
 from app.core.memory.released_fields import names_after, names_before
@@ -138,7 +138,7 @@ def _with_lineage(
         return facts
     approved = policy.trust.write_threshold
     request = lineage_request(context.tenant, wanted, approved, policy.lineage_budget_ms)
-    answer = yield from _asked(request, found)
+    answer = yield from ask(GATE, request, found.model_outputs)
     return replace(facts, parents=resolved(context.view.parents, answer.payload))
 
 
@@ -151,7 +151,8 @@ def _with_similarity(
     if _rejected(policy, facts):
         found.similarity = NOT_NEEDED
         return facts
-    answer = yield from _asked(similarity_request(context.write.content, settings), found)
+    request = similarity_request(context.write.content, settings)
+    answer = yield from ask(GATE, request, found.model_outputs)
     read = read_answer(answer.payload) if answer.status == "answered" else None
     if read is None:
         found.similarity = {"status": "inconclusive", "detail": answer.detail or "no answer to read"}
@@ -173,7 +174,8 @@ def _with_analysis(
     if _rejected(policy, facts):
         found.analysis = NOT_NEEDED
         return facts
-    answer = yield from _asked(question(context.write.content, context.source_type, settings), found)
+    request = question(context.write.content, context.source_type, settings)
+    answer = yield from ask(GATE, request, found.model_outputs)
     judged = analysed(answer, settings, len(context.write.content))
     found.analysis = judged.record()
     if judged.ceiling is not None:
@@ -186,9 +188,3 @@ def _with_analysis(
 def _rejected(policy: MemoryPolicy, facts: Facts) -> bool:
     """Nothing that is asked can raise the score again."""
     return score(policy.trust, facts).total < policy.trust.quarantine_threshold
-
-
-def _asked(request: Request, found: Judgement) -> Generator[Request, Answer, Answer]:
-    answer = recordable((yield request))
-    found.model_outputs.append(recorded(GATE, request, answer))
-    return answer

@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING
 
 from app.bootstrap import build_decision_point
-from app.core.actions.stage import Ask
 from app.core.decide.inbound import KEY_MISMATCH
 from app.core.foundation.arrival import Arrival
 from app.core.foundation.chain import Chain
@@ -24,7 +23,7 @@ from app.stream.intake.inbound import receive, unread
 from topics.catalog import ACTIONS, DEAD_LETTERS, VERDICTS
 
 if TYPE_CHECKING:
-    from app.core.actions.stage import ActionContext, StageResult
+    from app.core.actions.stage import ActionContext, Asking
     from app.core.decide.decide import DecisionPoint
 
 
@@ -33,12 +32,10 @@ class Flawed:
 
     name = "flawed"
 
-    def evaluate(self, context: ActionContext) -> StageResult | Ask:
+    def evaluate(self, context: ActionContext) -> Asking:
+        answer: object = None
         if context.action.parameters.get("ask"):
-            return Ask(Request("anything", {}, 1000), self._fail)
-        return self._fail(None)
-
-    def _fail(self, answer: object) -> StageResult:
+            answer = (yield Request("anything", {}, 1000)).payload
         raise ZeroDivisionError(answer)
 
 

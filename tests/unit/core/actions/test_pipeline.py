@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.core.actions.stage import Ask, StageResult, in_order
+from app.core.actions.stage import StageResult, in_order
 from app.core.actions.stages import shipped_stages
 from app.core.foundation.errors import UnknownStageError
 from app.core.foundation.requests import Answer, Request
@@ -16,6 +16,7 @@ from tests.unit.core.scene import ALL_STAGES, Session, action, kinds, point, rea
 
 if TYPE_CHECKING:
     from app.core.actions.stage import ActionContext, StageOutcome
+    from app.core.actions.stage import Asking as Questions
 
 
 @dataclass
@@ -38,18 +39,13 @@ class Asking:
     name: str = "asking"
     heard: list[object] = field(default_factory=list)
 
-    def evaluate(self, context: ActionContext) -> Ask:
+    def evaluate(self, context: ActionContext) -> Questions:
         del context
-        return self._ask(1)
-
-    def _ask(self, number: int) -> Ask:
-        return Ask(Request("oracle", {"round": number}, 50), lambda payload: self._then(number, payload))
-
-    def _then(self, number: int, payload: object) -> StageResult | Ask:
-        self.heard.append(payload)
-        if number < self.rounds:
-            return self._ask(number + 1)
-        return StageResult("pass") if payload == "fine" else StageResult("block", f"oracle: {payload}")
+        for number in range(1, self.rounds + 1):
+            answer = yield Request("oracle", {"round": number}, 50)
+            self.heard.append(answer.payload)
+        last = self.heard[-1]
+        return StageResult("pass") if last == "fine" else StageResult("block", f"oracle: {last}")
 
 
 def gates(verdict: dict[str, Any]) -> list[str]:
@@ -110,6 +106,34 @@ def test_a_stage_may_ask_again() -> None:
     verdict = session.verdict()
     assert (verdict["outcome"], verdict["blockReason"]) == ("BLOCK", "oracle: no")
     assert [one["payload"] for one in verdict["model_outputs"]] == [{"score": 0.5}, "no"]
+
+
+@dataclass
+class Sometimes:
+    """A stage that asks about some tools alone, and blocks the others by itself."""
+
+    name: str = "sometimes"
+    ended: list[str] = field(default_factory=list)
+
+    def evaluate(self, context: ActionContext) -> Questions:
+        try:
+            if context.action.tool_name == "find":
+                yield Request("oracle", {}, 50)
+        finally:
+            self.ended.append(context.action.tool_name)
+        return StageResult("block", "sometimes: no")
+
+
+@pytest.mark.parametrize(("tool", "expected"), [("find", "ESCALATE"), ("change", "BLOCK")])
+def test_behind_an_escalation_a_stage_that_needs_an_answer_is_left_out(tool: str, expected: str) -> None:
+    """The caller's claim makes the action stricter, so that what needs no answer may still block."""
+    late = Sometimes()
+    session = with_stage(Fixed("escalate"), late)
+    verdict = session.verdict(toolName=tool, reversible=False)
+    assert verdict["outcome"] == expected
+    assert ("sometimes" in gates(verdict)) == (expected == "BLOCK")
+    assert session.asked == []
+    assert late.ended == [tool]
 
 
 @pytest.mark.parametrize(

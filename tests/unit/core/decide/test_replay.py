@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.actions.stage import PASSED, Ask, StageResult
+from app.core.actions.stage import PASSED, StageResult
 from app.core.decide.replay import Replay, drive
 from app.core.foundation.arrival import Arrival
 from app.core.foundation.requests import Answer, Request
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from app.core.actions.stage import ActionContext
+    from app.core.actions.stage import Asking as Questions
 
 BUNDLE = bundle(**SMALL)
 POINT = point(policy=BUNDLE)
@@ -34,11 +35,10 @@ class Asking:
 
     name = "asking"
 
-    def evaluate(self, context: ActionContext) -> StageResult | Ask:
+    def evaluate(self, context: ActionContext) -> Questions:
         del context
-        return Ask(
-            Request("oracle", {}, 1000), lambda said: PASSED if said == "yes" else StageResult("block", "no")
-        )
+        said = (yield Request("oracle", {}, 1000)).payload
+        return PASSED if said == "yes" else StageResult("block", "no")
 
 
 class Flawed:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.actions.stage import PASSED, Ask, StageResult
+from app.core.actions.stage import PASSED, StageResult
 from app.core.foundation.limits import SessionLimits
 from app.core.foundation.requests import Answer, Request
 from app.core.policy.bundles import load_bundle
@@ -17,6 +17,7 @@ from tests.unit.core.scene import LIMITS, MINUTE, action, entry, point
 
 if TYPE_CHECKING:
     from app.core.actions.stage import ActionContext
+    from app.core.actions.stage import Asking as Questions
 
 RULE = {
     "id": "within_budget",
@@ -33,14 +34,11 @@ class Asking:
 
     name = "asking"
 
-    def evaluate(self, context: ActionContext) -> StageResult | Ask:
-        return Ask(Request("oracle", {"tool": context.action.tool_name}, 1000), self._again)
-
-    def _again(self, payload: object) -> StageResult | Ask:
-        return Ask(Request("oracle", {"said": payload}, 1000), self._judge)
-
-    def _judge(self, payload: object) -> StageResult:
-        return PASSED if payload == "yes" else StageResult("block", f"the oracle said {payload}")
+    def evaluate(self, context: ActionContext) -> Questions:
+        first = yield Request("oracle", {"tool": context.action.tool_name}, 1000)
+        second = yield Request("oracle", {"said": first.payload}, 1000)
+        said = second.payload
+        return PASSED if said == "yes" else StageResult("block", f"the oracle said {said}")
 
 
 class Flawed:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.core.actions.stage import PASSED, Ask, StageResult
+from app.core.actions.stage import PASSED, StageResult
 from app.core.foundation.errors import UnknownStageError
 from app.core.foundation.requests import Answer, Request
 from app.core.policy.bundles import Bundle, load_bundle
@@ -23,7 +23,7 @@ from tests.unit.core.trust.scene import STRANGER
 from topics.catalog import REGISTRY
 
 if TYPE_CHECKING:
-    from app.core.actions.stage import ActionContext, Stage
+    from app.core.actions.stage import ActionContext, Asking, Stage
 
 RULE = {
     "id": "within_budget",
@@ -39,18 +39,17 @@ class Probe:
 
     name = "probe"
 
-    def __init__(self, result: StageResult | Ask | Exception) -> None:
+    def __init__(self, result: StageResult | Exception, *, asks: bool = False) -> None:
         self._result = result
+        self._asks = asks
 
-    def evaluate(self, context: ActionContext) -> StageResult | Ask:
+    def evaluate(self, context: ActionContext) -> Asking:
         del context
+        if self._asks:
+            yield Request("oracle", {}, 1000)
         if isinstance(self._result, Exception):
             raise self._result
         return self._result
-
-
-def asking() -> Ask:
-    return Ask(Request("oracle", {}, 1000), lambda _: PASSED)
 
 
 def fact(value: int) -> dict[str, Any]:
@@ -106,17 +105,17 @@ def test_a_changed_bundle_shows() -> None:
 @pytest.mark.parametrize(
     ("then", "now", "field"),
     [
-        (PASSED, StageResult("block", "stricter"), "outcome"),
-        (PASSED, StageResult("pass", None, {"score": 1}), "gateResults[1].detail.score"),
-        (PASSED, KeyError("x"), "blockReason"),
-        (KeyError("x"), PASSED, "blockReason"),
-        (PASSED, asking(), "model_outputs"),
-        (asking(), PASSED, "model_outputs"),
+        (Probe(PASSED), Probe(StageResult("block", "stricter")), "outcome"),
+        (Probe(PASSED), Probe(StageResult("pass", None, {"score": 1})), "gateResults[1].detail.score"),
+        (Probe(PASSED), Probe(KeyError("x")), "blockReason"),
+        (Probe(KeyError("x")), Probe(PASSED), "blockReason"),
+        (Probe(PASSED), Probe(PASSED, asks=True), "model_outputs"),
+        (Probe(PASSED, asks=True), Probe(PASSED), "model_outputs"),
     ],
 )
-def test_changed_code_shows(then: Any, now: Any, field: str) -> None:
-    case = Case(stages=[Probe(then)], answer=lambda _: Answer("answered", "yes"))
-    found = case.rerun(case.propose(), case.rerunner([Probe(now)]))
+def test_changed_code_shows(then: Probe, now: Probe, field: str) -> None:
+    case = Case(stages=[then], answer=lambda _: Answer("answered", "yes"))
+    found = case.rerun(case.propose(), case.rerunner([now]))
     assert found.status == "different"
     assert field in fields(found)
 
@@ -193,10 +192,5 @@ def test_what_this_release_cannot_load_shows_as_a_difference() -> None:
 
 
 def test_an_answer_that_a_fault_did_not_keep_is_gone() -> None:
-    def raising(_: object) -> StageResult:
-        raise KeyError("x")
-
-    case = Case(
-        stages=[Probe(Ask(Request("oracle", {}, 1000), raising))], answer=lambda _: Answer("answered", 1)
-    )
+    case = Case(stages=[Probe(KeyError("x"), asks=True)], answer=lambda _: Answer("answered", 1))
     assert case.rerun(case.propose()).missing == ("answer of oracle",)
