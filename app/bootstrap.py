@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING
 
 import httpcore2
 
-from app.adapters.http.host_names import HostNames
-from app.adapters.http.http_provenance import HttpProvenance
-from app.adapters.http.http_target import HttpRules
+from app.adapters.host_names import HostNames
+from app.adapters.http_provenance import HttpProvenance
+from app.adapters.http_target import HttpRules
 from app.adapters.kafka.kafka_consumers import KafkaCompacted
 from app.adapters.kafka.kafka_control import KafkaControlReader
 from app.adapters.kafka.kafka_inputs import KafkaHeldInput
 from app.adapters.kafka.kafka_lineage import KafkaLineage
 from app.adapters.kafka.kafka_provenance import KafkaProvenance
-from app.adapters.models.analysis_off import AnalysisOff
-from app.adapters.models.sentence_encoder import EncoderSettings, SentenceEncoder
+from app.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
 from app.core.actions.stages import shipped_stages
 from app.core.decide.decide import DecisionPoint
 from app.core.foundation.errors import CoreError
@@ -25,6 +24,7 @@ from app.core.memory import analysis, lineage, reviews, similarity
 from app.core.rerun.policy_then import Installation
 from app.core.trust.in_force import PolicyError, PolicyInForce
 from app.decider_version import decider_version
+from app.ports import AnalysisOff
 from app.settings import no_root_keys, real_names
 from app.stream.application import ApplicationSettings, build_application
 from app.stream.engine.engine import Engine, Feeds
@@ -198,7 +198,7 @@ def _analysis(settings: Settings) -> Port:
     given = settings.analysis
     if given.api_key is None:
         return AnalysisOff("no API key is set")
-    from app.adapters.models.anthropic_analysis import AnthropicAnalysis, AnthropicSettings  # noqa: PLC0415 - 1 s
+    from app.adapters.anthropic_analysis import AnthropicAnalysis, AnthropicSettings  # noqa: PLC0415 - 1 s
 
     effort = None if given.effort == "none" else given.effort
     chosen = AnthropicSettings(**given.model_dump(exclude={"api_key", "effort"}), effort=effort)

@@ -75,3 +75,15 @@ class ProvenanceSource(Protocol):
     async def resolve(self, tenant: str, uri: str, known: Known | None) -> Found:
         """Never raises for what a server does, and ends in bounded time. May be cancelled. `tenant`: for
         whom, where what can be asked at once is shared out."""
+
+
+class AnalysisOff:
+    """Answers every question at once with why there is no analysis."""
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    async def ask(self, payload: object) -> object:
+        """The answer that the core reads as "off"."""
+        del payload
+        return {"off": self._reason}

@@ -23,7 +23,7 @@ from aiokafka.errors import KafkaError
 
 from app.adapters.kafka.kafka_read import KafkaUnreachable
 from app.broker import locate
-from app.broker.errors import BrokerError
+from app.broker.handle import BrokerError
 from app.broker.local import Layout
 from load.results import figures
 from load.runs.bed import Bed

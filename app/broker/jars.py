@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from app.broker.errors import BrokerError, JarsError
+from app.broker.handle import BrokerError, JarsError
 
 HERE = Path(__file__).resolve().parent
 POM = HERE / "pom.xml"

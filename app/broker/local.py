@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.broker import jars, ports, properties
-from app.broker.errors import BrokerError
+from app.broker import jars, single_node
+from app.broker.handle import BrokerError, wait_until_ready
 from app.broker.process import ProcessIdentity
-from app.broker.ready import wait_until_ready
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,7 +48,7 @@ class Layout:
 class LocalBroker:
     """A broker on this machine's JVM. It outlives this object; `stop`, `kill` or `close` end it.
 
-    Built by `launch`, or by `app.broker.state` from what an earlier process wrote down. `more` are broker
+    Built by `launch`, or by `app.broker.own` from what an earlier process wrote down. `more` are broker
     properties beyond those of `properties.SINGLE_NODE`.
     """
 
@@ -63,7 +62,7 @@ class LocalBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        return f"{ports.LOOPBACK}:{self.port}"
+        return f"{single_node.LOOPBACK}:{self.port}"
 
     def alive(self) -> bool:
         """Whether the JVM runs (it may not answer yet)."""
@@ -108,17 +107,17 @@ class LocalBroker:
 
     def _check_ports(self) -> None:
         for port in (self.port, self.controller_port):
-            if not ports.is_free(port):
+            if not single_node.is_free(port):
                 raise BrokerError(
-                    f"Port {port} on {ports.LOOPBACK} is taken by another program; name another port."
+                    f"Port {port} on {single_node.LOOPBACK} is taken by another program; name another port."
                 )
 
     def _prepare(self, java: str) -> None:
         self.layout.work.mkdir(parents=True, exist_ok=True)
         jars.resolve(self.layout.jars)
-        where = properties.listeners(self.port, self.controller_port, ports.LOOPBACK)
-        settings = {**properties.SINGLE_NODE, **where, "log.dirs": str(self.layout.data), **self.more}
-        self.layout.properties.write_text(properties.as_file(settings), encoding="utf-8")
+        where = single_node.listeners(self.port, self.controller_port, single_node.LOOPBACK)
+        settings = {**single_node.SINGLE_NODE, **where, "log.dirs": str(self.layout.data), **self.more}
+        self.layout.properties.write_text(single_node.as_file(settings), encoding="utf-8")
         if not (self.layout.data / "meta.properties").exists():
             self._format(java)
 
@@ -159,7 +158,7 @@ def launch(layout: Layout, port: int | None = None, more: Mapping[str, str] | No
 
     Raises BrokerError: no JDK, no Maven, jars other than the manifest's, port taken, not ready in time.
     """
-    chosen, controller = ports.free_ports(2)
+    chosen, controller = single_node.free_ports(2)
     broker = LocalBroker(layout, port or chosen, controller, more=more or {})
     try:
         broker.start()

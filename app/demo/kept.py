@@ -7,7 +7,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.broker import state
+from app.broker import own
 from app.broker.process import ProcessIdentity
 from app.demo.worker import stop_process
 
@@ -62,10 +62,10 @@ def stop(home: Path) -> Kept | None:
     if kept is None:
         return None
     stop_process(kept.worker)
-    broker = state.recall(home)
+    broker = own.recall(home)
     if broker is not None:
         broker.close()
-    state.forget(home)
+    own.forget(home)
     for folder in (kept.folder, kept.keys):
         shutil.rmtree(folder, ignore_errors=True)
     (home / NAME).unlink()

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.broker import locate, own, state
+from app.broker import locate, own
 from app.demo import kept
 from app.demo.conversation import converse, create_topics
 from app.demo.inputs.trust import publish_policy
@@ -143,7 +143,7 @@ class _Watcher:
 
 def _keep(wish: Wish, place: Place, broker: Broker, worker: Worker) -> None:
     if broker.kind != "external":
-        state.remember(wish.home, broker)
+        own.remember(wish.home, broker)
     kept.remember(wish.home, kept.Kept(place.run, place.folder, place.keys, worker.identity))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import SecretStr
 
-from app.adapters.models.anthropic_analysis import AnthropicAnalysis, AnthropicSettings
+from app.adapters.anthropic_analysis import AnthropicAnalysis, AnthropicSettings
 from app.core.memory.analysis import question
 from app.core.policy.memory_policy import AnalysisPolicy
 from app.ports import PortUnavailable

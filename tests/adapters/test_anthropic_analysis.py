@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pydantic import SecretStr
 
-from app.adapters.models.anthropic_analysis import AnthropicAnalysis, AnthropicSettings
+from app.adapters.anthropic_analysis import AnthropicAnalysis, AnthropicSettings
 from app.core.foundation.requests import Answer
 from app.core.memory.analysis import PORT, Ceiling, analysed, ceiling, question
 from app.core.memory.analysis_prompt import PROMPT_VERSION, SYSTEM

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
-from app.adapters.models.encoder_child import PROGRAM, ROOT, ChildOptions
-from app.adapters.models.encoder_model import CHECKSUMS
-from app.adapters.models.sentence_encoder import EncoderSettings, SentenceEncoder
+from app.adapters.encoder_child import PROGRAM, ROOT, ChildOptions
+from app.adapters.encoder_model import CHECKSUMS
+from app.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
 from app.ports import PortUnavailable
 
 if TYPE_CHECKING:

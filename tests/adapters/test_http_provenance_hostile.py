@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.adapters.http.http_provenance import HttpProvenance
+from app.adapters.http_provenance import HttpProvenance
 from app.ports import Failure, Found
 from tests.adapters.web import HOST, answer, page, resolved, rules, web
 

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from app.adapters.http.http_provenance import HttpProvenance
-from app.adapters.http.http_target import HttpRules
+from app.adapters.http_provenance import HttpProvenance
+from app.adapters.http_target import HttpRules
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence

@@ -9,9 +9,8 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from app.broker import own, ports
-from app.broker.errors import BrokerError
-from app.broker.ready import answers
+from app.broker import own, single_node
+from app.broker.handle import BrokerError, answers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,7 +53,7 @@ async def test_a_record_of_four_megabytes_fits_where_its_topic_allows_it(kafka: 
 
 
 def test_a_started_broker_is_found_again_started_once_and_stopped(tmp_path: Path) -> None:
-    wish = own.Wish(port=ports.free_ports(1)[0])
+    wish = own.Wish(port=single_node.free_ports(1)[0])
     first, started_now = own.start(tmp_path, wish)
     try:
         again, started_again = own.start(tmp_path, wish)

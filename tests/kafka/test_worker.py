@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.broker.ports import free_ports
+from app.broker.single_node import free_ports
 from app.stream.process.failstop import EXIT_FAULT
 from app.verifier.located import Located
 from app.verifier.verify import verify

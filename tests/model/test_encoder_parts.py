@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from app.adapters.models.encoder_model import PACKAGE, PIECES, Encoder
+from app.adapters.encoder_model import PACKAGE, PIECES, Encoder
 
 pytestmark = pytest.mark.model
 

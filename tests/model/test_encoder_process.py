@@ -16,13 +16,13 @@ PATIENCE_MS = 60_000
 
 
 def test_importing_the_adapter_imports_no_torch() -> None:
-    program = "import sys, app.adapters.models.sentence_encoder; sys.exit('torch' in sys.modules)"
+    program = "import sys, app.adapters.sentence_encoder; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False).returncode == 0
 
 
 PARENT = """
 import asyncio
-from app.adapters.models.sentence_encoder import SentenceEncoder
+from app.adapters.sentence_encoder import SentenceEncoder
 
 async def main():
     print(await SentenceEncoder().start(), flush=True)

@@ -13,8 +13,8 @@ import orjson
 import pytest
 import pytest_asyncio
 
-from app.adapters.models.encoder_model import CHECKSUMS
-from app.adapters.models.sentence_encoder import EncoderSettings, SentenceEncoder
+from app.adapters.encoder_model import CHECKSUMS
+from app.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
 from app.core.memory.similarity import SimilarityAnswer, read_answer, similarity_finding, similarity_request
 from app.core.policy.similarity_settings import SimilaritySettings
 from app.ports import PortUnavailable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app.broker import jars
-from app.broker.errors import JarsError
+from app.broker.handle import JarsError
 
 if TYPE_CHECKING:
     from pathlib import Path

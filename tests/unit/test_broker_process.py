@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.broker import own, state
-from app.broker.errors import BrokerError
+from app.broker import own
+from app.broker.handle import BrokerError
 from app.broker.process import ProcessIdentity
 
 if TYPE_CHECKING:
@@ -56,21 +56,21 @@ def test_stop_leaves_a_stranger_with_the_remembered_pid_alone(
 ) -> None:
     folders = dict.fromkeys(("work", "data", "jars"), str(tmp_path))
     record = {"kind": "jvm", "port": 1, "controller_port": 2, "pid": child.pid, "started": "0", **folders}
-    (tmp_path / state.NAME).write_text(json.dumps(record))
+    (tmp_path / own.NAME).write_text(json.dumps(record))
     assert own.stop(tmp_path) is None
     assert child.poll() is None
-    assert not (tmp_path / state.NAME).exists()
+    assert not (tmp_path / own.NAME).exists()
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"kind": "jvm"}'])
 def test_a_state_file_that_is_not_ours_is_named(tmp_path: Path, content: str) -> None:
-    (tmp_path / state.NAME).write_text(content)
-    with pytest.raises(BrokerError, match=state.NAME):
+    (tmp_path / own.NAME).write_text(content)
+    with pytest.raises(BrokerError, match=own.NAME):
         own.status(tmp_path, None)
 
 
 def test_two_starts_at_once_are_told_apart(tmp_path: Path) -> None:
-    with state.locked(tmp_path), pytest.raises(BrokerError, match="Another"):
+    with own.locked(tmp_path), pytest.raises(BrokerError, match="Another"):
         own.start(tmp_path, own.Wish())
 
 

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from app.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
 from app.adapters.kafka.kafka_topics import KafkaTopicError
 from app.broker import locate
-from app.broker.errors import BrokerError
+from app.broker.handle import BrokerError
 from app.cli.demo.demo_report import print_opening, print_result
 from app.cli.demo.demo_summary import summary_fields
 from app.cli.output import WELL, WRONG, console, errors, print_json, shown, stop

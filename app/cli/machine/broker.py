@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.broker import own
-from app.broker.errors import BrokerError
+from app.broker.handle import BrokerError
 from app.broker.locate import HOME
 from app.cli.output import print_json
 

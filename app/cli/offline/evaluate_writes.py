@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from app.adapters.models.sentence_encoder import EncoderSettings, SentenceEncoder
+from app.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
 from app.cli.offline.evaluate_report import COLOURS, percent
 from app.cli.output import console, settings_or_stop, shown
 from app.core.memory.similarity import PORT

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from app.adapters.models.sentence_encoder import EncoderSettings, SentenceEncoder
+from app.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
 from app.core.memory.similarity import PORT, similarity_request, windows_of
 from app.stream.intake.answers import Ports
 from load.bench import fresh

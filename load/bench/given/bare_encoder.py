@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.adapters.models.encoder_model import PACKAGE, PIECES
+from app.adapters.encoder_model import PACKAGE, PIECES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.adapters.models.analysis_off import AnalysisOff
 from app.core.content.inspection import Inspection, Kind
 from app.core.foundation.requests import Answer
 from app.core.memory.analysis import PORT, Analysis, Ceiling, analysed, ceiling, question
@@ -20,6 +19,7 @@ from app.core.memory.trust import Facts, route, score
 from app.core.policy.memory_policy import AnalysisPolicy
 from app.core.policy.trust_policy import TrustPolicy
 from app.core.state.history import UNSEEN
+from app.ports import AnalysisOff
 from app.stream.intake.answers import Ports
 
 POLICY = AnalysisPolicy(head_characters=4, tail_characters=3)

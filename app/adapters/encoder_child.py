@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from app.core.policy.similarity_settings import Library
 
-ROOT = Path(__file__).resolve().parents[3]
-PROGRAM = ("-m", "app.adapters.models.encoder_process")
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = ("-m", "app.adapters.encoder_process")
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import orjson
 
-from app.adapters.models.encoder_model import ModelRefused, load_model
+from app.adapters.encoder_model import ModelRefused, load_model
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from app.adapters.models.encoder_model import Encoder
+    from app.adapters.encoder_model import Encoder
 
 _DECIMALS = 6
 """The last bits of a vector depend on what else was in its batch; what is left is the text's own."""

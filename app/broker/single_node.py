@@ -1,6 +1,34 @@
-"""The configuration of a single-node KRaft broker, for the local JVM and for the container alike."""
+"""A broker of one node, on the JVM or in a container: free loopback ports and the KRaft configuration."""
 
 from __future__ import annotations
+
+import os
+import socket
+
+LOOPBACK = "127.0.0.1"
+# Below the range from which systems take ports for outgoing connections: a client that retries while the
+# broker is down could otherwise be given the broker's own port, and connect to itself.
+FIRST, LAST = 20000, 29000
+
+
+def is_free(port: int) -> bool:
+    """Whether a listener could bind `port` on loopback now."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+    return True
+
+
+def free_ports(count: int) -> list[int]:
+    """`count` free ports; where to begin depends on our pid, so that parallel runs do not meet."""
+    begin = os.getpid() * 16 % (LAST - FIRST)
+    order = (FIRST + (begin + step) % (LAST - FIRST) for step in range(LAST - FIRST))
+    free = (port for port in order if is_free(port))
+    return [next(free) for _ in range(count)]
+
 
 # The largest record Sluice writes is 4 MB; batches, fetches and requests need room above it.
 MESSAGE_MAX_BYTES = 8 * 1024 * 1024

@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, Any
 
 import httpcore2
 
-from app.adapters.http.checked_network import CheckedNetwork
-from app.adapters.http.http_target import Unresolvable, redirected, target_of
+from app.adapters.checked_network import CheckedNetwork
+from app.adapters.http_target import Unresolvable, redirected, target_of
 from app.ports import Found, Known
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncGenerator, Mapping
 
-    from app.adapters.http.checked_network import Lookup, TenantLookup
-    from app.adapters.http.http_target import HttpRules, Target
+    from app.adapters.checked_network import Lookup, TenantLookup
+    from app.adapters.http_target import HttpRules, Target
 
 # Validators of RFC 9110, section 8.8, as far as "unchanged" means the same bytes, and can be said again.
 #

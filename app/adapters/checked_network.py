@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import httpcore2
 
-from app.adapters.http.http_target import Unresolvable
-from app.adapters.http.public_addresses import refusal_of
+from app.adapters.http_target import Unresolvable, refusal_of
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Awaitable, Callable, Sequence
 
-    from app.adapters.http.http_target import HttpRules
+    from app.adapters.http_target import HttpRules
 
     Lookup = Callable[[str], Awaitable[Sequence[str]]]
     TenantLookup = Callable[[str, str], Awaitable[Sequence[str]]]

@@ -15,7 +15,7 @@ import anthropic
 import httpx2
 from pydantic import Field, ValidationError
 
-from app.adapters.http.bounded_http import BoundedTransport
+from app.adapters.bounded_http import BoundedTransport
 from app.core.foundation.strict import StrictModel, json_object
 from app.core.memory.analysis import ceiling
 from app.core.memory.analysis_prompt import MAX_EXPLANATION, PROMPT_VERSION, SCHEMA, SYSTEM, user_turn

@@ -9,7 +9,7 @@ from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from app.adapters.http.http_target import Unresolvable
+from app.adapters.http_target import Unresolvable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -13,8 +13,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from app.adapters.models.encoder_child import ChildOptions, EncoderChild
-from app.adapters.models.encoder_model import CHECKSUMS
+from app.adapters.encoder_child import ChildOptions, EncoderChild
+from app.adapters.encoder_model import CHECKSUMS
 from app.core.memory.similarity import windows_of
 from app.ports import PortUnavailable
 
