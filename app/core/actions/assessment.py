@@ -9,7 +9,6 @@ from app.core.actions.stage import ActionContext
 from app.core.policy.standing import rows_counted
 from app.core.registry.registry_entries import hashes_of
 from app.core.state.acknowledgement import acknowledgement
-from app.core.state.session import who
 
 if TYPE_CHECKING:
     from app.core.commands.inspection import Inspection
@@ -31,18 +30,19 @@ def assess(
         action.policy_bundle_id,
     )
     registry = parts.policy.registry
-    account = draft.account(known.tenant)
-    flags = draft.served_flags(who(known.tenant, action.agent_id))
+    principal = known.principal
+    account = draft.account(principal.tenant)
+    flags = draft.served_flags(principal.owner)
     rows, inspection = _rows(known, action)
     return ActionContext(
         action,
         action.mode or "high_stakes",
-        known.tenant,
-        known.agent,
+        principal.tenant,
+        principal.agent,
         known.tool,
-        known.org,
-        registry.freezes_of(known.tenant, action.agent_id, action.session_id),
-        known.bundle,
+        principal.org,
+        parts.policy.freezes_of(principal, action.session_id),
+        principal.bundle,
         known.bundle_asked_for,
         known.granted,
         known.action_type,
@@ -69,7 +69,7 @@ def _rows(known: Standing, action: ProposedAction) -> tuple[int, Inspection | No
     rows = rows_counted(known.tool, action.rows_affected, known.rows_upper_bound)
     if rows > 0:
         return rows, None
-    inspection = inspect(known.bundle, known.types, action)
+    inspection = inspect(known.principal.bundle, known.types, action)
     return known.rows_upper_bound if inspection.changes else 0, inspection
 
 

@@ -16,14 +16,14 @@ from app.core.foundation.dead_letters import dead_letter, subject_of, well_forme
 from app.core.foundation.refusals import refused
 from app.core.memory import faults as memory_faults
 from app.core.policy.standing import rows_counted
-from app.core.registry.registry_entries import NO_ORG, UNREGISTERED, hashes_of
+from app.core.registry.registry_entries import hashes_of
 from app.core.retrieval import faults as retrieval_faults
 from app.core.state.acknowledgement import acknowledgement
 from app.core.state.decision import Decision
 from app.core.state.draft import SessionDraft
 from app.core.state.expiry import time_records
 from app.core.state.reservations import Sighting
-from app.core.state.session import totals, who
+from app.core.state.session import totals
 from topics.catalog import ACTIONS, MEMORY_WRITES, RETRIEVALS
 from topics.records import (
     ActionOutcome,
@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from app.core.foundation.arrival import Arrival
     from app.core.foundation.chain import OutRecord
     from app.core.policy.point import PointParts
-    from app.core.registry.registry import Registry
-    from app.core.registry.registry_entries import Agent, Org
+    from app.core.policy.policy import Policy, Principal
     from app.core.state.session import SessionState
     from topics.reading import Unreadable
     from topics.records import SourceFeedback
@@ -105,18 +104,16 @@ def _faulty_action(
     draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
     records = time_records(draft)
     registry = parts.policy.registry
-    agent = registry.agents.get(action.agent_id)
-    own, bundle = parts.policy.bundle_for(agent)
-    tenant = UNREGISTERED if agent is None else agent.tenant
+    principal = parts.policy.principal(action.agent_id)
+    agent, tenant, org, bundle = principal.agent, principal.tenant, principal.org, principal.bundle
     mode = action.mode or "high_stakes"
-    org = registry.orgs.get(tenant, NO_ORG)
     late = lateness(action, arrival.waited_ms)
     ruling = _ruling(mode, org.enforcement, late=late is not None)
     most = bundle.largest_rows_upper_bound
     rows = rows_counted(registry.tools.get(action.tool_name), action.rows_affected, most) or most
     before = totals(draft.account(tenant))
     digest, factor = arrival.digest[len("sha256:") :], bundle.outcomes.unsigned_factor
-    owner = who(tenant, action.agent_id)
+    owner = principal.owner
     seen = Sighting(owner, action.action_id, digest, arrival.offset, rows, factor)
     flags = acknowledgement(draft.served_flags(owner), action.acknowledged_flags)
     room = draft.has_room(owner)
@@ -127,12 +124,12 @@ def _faulty_action(
         ruling,
         mode,
         org.enforcement,
-        action.policy_bundle_id or own,
+        action.policy_bundle_id or principal.bundle_asked_for,
         bundle.hash,
-        _entries(registry, agent, org, action),
+        _entries(parts.policy, principal, action),
         before,
         totals(draft.account(tenant)),
-        _ids(action, None if agent is None else tenant),
+        _ids(action, principal.tenant_id),
         rows_reserved=reserved,
         waited_ms=None if action.deadline_ms is None else arrival.waited_ms,
         advisories=[_advisory()],
@@ -143,10 +140,11 @@ def _faulty_action(
     return Decision(draft.transition(), [*records, verdict, letter])
 
 
-def _entries(registry: Registry, agent: Agent | None, org: Org, action: ProposedAction) -> dict[str, str]:
+def _entries(policy: Policy, principal: Principal, action: ProposedAction) -> dict[str, str]:
     """Hashes of what stood in the registry for this action, as far as it can be told without a stage."""
-    freezes = registry.freezes_of("" if agent is None else agent.tenant, action.agent_id, action.session_id)
-    return hashes_of(agent, registry.tools.get(action.tool_name), org, *freezes)
+    tool = policy.registry.tools.get(action.tool_name)
+    freezes = policy.freezes_of(principal, action.session_id)
+    return hashes_of(principal.agent, tool, principal.org, *freezes)
 
 
 def _ruling(mode: str, enforcement: str, *, late: bool) -> Ruling:

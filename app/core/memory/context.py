@@ -7,14 +7,15 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.core.foundation.ids import memory_id
-from app.core.registry.registry_entries import NO_ORG, UNREGISTERED, hashes_of
+from app.core.registry.registry_entries import hashes_of
 from app.core.state.history import UNSEEN, History, SourceName
-from app.core.state.session import who
 
 if TYPE_CHECKING:
     from app.core.foundation.arrival import Arrival
     from app.core.policy.bundles import Bundle
     from app.core.policy.point import PointParts
+    from app.core.policy.policy import Principal
+    from app.core.quality_bundle.quality_bundle import QualityBundle
     from app.core.registry.registry_entries import Agent, Freeze, Org, Source
     from app.core.state.decision import Shared
     from app.core.state.draft import SessionDraft
@@ -67,7 +68,8 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class WriteContext:
-    """`bundle` is the agent's registered one, or the default where nobody knows that (`bundle_asked_for`).
+    """`bundle` is the agent's registered one (`bundle_asked_for`), or the default where that is not in force;
+    `quality` its tenant's quality bundle, None where the one asked for is not in force.
 
     `source` is the registry's entry of it, None where there is none; `now_ms` the input's broker time.
     """
@@ -80,6 +82,7 @@ class WriteContext:
     freezes: tuple[Freeze, ...]
     bundle: Bundle
     bundle_asked_for: str
+    quality: QualityBundle | None
     source: Source | None
     name: SourceName
     now_ms: int
@@ -103,23 +106,23 @@ def assess(
 ) -> WriteContext:
     """The context of a write on the session's and the partition's values of this moment."""
     registry = parts.policy.registry
-    agent = registry.agents.get(write.agent_id)
-    tenant = UNREGISTERED if agent is None else agent.tenant
-    asked_for, bundle = parts.policy.bundle_for(agent)
+    principal = parts.policy.principal(write.agent_id)
+    tenant = principal.tenant
     return WriteContext(
         write,
         memory_id(arrival.decision_id),
         tenant,
-        agent,
-        registry.orgs.get(tenant, NO_ORG),
-        registry.freezes_of(tenant, write.agent_id, write.session_id),
-        bundle,
-        asked_for,
+        principal.agent,
+        principal.org,
+        parts.policy.freezes_of(principal, write.session_id),
+        principal.bundle,
+        principal.bundle_asked_for,
+        principal.quality,
         registry.sources.get((tenant, write.source.id)),
         SourceName(tenant, write.source.id),
         arrival.timestamp_ms,
         digest_of(write.content),
-        _view(arrival, write, draft, shared, tenant),
+        _view(arrival, write, draft, shared, principal),
     )
 
 
@@ -129,9 +132,9 @@ def digest_of(content: str) -> str:
 
 
 def _view(
-    arrival: Arrival, write: ProposedMemoryWrite, draft: SessionDraft, shared: Shared, tenant: str
+    arrival: Arrival, write: ProposedMemoryWrite, draft: SessionDraft, shared: Shared, principal: Principal
 ) -> View:
-    owner = who(tenant, write.agent_id)
+    tenant, owner = principal.tenant, principal.owner
     known = draft.write(owner, write.write_id)
     session_type, last_at = draft.source(tenant, write.source.id)
     return View(

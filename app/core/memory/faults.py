@@ -8,7 +8,7 @@ from app.core.foundation.dead_letters import subject_of
 from app.core.memory.admitted import Released, admitted
 from app.core.memory.context import View, digest_of
 from app.core.memory.record import hashed, unread_record
-from app.core.registry.registry_entries import NO_ORG, UNREGISTERED, hashes_of
+from app.core.registry.registry_entries import UNREGISTERED, hashes_of
 from app.core.state.book import Decided
 from app.core.state.decision import Decision
 from app.core.state.history import UNSEEN
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from app.core.foundation.arrival import Arrival
     from app.core.foundation.chain import OutRecord
     from app.core.policy.point import PointParts
-    from app.core.registry.registry import Registry
-    from app.core.registry.registry_entries import Agent
+    from app.core.policy.policy import Policy, Principal
     from topics.records import ProposedMemoryWrite
 
 INTERNAL_ERROR = "internal_error"
@@ -36,20 +35,20 @@ def unread(parts: PointParts, arrival: Arrival, letter: OutRecord) -> Decision:
 
 def fault(parts: PointParts, arrival: Arrival, write: ProposedMemoryWrite, letter: OutRecord) -> Decision:
     """Reject a write that made the core raise; under shadow it is let through as every other."""
-    agent = parts.policy.registry.agents.get(write.agent_id)
-    _, bundle = parts.policy.bundle_for(agent)
-    record = unread_record(arrival, bundle.hash, NOTHING_SEEN, INTERNAL_ERROR, write.session_id)
+    principal = parts.policy.principal(write.agent_id)
+    agent = principal.agent
+    record = unread_record(arrival, principal.bundle.hash, NOTHING_SEEN, INTERNAL_ERROR, write.session_id)
     record.body |= {
         "write_id": write.write_id,
         "agent_id": write.agent_id,
         "session_id": write.session_id,
-        "tenant_id": None if agent is None else agent.tenant,
+        "tenant_id": principal.tenant_id,
         "traceId": write.trace_id,
         "request_id": write.request_id,
-        "registry_hashes": _entries(parts.policy.registry, agent, write),
+        "registry_hashes": _entries(parts.policy, principal, write),
     }
     whose = NOBODY if agent is None else Whose(agent.tenant, agent.id)
-    if agent is None or parts.policy.registry.orgs.get(agent.tenant, NO_ORG).enforcement != "shadow":
+    if agent is None or not principal.is_shadowed:
         hashed(record.body)
         return Decision(None, [record, letter], (Decided(whose, "reject"),))
     record.body |= {"enforcement": "shadow", "action": "allow", "shadowAction": "reject"}
@@ -66,9 +65,8 @@ def fault(parts: PointParts, arrival: Arrival, write: ProposedMemoryWrite, lette
     return Decision(None, [record, released, letter], (Decided(whose, "allow"),))
 
 
-def _entries(registry: Registry, agent: Agent | None, write: ProposedMemoryWrite) -> dict[str, str]:
+def _entries(policy: Policy, principal: Principal, write: ProposedMemoryWrite) -> dict[str, str]:
     """Hashes of what stood in the registry for this write, so that a rerun gets to where the core raised."""
-    tenant = UNREGISTERED if agent is None else agent.tenant
-    org, source = registry.orgs.get(tenant, NO_ORG), registry.sources.get((tenant, write.source.id))
-    freezes = registry.freezes_of(tenant, write.agent_id, write.session_id)
-    return hashes_of(agent, org, source, *freezes)
+    source = policy.registry.sources.get((principal.tenant, write.source.id))
+    freezes = policy.freezes_of(principal, write.session_id)
+    return hashes_of(principal.agent, principal.org, source, *freezes)

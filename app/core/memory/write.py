@@ -86,7 +86,7 @@ def _decide(
     if judged.action == "allow":
         records.append(_released(arrival, context, judged))
     if judged.action != "reject":
-        records += _wanted(parts, context, shared)
+        records += _wanted(context, shared)
     if context.view.known is None and context.view.room:
         records += _remembered(arrival, context, judged, shadow, draft)
     return Decision(draft.transition(), records, tuple(changes))
@@ -100,10 +100,9 @@ def _shadowed(context: WriteContext, judged: Judgement) -> str | None:
     return real
 
 
-def _wanted(parts: PointParts, context: WriteContext, shared: Shared) -> list[OutRecord]:
+def _wanted(context: WriteContext, shared: Shared) -> list[OutRecord]:
     """Its provenance is resolved now, beside the decision, so that it is recorded when the memory is read."""
-    quality = parts.policy.quality_for(context.org)[1]
-    uri = context.write.provenance_uri
+    quality, uri = context.quality, context.write.provenance_uri
     if quality is None or context.agent is None or not isinstance(uri, str):
         return []
     if not wants_resolving(context.tenant, uri, shared.provenance, quality, context.now_ms):

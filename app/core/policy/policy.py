@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from app.core.quality_bundle.severity import TIERS
+from app.core.registry.registry_entries import NO_ORG, UNREGISTERED
+from app.core.state.session import who
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -11,10 +15,52 @@ if TYPE_CHECKING:
     from app.core.policy.bundles import Bundle
     from app.core.quality_bundle.quality_bundle import QualityBundle
     from app.core.registry.registry import Registry
-    from app.core.registry.registry_entries import Agent, Org
+    from app.core.registry.registry_entries import Agent, Freeze, Org
+    from app.core.state.session import Who
+    from topics.records.retrievals import AutonomyTier
 
 DEFAULT_QUALITY = "sluice.quality"
 """The id of the quality bundle that ships."""
+
+
+class Principal(NamedTuple):
+    """Who asks: the agent by the name that the input gives, and what registry and policy say of it.
+
+    `agent` is None where it is not registered; then `tenant` is the account that all such agents share, and
+    `org` one without settings. `bundle` is the agent's registered bundle, else the default one;
+    `bundle_asked_for` is the id of the registered one even where it is not in force. `quality` is its
+    tenant's quality bundle, None where the one asked for is not in force.
+    """
+
+    agent_id: str
+    agent: Agent | None
+    tenant: str
+    org: Org
+    bundle_asked_for: str
+    bundle: Bundle
+    quality_asked_for: str
+    quality: QualityBundle | None
+
+    @property
+    def tenant_id(self) -> str | None:
+        """The tenant as records name it: None for an agent that is not registered."""
+        return None if self.agent is None else self.tenant
+
+    @property
+    def owner(self) -> Who:
+        """Whose room in a session its inputs take."""
+        return who(self.tenant, self.agent_id)
+
+    @property
+    def is_shadowed(self) -> bool:
+        """Whether its tenant's enforcement lets everything through."""
+        return self.org.enforcement == "shadow"
+
+    def tier(self, claimed: AutonomyTier | None) -> AutonomyTier:
+        """The stricter of the registered autonomy tier and the claimed one. Without a registered one it is
+        the strictest of all, so that no agent gets a milder tier by its own word."""
+        registered = None if self.agent is None else self.agent.autonomy_tier
+        return max(registered or TIERS[-1], claimed or TIERS[0], key=TIERS.index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +77,24 @@ class Policy:
     quality: Mapping[str, QualityBundle] = field(default_factory=dict)
     default_quality: str = DEFAULT_QUALITY
 
-    def bundle_for(self, agent: Agent | None) -> tuple[str, Bundle]:
-        """The id of the bundle that judges an agent (its registered one, else the default), and the bundle,
-        or the default's where nobody knows it."""
-        own = (agent and agent.policy_bundle_id) or self.default_bundle
-        return own, self.bundles.get(own, self.default)
+    def principal(self, agent_id: str) -> Principal:
+        """The agent of this name, with its tenant and the bundles that judge it."""
+        agent = self.registry.agents.get(agent_id)
+        tenant = UNREGISTERED if agent is None else agent.tenant
+        org = self.registry.orgs.get(tenant, NO_ORG)
+        asked_for = (agent and agent.policy_bundle_id) or self.default_bundle
+        bundle = self.bundles.get(asked_for, self.default)
+        return Principal(agent_id, agent, tenant, org, asked_for, bundle, *self.quality_for(org))
 
     def quality_for(self, org: Org) -> tuple[str, QualityBundle | None]:
         """The id of the quality bundle that judges a tenant's items (its own, else the default), and the
-        bundle; None where nobody knows it: another's would not say what this tenant asks for."""
+        bundle. None where it is not in force: another one would not say what this tenant asks for."""
         asked_for = org.quality_bundle_id or self.default_quality
         return asked_for, self.quality.get(asked_for)
+
+    def freezes_of(self, principal: Principal, session_id: str) -> tuple[Freeze, ...]:
+        """The freezes in force on an agent, its tenant or a session."""
+        return self.registry.freezes_of(principal.tenant, principal.agent_id, session_id)
 
     @property
     def default(self) -> Bundle:

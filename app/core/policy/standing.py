@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
-from app.core.registry.registry_entries import NO_ORG, UNREGISTERED, hashes_of
+from app.core.registry.registry_entries import hashes_of
 
 if TYPE_CHECKING:
     from app.core.policy.bundles import Bundle
-    from app.core.policy.policy import Policy
-    from app.core.registry.registry_entries import Agent, Org, Tool
+    from app.core.policy.policy import Policy, Principal
+    from app.core.registry.registry_entries import Tool
 
 REMEMBERED = 8192
 """How many are kept: a bound, since tool names come from outside."""
@@ -28,19 +28,15 @@ _DOUBT = {True: 0, None: 1, False: 2}
 @dataclass(frozen=True, slots=True)
 class Standing:
     """`bundle_asked_for`: the id that the action names, else its agent's registered one, else the default;
-    `bundle` is the agent's own, or the default where nobody knows it; `granted` whether it is what was asked
-    for. `action_type` is the registry's, else the classified one; `types` are this and the claimed one.
-    `reversible` None is unknown; it, `tier`, `risk`, `reversibility` (per mille) and `rows_upper_bound` are
-    the strictest of what is known and what is claimed, and `tightened` says that these differ; `entries` is
-    "kind/id@revision" to hash of what it rests on."""
+    `granted` whether the principal's bundle is that one. `action_type` is the registry's, else the classified
+    one; `types` are this and the claimed one. `reversible` None is unknown; it, `tier`, `risk`,
+    `reversibility` (per mille) and `rows_upper_bound` are the strictest of what is known and what is claimed,
+    and `tightened` says that these differ; `entries` is "kind/id@revision" to hash of what it rests on."""
 
+    principal: Principal
     bundle_asked_for: str
-    bundle: Bundle
     granted: bool
-    agent: Agent | None
     tool: Tool | None
-    tenant: str
-    org: Org
     action_type: str
     types: tuple[str, ...]
     reversible: bool | None
@@ -74,23 +70,18 @@ def standings(policy: Policy) -> Standings:
     def standing(
         agent_id: str, tool_name: str, claimed_type: str | None, claimed: bool | None, bundle_id: str | None
     ) -> Standing:
-        agent, tool = registry.agents.get(agent_id), registry.tools.get(tool_name)
-        own, bundle = policy.bundle_for(agent)
-        tenant = UNREGISTERED if agent is None else agent.tenant
-        org = registry.orgs.get(tenant, NO_ORG)
+        principal, tool = policy.principal(agent_id), registry.tools.get(tool_name)
+        bundle = principal.bundle
         action_type = (tool and tool.action_type) or bundle.classified(tool_name)
         readings = _readings(bundle, tool, action_type, claimed_type, claimed)
         types = tuple(dict.fromkeys(name for name, _ in readings))
         policies = [bundle.action_types[name] for name in types]
         undone = [reversible for _, reversible in readings]
         return Standing(
-            bundle_id or own,
-            bundle,
-            bundle_id in (None, own),
-            agent,
+            principal,
+            bundle_id or principal.bundle_asked_for,
+            bundle_id in (None, principal.bundle_asked_for),
             tool,
-            tenant,
-            org,
             action_type,
             types,
             max(undone, key=_DOUBT.__getitem__),
@@ -99,7 +90,7 @@ def standings(policy: Policy) -> Standings:
             max(map(bundle.consequence.reversibility.of, undone)),
             max(one.rows_upper_bound for one in policies),
             len(readings) > 1,
-            hashes_of(agent, tool, org),
+            hashes_of(principal.agent, tool, principal.org),
         )
 
     return standing

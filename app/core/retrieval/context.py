@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.core.quality_bundle.severity import TIERS
-from app.core.registry.registry_entries import NO_ORG, UNREGISTERED, hashes_of
+from app.core.registry.registry_entries import hashes_of
 from app.core.retrieval.bodies import bodies_of
 from app.core.retrieval.class_terms import NO_TERMS, Reader, terms_of
 from app.core.retrieval.names import read_names
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from app.core.metadata.resolution import Resolution
     from app.core.policy.bundles import Bundle
     from app.core.policy.point import PointParts
+    from app.core.policy.policy import Principal
     from app.core.quality_bundle.quality_bundle import QualityBundle
     from app.core.registry.registry import Registry
     from app.core.registry.registry_entries import Agent, Freeze, Org, Tool
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from app.core.retrieval.class_terms import TermsByClass
     from app.core.retrieval.names import RequestNames
     from app.core.state.decision import Shared
-    from topics.records import ProposedRetrieval, RetrievalReport
+    from topics.records import ProposedRetrieval
     from topics.records.retrievals import AutonomyTier, ReasonCode
 
 
@@ -70,40 +70,37 @@ def assess(
 ) -> RetrievalContext:
     """The context of a request under the policy of this moment."""
     policy = parts.policy
-    agent = policy.registry.agents.get(retrieval.agent_id)
-    tenant = UNREGISTERED if agent is None else agent.tenant
-    org = policy.registry.orgs.get(tenant, NO_ORG)
-    asked_for, bundle = policy.bundle_for(agent)
-    quality_asked_for, quality = policy.quality_for(org)
-    tier, tool = tier_of(agent, retrieval), _tool(policy.registry, quality, agent, retrieval.tool_name)
+    principal = policy.principal(retrieval.agent_id)
+    agent, tenant, quality = principal.agent, principal.tenant, principal.quality
+    tier = principal.tier(retrieval.autonomy_tier)
+    tool = _tool(policy.registry, quality, agent, retrieval.tool_name)
     return RetrievalContext(
         retrieval,
         policy.registry,
         agent,
         tenant,
-        org,
-        policy.registry.freezes_of(tenant, retrieval.agent_id, retrieval.session_id),
-        bundle,
-        asked_for,
+        principal.org,
+        policy.freezes_of(principal, retrieval.session_id),
+        principal.bundle,
+        principal.bundle_asked_for,
         quality,
-        quality_asked_for,
+        principal.quality_asked_for,
         tier,
         tool,
         NO_TERMS if quality is None else terms_of(_reader(quality, tier, tenant, agent, retrieval, tool)),
         bodies_of(retrieval.items),
-        names_in(retrieval, bundle, quality, known_agent=agent is not None),
+        names_in(retrieval, principal),
         shared.provenance,
         parts.environment,
         arrival.timestamp_ms,
     )
 
 
-def names_in(
-    retrieval: ProposedRetrieval, bundle: Bundle, quality: QualityBundle | None, *, known_agent: bool
-) -> RequestNames:
-    """What the bundle's detectors read in the request's names."""
-    classes = frozenset[str]() if quality is None else quality.lookup.classes
-    return read_names(bundle.inspector.names, retrieval, classes, known_agent=known_agent)
+def names_in(retrieval: ProposedRetrieval, principal: Principal) -> RequestNames:
+    """What the detectors of the principal's bundle read in the request's names."""
+    classes = frozenset[str]() if principal.quality is None else principal.quality.lookup.classes
+    detectors, is_known = principal.bundle.inspector.names, principal.agent is not None
+    return read_names(detectors, retrieval, classes, known_agent=is_known)
 
 
 def _reader(
@@ -128,14 +125,6 @@ def _tool(
     if quality is None or agent is None or name not in quality.file.ttl_by_tool:
         return None
     return registry.tools.get(name) if agent.tools is None or name in agent.tools else None
-
-
-def tier_of(agent: Agent | None, asked: ProposedRetrieval | RetrievalReport) -> AutonomyTier:
-    """The stricter of the registered tier and the caller's; without a registered one, the strictest there is:
-    no agent gets a milder tier by its own word.
-    """
-    registered = None if agent is None else agent.autonomy_tier
-    return max(registered or TIERS[-1], asked.autonomy_tier or TIERS[0], key=TIERS.index)
 
 
 def barred(context: RetrievalContext) -> tuple[ReasonCode, str] | None:

@@ -14,8 +14,8 @@ from app.core.foundation.dead_letters import subject_of
 from app.core.foundation.guarded import guarded
 from app.core.foundation.ids import quality_id
 from app.core.quality_bundle.severity import TIERS
-from app.core.registry.registry_entries import NO_ORG, UNREGISTERED, hashes_of
-from app.core.retrieval.context import names_in, tier_of
+from app.core.registry.registry_entries import hashes_of
+from app.core.retrieval.context import names_in
 from app.core.retrieval.record import SCHEMA, SCHEMA_VERSION, hashed
 from app.core.retrieval.served import nothing_served
 from app.core.state.decision import Decision
@@ -24,7 +24,7 @@ from topics.catalog import QUALITY_DECISIONS
 if TYPE_CHECKING:
     from app.core.foundation.arrival import Arrival
     from app.core.policy.point import PointParts
-    from app.core.registry.registry_entries import Agent
+    from app.core.policy.policy import Principal
     from app.core.retrieval.names import RequestNames
     from topics.records import ProposedRetrieval
 
@@ -68,19 +68,16 @@ def fault(parts: PointParts, arrival: Arrival, retrieval: ProposedRetrieval, let
         _record(_denied(parts, arrival, place) | _named(parts, retrieval, place), retrieval.session_id)
         for place in range(len(retrieval.items))
     ]
-    agent = parts.policy.registry.agents.get(retrieval.agent_id)
+    principal = parts.policy.principal(retrieval.agent_id)
     denied = [record.body for record in records]
-    names = guarded(partial(_names, parts, retrieval, agent), lambda _: None)
-    nothing = nothing_served(arrival, retrieval, None if agent is None else agent.tenant, denied, names)
+    names = guarded(partial(_names, retrieval, principal), lambda _: None)
+    nothing = nothing_served(arrival, retrieval, principal.tenant_id, denied, names)
     return Decision(None, [*records, nothing, letter])
 
 
-def _names(parts: PointParts, retrieval: ProposedRetrieval, agent: Agent | None) -> RequestNames | None:
+def _names(retrieval: ProposedRetrieval, principal: Principal) -> RequestNames | None:
     """None where reading them was what made the core raise."""
-    tenant = UNREGISTERED if agent is None else agent.tenant
-    _, bundle = parts.policy.bundle_for(agent)
-    _, quality = parts.policy.quality_for(parts.policy.registry.orgs.get(tenant, NO_ORG))
-    return names_in(retrieval, bundle, quality, known_agent=agent is not None)
+    return names_in(retrieval, principal)
 
 
 def _record(body: dict[str, Any], subject: str) -> OutRecord:
@@ -89,29 +86,24 @@ def _record(body: dict[str, Any], subject: str) -> OutRecord:
 
 def _named(parts: PointParts, retrieval: ProposedRetrieval, place: int) -> dict[str, Any]:
     """Who asked for what, and what stood in the registry, so that a rerun gets to where the core raised."""
-    policy = parts.policy
-    agent = policy.registry.agents.get(retrieval.agent_id)
-    tenant = UNREGISTERED if agent is None else agent.tenant
-    org = policy.registry.orgs.get(tenant, NO_ORG)
-    freezes = policy.registry.freezes_of(tenant, retrieval.agent_id, retrieval.session_id)
-    asked_for, bundle = policy.bundle_for(agent)
-    quality_asked_for, quality = policy.quality_for(org)
+    principal = parts.policy.principal(retrieval.agent_id)
+    freezes = parts.policy.freezes_of(principal, retrieval.session_id)
     return {
         "request_id": retrieval.request_id,
         "item_id": retrieval.items[place].item_id,
         "trace_id": retrieval.trace_id,
         "agent_id": retrieval.agent_id,
         "session_id": retrieval.session_id,
-        "tenant_id": None if agent is None else agent.tenant,
-        "autonomy_tier": tier_of(agent, retrieval),
+        "tenant_id": principal.tenant_id,
+        "autonomy_tier": principal.tier(retrieval.autonomy_tier),
         "toolName": retrieval.tool_name,
         "tool_category": retrieval.tool_category,
-        "enforcement": org.enforcement,
-        "quality_bundle_id": quality_asked_for or None,
-        "quality_bundle_hash": None if quality is None else quality.hash,
-        "policy_bundle_id": asked_for,
-        "bundle_hash": bundle.hash,
-        "registry_hashes": hashes_of(agent, org, *freezes),
+        "enforcement": principal.org.enforcement,
+        "quality_bundle_id": principal.quality_asked_for or None,
+        "quality_bundle_hash": None if principal.quality is None else principal.quality.hash,
+        "policy_bundle_id": principal.bundle_asked_for,
+        "bundle_hash": principal.bundle.hash,
+        "registry_hashes": hashes_of(principal.agent, principal.org, *freezes),
     }
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from app.core.foundation.chain import OutRecord
 from app.core.foundation.clock import rfc3339
 from app.core.foundation.ids import report_event_id
-from app.core.retrieval.context import tier_of
 from app.core.state.decision import Decision
 from app.core.state.draft import SessionDraft
 from app.core.state.expiry import time_records
@@ -32,8 +31,9 @@ MAX_NAMED = 100
 def evaluate(parts: PointParts, arrival: Arrival, report: RetrievalReport, state: SessionState) -> Decision:
     """Count the report's distinct items; the session itself does not change."""
     draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
-    agent = parts.policy.registry.agents.get(report.agent_id)
-    known = None if agent is None else draft.retrieval(agent.tenant, report.request_id)
+    principal = parts.policy.principal(report.agent_id)
+    is_known = principal.agent is not None
+    known = draft.retrieval(principal.tenant, report.request_id) if is_known else None
     items = dict.fromkeys(report.items)
     uncovered = [item for item in items if known is None or not has_mark(known.items, item)]
     body: dict[str, Any] = {
@@ -43,8 +43,8 @@ def evaluate(parts: PointParts, arrival: Arrival, report: RetrievalReport, state
         "request_id": report.request_id,
         "agent_id": report.agent_id,
         "session_id": report.session_id,
-        "tenant_id": None if agent is None else agent.tenant,
-        "autonomy_tier": tier_of(agent, report) if known is None else known.tier,
+        "tenant_id": principal.tenant_id,
+        "autonomy_tier": principal.tier(report.autonomy_tier) if known is None else known.tier,
         "reported_by": report.reported_by,
         "reported": len(items),
         "covered": len(items) - len(uncovered),
