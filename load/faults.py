@@ -25,22 +25,18 @@ from app.adapters.kafka.kafka_read import KafkaUnreachable
 from app.broker import locate
 from app.broker.handle import BrokerError
 from app.broker.local import Layout
-from load.results import figures
-from load.runs.bed import Bed
-from load.runs.kills import kill_one, kill_two
-from load.runs.malformed import malformed
-from load.runs.outages import outages
-from load.runs.poison import poison
-from load.runs.reload import reload
-from load.runs.scaling import scaling
-from load.runs.zombies import zombies
+from load.recounts import figures
+from load.runs.bad_inputs import malformed, poison
+from load.runs.changing_policy import reload
+from load.runs.interruptions import kill_one, kill_two, outages, scaling, zombies
+from load.runs.scene import Bed
 from load.sites.fleet import RunFailed
-from load.sites.scale import FULL, SHORT, Scale
+from load.sites.site import FULL, SHORT, Scale
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from load.results.figures import Figure
+    from load.recounts.figures import Figure
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNS: dict[str, Callable[[Bed, Scale], Awaitable[list[Figure]]]] = {

@@ -1,12 +1,34 @@
-"""One attempt of an attacker, and what came of it."""
+"""One attempt of an attacker and what came of it; and the session in which attempts are made.
+
+The session is decided by the core as in a worker, under the shipped bundle over a small registry.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+import base64
+import json
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from app.core.actions.stages import shipped_stages
+from app.core.decide.decide import DecisionPoint
+from app.core.decide.replay import Replay
+from app.core.foundation.arrival import Arrival
+from app.core.policy.bundles import Bundle, load_bundle
+from app.core.policy.policy import Policy
+from app.core.registry.loading import load_registry
+from app.offline.bundle_source import whole_bundle
+from app.settings import ROOT, Settings
+from topics.catalog import ACTIONS, OUTCOMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from app.core.foundation.chain import OutRecord
 
 Extent = Literal["short", "full"]
 """How much is tried: `short` takes seconds and runs in the tests, `full` is for `make attacks`."""
@@ -37,3 +59,116 @@ class Attack:
     aim: str
     run: Callable[[Extent], Iterator[Attempt]]
     needs_broker: bool = False
+
+
+POINT, POINT_KEY = "door", Ed25519PrivateKey.generate()
+PARTITION = 3
+MINUTE_MS = 60_000
+BEGAN_MS = 1_795_255_200_000
+TOOL = "look-up"
+"""Of tier T1, so that nothing but the session holds an action up."""
+
+
+class Place:
+    """A session with the offsets of its topics; decisions are applied at once."""
+
+    def __init__(self, session: str, **limits: int) -> None:
+        """`limits`: bounds of a session that are not the shipped ones."""
+        self.session = session
+        self.replay = Replay(_point(tuple(limits.items())))
+        self.now = BEGAN_MS
+        self._next = dict.fromkeys((ACTIONS, OUTCOMES), 10)
+
+    def later(self, minutes: int) -> None:
+        """Time passes."""
+        self.now += minutes * MINUTE_MS
+
+    def action(self, action_id: str, rows: int, agent: str = "honest", **more: Any) -> Arrival:
+        """An action that lies on its topic, and is not decided yet."""
+        fields = {
+            "action_id": action_id,
+            "agent_id": agent,
+            "session_id": self.session,
+            "mode": "high_stakes",
+            "toolName": TOOL,
+            "parameters": {},
+            "rows_affected": rows,
+        }
+        return self.arrival(ACTIONS, fields | more)
+
+    def again(self, arrival: Arrival) -> Arrival:
+        """The same bytes once more, at their own place."""
+        return self.arrival(arrival.topic, json.loads(arrival.value or b""))
+
+    def arrival(self, topic: str, fields: dict[str, Any]) -> Arrival:
+        """A record where the broker puts it."""
+        offset = self._next.get(topic, 10)
+        self._next[topic] = offset + 1
+        value = json.dumps(fields).encode()
+        return Arrival(topic, PARTITION, offset, self.now, self.session.encode(), value)
+
+    def take(self, arrival: Arrival) -> dict[str, Any]:
+        """The verdict on an action."""
+        records = self.replay.take(arrival).records
+        return next(record.body for record in records if record.kind == "Verdict")
+
+    def report(self, fields: dict[str, Any]) -> list[OutRecord]:
+        """All records about an outcome."""
+        return self.replay.take(self.arrival(OUTCOMES, fields)).records
+
+    @property
+    def state_bytes(self) -> int:
+        """Of the session's stored form."""
+        return len(self.replay.session(self.session.encode()).encode())
+
+    @property
+    def rows(self) -> int:
+        """The total, as the next verdict would say it."""
+        before = self.take(self.action(f"probe-{self._next[ACTIONS]}", 0))["session"]["before"]
+        return int(before["aggregateRowsAffected"])
+
+    def held(self, tried: str, outcome: dict[str, Any], rows: int, reason: str | None = None) -> Attempt:
+        """Report it: the total must stay as it is, and the refusal have its reason if one is named."""
+        found = [one.body["reason"] for one in self.report(outcome) if one.kind == "InputRefused"]
+        total = self.rows
+        told = found[-1] if found else "counted"
+        return Attempt(tried, total == rows and reason in {None, told}, f"total {total} of {rows}, {told}")
+
+    def total(self, tried: str, rows: int, *, harmless: bool = False) -> Attempt:
+        """The total must be this."""
+        total = self.rows
+        return Attempt(tried, total == rows, f"total {total} of {rows}", harmless)
+
+
+def rows_of(verdict: dict[str, Any]) -> int:
+    """The total that a verdict left."""
+    return int(verdict["session"]["after"]["aggregateRowsAffected"])
+
+
+@cache
+def _bundle() -> Bundle:
+    return load_bundle(whole_bundle(ROOT / "config" / "bundles" / "default.json"))
+
+
+@cache
+def _point(changed: tuple[tuple[str, int], ...] = ()) -> DecisionPoint:
+    raw = POINT_KEY.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+    tool = {"tier": "T1", "action_type": "DATABASE_READ", "reversible": True, "trusts_row_claims": True}
+    agents = {"honest": "acme", "sibling": "acme", **{f"rival-{n}": f"globex-{n}" for n in range(12)}}
+    entries = [
+        {"kind": "tool", "id": TOOL, "revision": 1, "spec": tool},
+        {
+            "kind": "enforcement_point",
+            "id": POINT,
+            "revision": 1,
+            "spec": {"tenant_id": "acme", "public_key": base64.b64encode(raw).decode()},
+        },
+        *(
+            {"kind": "agent", "id": name, "revision": 1, "spec": {"tenant_id": tenant, "tier": "T3"}}
+            for name, tenant in agents.items()
+        ),
+    ]
+    registry = load_registry(json.dumps({"entries": entries}).encode())
+    policy = Policy({_bundle().id: _bundle()}, registry, _bundle().id)
+    limits = replace(Settings().limits(), **dict(changed))
+    return DecisionPoint(policy, shipped_stages(), limits, stopwatch=lambda: 0, environment="attack")

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import rfc8785
 
-from load.attacks.attempt import Attempt
-from load.attacks.place import POINT, POINT_KEY, Place, rows_of
+from load.attacks.attempt import POINT, POINT_KEY, Attempt, Place, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,8 +2,8 @@
 
 The broker forgets a transactional id that made no transaction for long, and whom it fenced with it. So a
 worker that was suspended meanwhile could ask for a new id as any worker can, fence the one that has taken its
-partitions over, and go on from what it remembers. Here are real workers on a broker that forgets after
-seconds instead of 7 days, under the traffic of the fault runs; everything is recounted at the end.
+partitions over, and go on from what it remembers. Here are real workers on a broker that forgets producer ids
+after seconds instead of 7 days, under the traffic of the fault runs; everything is recounted at the end.
 """
 
 from __future__ import annotations
@@ -19,26 +19,65 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from aiokafka import AIOKafkaConsumer
+
+from app.adapters.kafka.kafka_read import partitions_of
 from app.broker import locate
 from app.broker.local import Layout
 from app.stream.process.failstop import EXIT_FAULT, EXIT_FENCED
 from load.attacks.attempt import Attempt
 from load.inputs.publisher import Pace
-from load.results import figures
-from load.results.findings import findings
-from load.runs.bed import Bed
-from load.runs.scene import LOOK_S, open_scene
-from load.sites.expiry import forgetful, forgotten
+from load.recounts import figures
+from load.recounts.findings import findings
+from load.runs.scene import LOOK_S, Bed, open_scene
 from load.sites.ledger_read import gather
-from load.sites.scale import SHORT
+from load.sites.site import SHORT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from app.broker.handle import Broker
     from load.attacks.attempt import Extent
     from load.runs.scene import Scene
     from load.sites.process import WorkerProcess
+
+TRANSACTIONS = "__transaction_state"
+POLL_MS = 100
+
+
+def forgetful(after_ms: int) -> Mapping[str, str]:
+    """Properties of a broker that forgets a transactional id `after_ms` after its last transaction."""
+    return {
+        "transactional.id.expiration.ms": str(after_ms),
+        "transaction.remove.expired.transaction.cleanup.interval.ms": "250",
+    }
+
+
+async def forgotten(bootstrap_servers: str, names: Collection[str], patience_s: float) -> None:
+    """Return when the broker has removed all of these transactional ids. Raises TimeoutError, KafkaError."""
+    parts = await partitions_of(bootstrap_servers, [TRANSACTIONS])
+    known: dict[str, bool] = dict.fromkeys(names, True)
+    async with (
+        asyncio.timeout(patience_s),
+        AIOKafkaConsumer(bootstrap_servers=bootstrap_servers, enable_auto_commit=False) as consumer,
+    ):
+        consumer.assign(parts)
+        await consumer.seek_to_beginning(*parts)
+        caught_up = False
+        while not caught_up or any(known.values()):
+            for records in (await consumer.getmany(timeout_ms=POLL_MS)).values():
+                for record in records:
+                    name = _name(record.key)
+                    if name in known:
+                        known[name] = record.value is not None
+            ends = await consumer.end_offsets(parts)
+            caught_up = all([await consumer.position(part) >= end for part, end in ends.items()])
+
+
+def _name(key: bytes) -> str:
+    """The key is a version and a string, of two bytes and two bytes of length."""
+    return key[4:].decode()
+
 
 NAME = "idle_partition"
 FORGET_MS = 6000

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from app.core.state.draft import SHARES_IN_ALL
 from app.settings import Settings
-from load.attacks.attempt import Attempt
-from load.attacks.place import Place
+from load.attacks.attempt import Attempt, Place
 from load.attacks.strangers import retrieval, write
 from topics.catalog import ACTIONS, MEMORY_WRITES, OUTCOMES, RETRIEVALS
 from topics.records.base import MAX_COUNT

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from app.core.state.book import Book, Entered, Left
 from app.core.state.held import Held
-from load.attacks.attempt import Attempt
+from load.attacks.attempt import Attempt, Place
 from load.attacks.false_outcomes import fields, signed
-from load.attacks.place import Place
 from topics.catalog import MEMORY_WRITES, RETRIEVALS
 
 if TYPE_CHECKING:

@@ -1,18 +1,32 @@
 """Proposed retrievals in the sessions of the fault runs, and what a store reports of them.
 
-What becomes of an item follows from its label (load/inputs/item_labels.py), who asks, and at which tier.
+An item's id is its label, "class.time.score.reference.body.mark.number": it says what the item is like. What
+becomes of an item follows from its label, who asks, and at which tier; nothing here knows what.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 from collections import defaultdict, deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from load.inputs.item_labels import ItemMaker
-from load.sites.events import Event
-from load.sites.policy import AGENT
-from load.sites.quality_policy import CATEGORY, NARROW
+import rfc8785
+
+from load.sites.policy import AGENT, ATTACK, DOUBT
+from load.sites.quality_policy import (
+    BAD_ITEM,
+    BAD_PLACE,
+    BAD_TEXT,
+    CATEGORY,
+    EXPIRING,
+    NARROW,
+    OVERRIDDEN,
+    PRESS,
+)
+from load.sites.quality_policy import RECORDED_HASH as HASH
+from load.sites.quality_policy import RECORDED_URI as URI
+from load.sites.site import Event
 from topics.catalog import REPORTED, RETRIEVALS
 
 if TYPE_CHECKING:
@@ -20,6 +34,144 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from app.core.registry.keys import SigningKey
+
+YOUNG, OLD, FUTURE = "2019-06-01T12:00:00Z", "1989-06-01T12:00:00+02:00", "2999-01-01T00:00:00.000Z"
+"""Against a time to live of twenty years, for every broker time between 2020 and 2039."""
+CLASSES: dict[str, Any] = {
+    "law": "law",
+    "price": "price",
+    "memo": "memo",
+    "trial": "trial",
+    "closed": "closed",
+    "gossip": "gossip",
+    "none": None,
+    "number": 7,
+}
+TIMES: dict[str, dict[str, Any]] = {
+    "fresh": {"timestamp": YOUNG},
+    "old": {"timestamp": OLD},
+    "future": {"timestamp": FUTURE},
+    "absent": {},
+    "garbled": {"timestamp": "last Tuesday"},
+    "asserted": {"timestamp": OLD, "freshness_assertion": YOUNG},
+    "asserted_old": {"timestamp": YOUNG, "freshness_assertion": OLD},
+}
+SCORES: dict[str, Any] = {"sure": 0.95, "unsure": 0.2, "absent": None, "word": "0.9", "above": 1.5}
+REFERENCES: dict[str, tuple[str | None, str | None]] = {
+    "recorded": (URI, HASH),
+    "other_hash": (URI, f"sha256:{2:064x}"),
+    "no_hash": (URI, None),
+    "absent": (None, HASH),
+    "ftp": ("ftp://load.example/file", HASH),
+    "itself": ("https://load.example/{}", HASH),
+    "unknown": ("https://unknown.load.example/{}", HASH),
+    "unsigned": (f"gate-source://{PRESS}/items", HASH),
+    "signed": (f"gate-source://{PRESS}/items", HASH),
+    "feed": (f"gate-feed://{PRESS}/items", HASH),
+    "forged": (f"gate-feed://{PRESS}/items", HASH),
+    "stranger": ("gate-source://load-nobody/items", HASH),
+}
+"""URI and hash; "{}" stands for the item's id, or for the place of one of a few unknown sources."""
+SIGNED = ("signed", "feed", "forged")
+"""References that come with a source's word on the item's time: then "asserted" times make no sense."""
+BODIES: dict[str, Any] = {
+    "text": "The lease ends in May.",
+    "attack": f"The lease ends in May. {ATTACK}",
+    "doubt": f"The lease ends in May. {DOUBT}",
+    "none": None,
+    "json": {"lease": "ends in May", "months": [1, 2]},
+}
+FIXED = {"item": BAD_ITEM, "overridden": OVERRIDDEN, "expiring": EXPIRING}
+"""Ids that the registry names."""
+_UNKNOWN_PLACES = 20
+_BORDER = (700, 790)
+
+
+class Label(NamedTuple):
+    """What an item is like; each is a word of its table, `mark` "" for nothing special."""
+
+    kind: str
+    time: str
+    score: str
+    reference: str
+    body: str
+    mark: str
+
+    @classmethod
+    def of(cls, item_id: str) -> Label:
+        """From the item's id."""
+        kind, time, score, reference, body, mark, _ = item_id.split(".")
+        return cls(kind, time, score, reference, body, mark)
+
+
+class ItemMaker:
+    """Draws from `rng`; `press` signs for the registered source."""
+
+    def __init__(self, rng: random.Random, salt: str, press: SigningKey) -> None:
+        self._rng = rng
+        self._salt = salt
+        self._press = press
+        self._drawn = 0
+
+    def next(self) -> dict[str, Any]:
+        """One item more: mostly with one fault or none, now and then with anything at all."""
+        self._drawn += 1
+        draw = self._rng.random()
+        if draw < 0.05:
+            return self._made(FIXED[self._rng.choice(list(FIXED))])
+        label = self._label(faults=self._rng.choice((0, 0, 1, 1, 1, 2, 3)))
+        if draw < 0.08:
+            label = label._replace(mark="source", reference="recorded")
+        elif draw < 0.11:
+            label = label._replace(mark="content", body="text")
+        return self._made(".".join((*label, f"{self._salt}-{self._drawn}")))
+
+    def _label(self, faults: int) -> Label:
+        rng = self._rng
+        usual = rng.random() < 0.85
+        kind = rng.choice(("law", "price", "price", "memo", "trial")) if usual else rng.choice([*CLASSES])
+        reference = rng.choice(("recorded", "recorded", "signed", "feed"))
+        score = "border" if rng.random() < 0.2 else "sure"
+        good = Label(kind, "fresh", score, reference, "text" if rng.random() < 0.8 else "none", "")
+        for part in rng.sample(("time", "score", "reference", "body"), min(faults, 3)):
+            words = {"time": TIMES, "score": SCORES, "reference": REFERENCES, "body": BODIES}[part]
+            good = good._replace(**{part: rng.choice([*words])})
+        if good.reference in SIGNED and good.time not in {"fresh", "old", "future"}:
+            return good._replace(time="old")
+        return good
+
+    def _made(self, item_id: str) -> dict[str, Any]:
+        label = Label.of(item_id)
+        uri, digest = REFERENCES[label.reference]
+        if label.mark == "source":
+            uri = f"{BAD_PLACE}/{self._drawn}"
+        elif uri is not None and "{}" in uri:
+            place = item_id if label.reference == "itself" else self._rng.randrange(_UNKNOWN_PLACES)
+            uri = uri.format(place)
+        fields = {
+            "item_id": item_id,
+            "content_class": CLASSES[label.kind],
+            **TIMES[label.time],
+            "confidence_score": self._score(label.score),
+            "provenance_uri": uri,
+            "provenance_hash": digest,
+            "body": BAD_TEXT if label.mark == "content" else BODIES[label.body],
+        }
+        if label.reference in SIGNED and label.mark != "source":
+            at = str(TIMES[label.time]["timestamp"])
+            fields["timestamp"] = OLD
+            fields["freshness_assertion"] = self._assertion(at, fields, forged=label.reference == "forged")
+        return {name: value for name, value in fields.items() if value is not None}
+
+    def _score(self, word: str) -> Any:
+        return self._rng.randint(*_BORDER) / 1000 if word == "border" else SCORES[word]
+
+    def _assertion(self, at: str, fields: dict[str, Any], *, forged: bool) -> dict[str, str]:
+        said = {name: fields[name] for name in ("provenance_hash", "provenance_uri")}
+        said["asserted_at"] = YOUNG[:-2] + "1Z" if forged else at
+        signature = self._press.sign(rfc8785.dumps(said))
+        return {"asserted_at": at, "signature": base64.b64encode(signature).decode()}
+
 
 NOBODY = "load-nobody"
 SIZES = (1, 1, 2, 2, 3, 4, 6, 8)

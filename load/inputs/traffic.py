@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import rfc8785
 
-from load.inputs.memory_traffic import MemoryTraffic
+from load.inputs.memory_traffic import MemoryTraffic, ReviewTraffic
 from load.inputs.retrieval_traffic import RetrievalTraffic
-from load.inputs.review_traffic import ReviewTraffic
-from load.sites.events import MALFORMED, POISON, Event
 from load.sites.policy import AGENT, PURGE_LIMIT, PURGE_TOOL, READ_TOOL, UNSIGNED_FACTOR
 from load.sites.quality_policy import OVERRIDDEN, POINT
+from load.sites.site import MALFORMED, POISON, Event
 from topics.catalog import ACTIONS, OUTCOMES
 
 if TYPE_CHECKING:

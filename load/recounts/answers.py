@@ -8,7 +8,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from load.sites.events import KIND_HEADER, MALFORMED
+from load.sites.site import KIND_HEADER, MALFORMED
 from topics.catalog import ALARMS, BUNDLES, DEAD_LETTERS, QUARANTINE, REGISTRY
 
 if TYPE_CHECKING:

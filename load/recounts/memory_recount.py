@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from load.inputs.review_traffic import KIND
+from load.inputs.memory_traffic import KIND
 from load.recounts.answers import place_of
 from load.recounts.memory_rules import Due, Session, due_refusal, trust_of
 from load.recounts.quarantine_recount import (

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import rfc8785
 
-from load.inputs.item_labels import Label
+from load.inputs.retrieval_traffic import Label
 from load.recounts.answers import place_of
 from load.recounts.retrieval_rules import NOBODY, Asked, DueItem, due_item, tier_of
 from load.sites.policy import TENANT

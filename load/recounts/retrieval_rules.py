@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from load.inputs.item_labels import Label
+    from load.inputs.retrieval_traffic import Label
 
 AGENT, NARROW, NOBODY = "load-agent", "load-narrow", "load-nobody"
 MILD = ("pass", "flag", "downgrade", "deny")

@@ -1,29 +1,66 @@
-"""One fault run on its site: traffic flowing in, workers deciding, and the moments for a fault."""
+"""One fault run: what it is given, its site with traffic flowing in, workers, and the moments for a fault."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import random
 import time
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 from load.inputs.publisher import Publisher
+from load.inputs.traffic import Mix, Traffic
 from load.recounts.quarantine_recount import ENTERED, LEAVING
 from load.sites.fleet import Fleet, RunFailed
 from load.sites.ledger_read import records_of
+from load.sites.policy import MOST_HELD
+from load.sites.site import prepare
 from topics.catalog import QUARANTINE, SOURCE_FEEDBACK
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
+    from pathlib import Path
 
+    from app.broker.handle import Broker
     from load.inputs.publisher import Pace
-    from load.inputs.traffic import Traffic
     from load.sites.process import WorkerProcess
-    from load.sites.site import Site
+    from load.sites.site import Scale, Site
+
+SLOW = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Bed:
+    """`salt` makes names and contents unique on the broker, `seed` makes the run repeatable."""
+
+    broker: Broker
+    folder: Path
+    seed: int
+    salt: str
+
+    async def site(self, run: str) -> Site:
+        """Topics of this run's own."""
+        name = f"faults-{run.replace('_', '-')}-{self.salt}"
+        folder = self.folder / run
+        folder.mkdir(parents=True)
+        site = await prepare(self.broker.bootstrap_servers, folder, name)
+        site.settings["SLUICE_MEMORY__MAX_QUARANTINE_SIZE"] = str(MOST_HELD)
+        return site
+
+    def rng(self, run: str) -> random.Random:
+        """The run's randomness."""
+        return random.Random(f"{self.seed}:{run}")
+
+    def traffic(self, site: Site, run: str, scale: Scale, slow: float = SLOW) -> Traffic:
+        """Ordinary traffic of the run; `slow` is the share of actions and writes that ask the slow port."""
+        mix = Mix(sessions=scale.sessions, slow=slow)
+        return Traffic(self.rng(f"{run}:traffic"), f"{run}-{self.salt}", mix, site.trust.reviewer)
+
 
 # How far the workers are: the group's committed positions against the inputs' ends.
 

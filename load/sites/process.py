@@ -1,20 +1,87 @@
-"""One worker process of a fault run, with the files by which it can be seen and trapped."""
+"""One worker process of a fault run, with the files by which it can be seen and trapped.
+
+A gauge file says how many slow calls it waits for, readable after the worker was killed; asked by a signal,
+the worker writes to its log what each of its tasks waits for.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import mmap
 import os
 import signal
+import struct
 import subprocess
 import sys
+import traceback
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from load.sites import gauge
-from load.sites.standing import ASK
-
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
     from load.sites.site import Site
+
+_FORMAT = struct.Struct("<q")
+
+
+class Gauge:
+    """Written by the worker, through memory that the kernel keeps when the process dies."""
+
+    def __init__(self, path: Path) -> None:
+        path.write_bytes(_FORMAT.pack(0))
+        with path.open("r+b") as file:
+            self._memory = mmap.mmap(file.fileno(), _FORMAT.size)
+        self._value = 0
+
+    def add(self, step: int) -> None:
+        """Count up or down."""
+        self._value += step
+        _FORMAT.pack_into(self._memory, 0, self._value)
+
+
+def read_gauge(path: Path) -> int:
+    """The value; 0 while there is no file yet."""
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        return 0
+    return int(_FORMAT.unpack(raw)[0]) if len(raw) == _FORMAT.size else 0
+
+
+ASK = signal.SIGQUIT
+"""Faust has taken the signals for users."""
+
+
+def tell_when_asked() -> None:
+    """In the main thread, before the loop runs."""
+    signal.signal(ASK, _tell)
+
+
+def _tell(number: int, frame: FrameType | None) -> None:
+    del number
+    lines = ["asked where it stands:\n", *traceback.format_stack(frame)[-3:]]
+    for task in [one for one in gc.get_objects() if isinstance(one, asyncio.Task)]:
+        if not task.done():
+            lines += [f"{task.get_name()}:\n", *_awaited(task.get_coro())]
+    sys.stderr.write("".join(lines))
+    sys.stderr.flush()
+
+
+def _awaited(running: object) -> Iterator[str]:
+    """The places of a coroutine and of those that it awaits, outermost first."""
+    while running is not None:
+        place = getattr(running, "cr_frame", None) or getattr(running, "gi_frame", None)
+        if place is not None:
+            yield f"  {place.f_code.co_filename}:{place.f_lineno} {place.f_code.co_qualname}\n"
+        inner = getattr(running, "cr_await", None) or getattr(running, "gi_yieldfrom", None)
+        if place is None and inner is None:
+            yield f"  {running!r}\n"
+        running = inner
+
 
 KILL_S = 10.0
 WORDS_S = 1.0
@@ -61,7 +128,7 @@ class WorkerProcess:
 
     def waiting(self) -> int:
         """Slow calls in flight, now or when it died."""
-        return gauge.read(self._gauge)
+        return read_gauge(self._gauge)
 
     def stopped(self) -> bool:
         """Whether it is suspended by SIGSTOP."""

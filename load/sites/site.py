@@ -1,10 +1,15 @@
-"""Where a run takes place: broker, topics of its own, folder. Nothing of one run meets another's."""
+"""Where a run takes place: broker, topics of its own, folder; how long it is; and what it publishes.
+
+Nothing of one run meets another's. The full lengths are those of `make faults`, the short ones those that the
+tests repeat. Each input says its kind in a header: the worker ignores that, the recount needs it for what
+cannot be read.
+"""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from app.adapters.kafka.kafka_topics import create
 from app.demo.inputs.trust import ThrowawayTrust, publish_policy
@@ -15,6 +20,90 @@ from topics.layout import TopicLayout
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """`events` at least, `rate` in events a second, then how many faults of each kind a run has.
+
+    `outage_s`: seconds that the broker is away. `malformed_every`: one malformed input in so many, published
+    at a rate of its own.
+    """
+
+    events: int
+    rate: float
+    sessions: int
+    kills: int
+    mid_commit_kills: int
+    stops: int
+    mid_commit_stops: int
+    outages: int
+    outage_s: float
+    changes: int
+    malformed_every: int
+    malformed_rate: float
+    deadline_s: float
+
+
+FULL = Scale(
+    events=20_000,
+    rate=250,
+    sessions=200,
+    kills=6,
+    mid_commit_kills=3,
+    stops=5,
+    mid_commit_stops=2,
+    outages=2,
+    outage_s=10,
+    changes=4,
+    malformed_every=100,
+    malformed_rate=500,
+    deadline_s=600,
+)
+SHORT = Scale(
+    events=600,
+    rate=150,
+    sessions=40,
+    kills=1,
+    mid_commit_kills=1,
+    stops=1,
+    mid_commit_stops=1,
+    outages=1,
+    outage_s=1,
+    changes=1,
+    malformed_every=5,
+    malformed_rate=300,
+    deadline_s=240,
+)
+
+
+KIND_HEADER = "load-kind"
+MALFORMED = "malformed:"
+POISON = "poison"
+SLOW_MARK = "slow"
+POISON_MARK = "poison"
+"""Among an action's parameters, or the words of a memory: asks the slow port, kills whoever evaluates it."""
+
+
+@dataclass(eq=False, slots=True)
+class Write:
+    """A memory write as it was first published. `memory_id`: once the broker has said where it lies."""
+
+    fields: dict[str, Any]
+    value: bytes
+    memory_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One record to publish; `topic` is a base name, `write` the memory write that it shows first."""
+
+    topic: str
+    key: bytes
+    value: bytes
+    kind: str
+    write: Write | None = None
+
 
 PARTITIONS = 8
 

@@ -23,9 +23,8 @@ from app.core.actions.stage import PASSED, StageResult
 from app.core.foundation.requests import Request
 from app.core.memory import analysis
 from app.settings import load_settings
-from load.sites.events import POISON_MARK, SLOW_MARK
-from load.sites.gauge import Gauge
-from load.sites.standing import tell_when_asked
+from load.sites.process import Gauge, tell_when_asked
+from load.sites.site import POISON_MARK, SLOW_MARK
 
 if TYPE_CHECKING:
     from app.core.actions.stage import ActionContext, Asking

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from load.faults import carry_out
-from load.results.figures import table
-from load.runs.bed import Bed
-from load.sites.scale import SHORT
+from load.recounts.figures import table
+from load.runs.scene import Bed
+from load.sites.site import SHORT
 
 if TYPE_CHECKING:
     from pathlib import Path

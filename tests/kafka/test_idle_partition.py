@@ -17,7 +17,7 @@ from app.broker import locate
 from app.broker.local import Layout
 from app.stream.engine.reclaim import ChangelogCut, is_forgotten
 from app.stream.engine.transaction import Batch, TransactionSettings, Transactor
-from load.sites.expiry import forgetful, forgotten
+from load.attacks.idle_partition import forgetful, forgotten
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -15,7 +15,7 @@ from app.adapters.kafka.kafka_evidence import KafkaEvidence
 from app.adapters.kafka.kafka_rerun import rerun_all
 from app.cli.main import cli
 from app.core.policy.bundles import ORDER_OF_OLD
-from load.results.reruns import installation
+from load.recounts.reruns import installation
 from load.sites import policy
 from load.tamper import sealed
 from tests.kafka.installation import Sent, action, publish, publish_to, running, site_on, written

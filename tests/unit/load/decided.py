@@ -28,9 +28,8 @@ from app.core.trust.in_force import PolicyInForce
 from app.demo.inputs.trust import ThrowawayTrust
 from load.inputs.traffic import Mix, Traffic
 from load.sites import policy, quality_policy
-from load.sites.events import KIND_HEADER
 from load.sites.ledger_read import Evidence
-from load.sites.site import Site
+from load.sites.site import KIND_HEADER, Site
 from topics.catalog import ADMITTED, PROVENANCE_WANTED, SERVED, SOURCE_FEEDBACK, SOURCE_HISTORIES
 from topics.reading import Unreadable
 
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from app.core.policy.policy import Policy
     from app.core.state.decision import Decision
     from app.core.state.history import History, SourceName
-    from load.sites.events import Event
+    from load.sites.site import Event
 
 PREFIX = "t."
 TRUST = ThrowawayTrust()

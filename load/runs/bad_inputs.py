@@ -1,10 +1,13 @@
-"""Malformed inputs of every kind among good ones: none lost, none stops the worker or holds up neighbours.
+"""Bad inputs among good ones: none is lost, none stops the worker or holds up its neighbours.
 
-Neighbours are the inputs just before and just after a malformed one in its partition. Where the broker took
-all three in one batch (one broker time), both must be answered by one transaction or by two that follow each
-other: the changelog has one partition record (key "p:") per transaction, whose `sequence` says where it
-ended. And of the times from input to verdict, the 99th percentile of those that follow a malformed input
-(also a megabyte of it) may exceed that of the others by the time for which a batch gathers, not by more.
+Malformed inputs of every kind: neighbours are the inputs just before and just after a malformed one in its
+partition. Where the broker took all three in one batch (one broker time), both must be answered by one
+transaction or by two that follow each other: the changelog has one partition record (key "p:") per
+transaction, whose `sequence` says where it ended. And of the times from input to verdict, the 99th percentile
+of those that follow a malformed input (also a megabyte of it) may exceed that of the others by the time for
+which a batch gathers, not by more.
+
+Poison: an input that kills every worker that evaluates it is denied unread after exactly three crashes.
 """
 
 from __future__ import annotations
@@ -19,21 +22,21 @@ import orjson
 from load.inputs.malformed_inputs import kinds_by_topic
 from load.inputs.publisher import Pace
 from load.inputs.traffic import Mix, Traffic
+from load.recounts import figures
 from load.recounts.answers import account
-from load.results import figures
-from load.results.findings import bites, integrity
-from load.results.reruns import executed_again
+from load.recounts.findings import bites, integrity
+from load.recounts.reruns import executed_again
 from load.runs.scene import open_scene
-from load.sites.events import MALFORMED
 from load.sites.ledger_read import gather
-from topics.catalog import ACTIONS, VERDICTS
+from load.sites.site import MALFORMED, POISON
+from topics.catalog import ACTIONS, MEMORY_WRITES, VERDICTS
 
 if TYPE_CHECKING:
     from load.recounts.answers import Account, Answered
-    from load.results.figures import Figure
-    from load.runs.bed import Bed
+    from load.recounts.figures import Figure
+    from load.runs.scene import Bed, Scene
     from load.sites.ledger_read import Evidence
-    from load.sites.scale import Scale
+    from load.sites.site import Event, Scale
 
 PARTITION_KEY = b"p:"
 LEAST_KINDS = 200
@@ -143,3 +146,51 @@ class Transactions:
     def number(self, one: Answered) -> int:
         """Which transaction of its partition answered an input."""
         return bisect_left(self.ends[one.record.partition], one.decisions[0]["sequence"])
+
+
+CRASHES = 3
+POISONS = 2
+MOST_HELD = 2  # with the fewer inputs, or nothing would be evicted
+DENIED = {ACTIONS: "BLOCK", MEMORY_WRITES: "reject"}
+SLOW = 0.03
+CALMER = 3  # fewer inputs: after the second crash all suspects of all partitions are tried one by one
+
+
+async def poison(bed: Bed, scale: Scale) -> list[Figure]:
+    """A poisonous action, then a poisonous memory write, in the middle of ordinary traffic."""
+    name = "poison"
+    site = await bed.site(name)
+    site.settings["SLUICE_MEMORY__MAX_QUARANTINE_SIZE"] = str(MOST_HELD)
+    traffic = bed.traffic(site, name, scale, slow=SLOW)
+    async with open_scene(site, traffic, Pace(scale.rate / CALMER), 1) as scene:
+        for crashes, event in enumerate((traffic.poison(), traffic.poisonous_write()), 1):
+            await _take(scene, event, crashes * CRASHES)
+        await scene.finish(scale.events // CALMER)
+    evidence = await gather(site)
+    found = account(evidence)
+    return [
+        figures.exactly("crashes", scene.fleet.tally.killed, POISONS * CRASHES, "workers"),
+        figures.exactly("poison_denied_unread", _denied(found), POISONS, "inputs"),
+        *integrity(evidence, found, denied_unread=POISONS),
+        *bites(scene.fleet.tally, evidence, ("kills_in_flight",)),
+        *await executed_again(evidence),
+    ]
+
+
+async def _take(scene: Scene, event: Event, crashes: int) -> None:
+    """Publish a poisonous input and return when the workers have got over it, with so many crashes in all."""
+    await scene.busy(0)
+    await scene.publisher.insert(event)
+    await scene.until(lambda: scene.fleet.tally.killed >= crashes, f"{crashes} crashes are seen")
+    await scene.calm()
+
+
+def _denied(found: Account) -> int:
+    """Poisonous inputs with one unread denial and one dead letter."""
+    return sum(
+        one.kind == POISON
+        and one.unread
+        and len(one.letters) == 1
+        and [each.get("outcome") or each.get("action") for each in one.decisions] == [DENIED[one.topic]]
+        for one in found.inputs.values()
+    )

@@ -10,7 +10,7 @@ from app.adapters.kafka.kafka_rerun import rerun_all, rerun_sample
 from app.bootstrap import build_installation
 from app.core.rerun.rerun_result import RerunTally
 from app.settings import load_settings
-from load.results import figures
+from load.recounts import figures
 from load.sites.worker import Poison, SlowProbe
 from topics.catalog import MEMORY_DECISIONS, QUALITY_DECISIONS, VERDICTS
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from app.core.actions.stage import Stage
     from app.core.rerun.policy_then import Installation
     from app.core.rerun.rerun_result import Rerun
-    from load.results.figures import Figure
+    from load.recounts.figures import Figure
     from load.sites.ledger_read import Evidence
     from load.sites.site import Site
 

@@ -1,0 +1,169 @@
+"""Workers and the broker are interrupted under load, and everything goes on where it was.
+
+Kills: kill -9 of one worker, or of either of two, also between produce and commit. Outages: the broker is
+stopped, and killed, for some seconds, and started again on the same data. Scaling: a worker is added and
+removed, again and again: partitions go there and come back. Zombies: a worker is suspended past its session
+time-out, its partitions are taken over, then it goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import TYPE_CHECKING
+
+from load.inputs.publisher import Pace
+from load.recounts import figures
+from load.recounts.findings import findings
+from load.runs.scene import LOOK_S, open_scene
+from load.sites.ledger_read import gather
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable
+
+    from load.recounts.figures import Figure
+    from load.runs.scene import Bed, Scene
+    from load.sites.process import WorkerProcess
+    from load.sites.site import Scale
+
+WANDER_S = 0.8  # a kill comes at a random moment within this time
+
+
+async def kill_one(bed: Bed, scale: Scale) -> list[Figure]:
+    """One worker, killed again and again."""
+    return await _run(bed, scale, "kill_one", 1)
+
+
+async def kill_two(bed: Bed, scale: Scale) -> list[Figure]:
+    """Two workers, one of them killed each time."""
+    return await _run(bed, scale, "kill_two", 2)
+
+
+async def _run(bed: Bed, scale: Scale, name: str, workers: int) -> list[Figure]:
+    site, rng = await bed.site(name), bed.rng(name)
+    async with open_scene(site, bed.traffic(site, name, scale), Pace(scale.rate), workers) as scene:
+        kills = await kill_again_and_again(scene, rng, scale, lambda: rng.randrange(workers))
+        await scene.finish(scale.events)
+    tally = scene.fleet.tally
+    required = ("kills_in_flight", "rolled_back", "moved")
+    found = await findings(tally, await gather(site), required)
+    return [figures.at_least("kills", tally.killed, kills, "workers"), *found]
+
+
+async def kill_again_and_again(
+    scene: Scene, rng: random.Random, scale: Scale, victim: Callable[[], int]
+) -> int:
+    """All the kills of the scale in some order, of the slots that `victim` names; how many there were."""
+    faults = [_kill] * scale.kills + [_kill_mid_commit] * scale.mid_commit_kills
+    rng.shuffle(faults)
+    for fault in faults:
+        await scene.calm()
+        await asyncio.sleep(rng.uniform(0, WANDER_S))
+        await fault(scene, victim())
+    await scene.calm()
+    return len(faults)
+
+
+async def _kill(scene: Scene, slot: int) -> None:
+    worker = await scene.busy(slot)
+    scene.fleet.kill(slot)
+    await scene.until(lambda: worker.exit_code is not None, "the worker is dead")
+
+
+async def _kill_mid_commit(scene: Scene, slot: int) -> None:
+    await scene.busy(slot)
+    worker = scene.fleet.set_trap(slot, signal.SIGKILL)
+    await scene.until(lambda: worker.exit_code is not None, "the trap has killed the worker")
+
+
+WORKERS = 2
+
+
+async def outages(bed: Bed, scale: Scale) -> list[Figure]:
+    """Stops and kills in turn. The broker must be one that this run may end."""
+    name = "outages"
+    site = await bed.site(name)
+    bitten = 0
+    async with open_scene(site, bed.traffic(site, name, scale), Pace(scale.rate), WORKERS) as scene:
+        for end in [bed.broker.stop, bed.broker.kill] * scale.outages:
+            await scene.calm()
+            bitten += await _outage(scene, end, bed.broker.start, scale.outage_s)
+        await scene.calm()
+        await scene.finish(scale.events)
+    return [
+        figures.exactly("outages_in_flight", bitten, 2 * scale.outages, "outages"),
+        *await findings(scene.fleet.tally, await gather(site), (), broker_away=True),
+    ]
+
+
+async def _outage(scene: Scene, end: Callable[[], None], start: Callable[[], None], seconds: float) -> bool:
+    """Whether inputs were in flight when the broker went away."""
+    await scene.busy(0)
+    in_flight = scene.in_flight() > 0
+    await asyncio.to_thread(end)
+    await asyncio.sleep(seconds)
+    await asyncio.to_thread(start)
+    return in_flight
+
+
+ADDED = 1
+
+
+async def scaling(bed: Bed, scale: Scale) -> list[Figure]:
+    """No fault at all: nobody may be fenced or crash, and partitions must move."""
+    name = "scaling"
+    site = await bed.site(name)
+    async with open_scene(site, bed.traffic(site, name, scale), Pace(scale.rate), 1) as scene:
+        for _ in range(scale.changes):
+            await scene.calm()
+            await scene.busy(0)
+            scene.fleet.spawn(ADDED)
+            await scene.until(lambda: bool(scene.fleet.workers[ADDED].partitions()), "the new worker decides")
+            await scene.calm()
+            await scene.busy(ADDED)
+            await scene.fleet.remove(ADDED)
+        await scene.calm()
+        await scene.finish(scale.events)
+    return await findings(scene.fleet.tally, await gather(site), ("moved",))
+
+
+LINGERS_S = 1.0  # both the zombie and the new owner have work for this time
+
+
+async def zombies(bed: Bed, scale: Scale) -> list[Figure]:
+    """Suspended anywhere, and between produce and commit; the other worker must take over each time."""
+    name = "zombies"
+    site, rng = await bed.site(name), bed.rng(name)
+    async with open_scene(site, bed.traffic(site, name, scale), Pace(scale.rate), WORKERS) as scene:
+        faults = [_stop] * scale.stops + [_stop_mid_commit] * scale.mid_commit_stops
+        rng.shuffle(faults)
+        for fault in faults:
+            await scene.calm()
+            await _revive(scene, await fault(scene, rng.randrange(WORKERS)))
+        await scene.calm()
+        await scene.finish(scale.events)
+    required = ("kills_in_flight", "rolled_back", "fenced", "moved")
+    stopped = figures.at_least("zombies", scene.fleet.tally.suspended, len(faults), "workers")
+    return [stopped, *await findings(scene.fleet.tally, await gather(site), required)]
+
+
+async def _stop(scene: Scene, slot: int) -> WorkerProcess:
+    await scene.busy(slot)
+    return scene.fleet.stop(slot)
+
+
+async def _stop_mid_commit(scene: Scene, slot: int) -> WorkerProcess:
+    await scene.busy(slot)
+    return scene.fleet.set_trap(slot, signal.SIGSTOP)
+
+
+async def _revive(scene: Scene, zombie: WorkerProcess) -> None:
+    await scene.until(zombie.stopped, "the worker is suspended")
+    lost = zombie.partitions()
+    await scene.until(lambda: lost <= scene.fleet.owned(), "the other worker has taken over", LOOK_S)
+    await asyncio.sleep(LINGERS_S)
+    zombie.send(signal.SIGCONT)
+    await scene.until(
+        lambda: zombie.exit_code is not None or zombie.partitions() != lost, "the zombie knows that it is one"
+    )
