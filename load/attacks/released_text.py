@@ -30,7 +30,7 @@ from app.core.state.session import SessionState, session_key
 from app.offline.policy_files import unsigned_any_bundle, unsigned_bundle
 from app.settings import ROOT
 from load.attacks.attempt import Attempt
-from load.bench.given.panels import found
+from load.bench.given.actions import found
 from topics.catalog import MEMORY_WRITES, RETRIEVALS
 
 if TYPE_CHECKING:

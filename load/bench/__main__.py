@@ -16,8 +16,17 @@ from rich.console import Console
 
 from app.broker.locate import find_broker
 from app.settings import ROOT
-from load.bench.figures import TARGET, WORK, Extent, Figure, table
-from load.bench.gates import encoder, gate1, memories, peer, pipeline, quality_report, retrieval_gate, rules
+from load.bench.gates import (
+    encoder,
+    gate1,
+    memory_gate,
+    peer,
+    pipeline,
+    quality_report,
+    retrieval_gate,
+    rules,
+)
+from load.bench.measurement import TARGET, WORK, Extent, Figure, markdown_tables, table
 from load.bench.workers import retrievals, stream
 
 if TYPE_CHECKING:
@@ -28,7 +37,7 @@ CORE: dict[str, Callable[[Extent], list[Figure]]] = {
     "gate1": gate1.figures,
     "rules": rules.figures,
     "peer": peer.figures,
-    "memories": memories.figures,
+    "memories": memory_gate.figures,
     "encoder": encoder.figures,
     "retrievals": retrieval_gate.figures,
     "report": quality_report.figures,
@@ -78,7 +87,11 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join((*CORE, *STREAM))}")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--share", type=float, default=1.0, help="of the full counts; less shows little")
+    parser.add_argument("--markdown", action="store_true", help=f"print the tables of {TARGET.name} and end")
     arguments = parser.parse_args()
+    if arguments.markdown:
+        print(markdown_tables(json.loads(TARGET.read_bytes())["figures"]))
+        return
     names = arguments.parts or [*CORE, *STREAM]
     if unknown := set(names) - CORE.keys() - STREAM.keys():
         parser.error(f"no such part: {', '.join(sorted(unknown))}")

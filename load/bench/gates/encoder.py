@@ -21,19 +21,19 @@ from typing import TYPE_CHECKING, Any
 from app.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
 from app.core.memory.similarity import PORT, similarity_request, windows_of
 from app.stream.intake.answers import Ports
-from load.bench import fresh
-from load.bench.figures import Figure, at_least, reported
+from load.bench import measurement
 from load.bench.given import growth, policy
-from load.bench.given.bare_encoder import BareEncoder
 from load.bench.given.pure import Pipeline
 from load.bench.given.writes import CHARACTERS, arrivals, texts
+from load.bench.given.yardsticks import BareEncoder
+from load.bench.measurement import Figure, at_least, reported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from app.core.policy.policy import Policy
     from app.core.policy.similarity_settings import SimilaritySettings
-    from load.bench.figures import Extent
+    from load.bench.measurement import Extent
 
 WRITES = 100
 DENSE = 4
@@ -101,7 +101,7 @@ async def _measure(count: int) -> Compared:
     encoder = SentenceEncoder(settings)
     try:
         asked = Asked(under, encoder, await encoder.start(similarity.library))
-        fresh.settle()
+        measurement.settle()
         kinds = {
             kind: asdict(await _compared(asked, bare, make(count), similarity, settings.together))
             for kind, make in TEXTS.items()
@@ -170,7 +170,7 @@ TEXTS: dict[str, Callable[[int], list[str]]] = {"prose": prose, "dense JSON": de
 
 def figures(extent: Extent) -> list[Figure]:
     """Prose has the goal; dense JSON is told, since the bare encoder reads a part of it."""
-    told = [fresh.in_fresh_process(__name__, extent.of(WRITES)) for _ in range(extent.rounds)]
+    told = [measurement.in_fresh_process(__name__, extent.of(WRITES)) for _ in range(extent.rounds)]
     every = [Compared(**one) for one in told]
     by_kind = {kind: [Seconds(**one.kinds[kind]) for one in every] for kind in TEXTS}
     return [
@@ -207,6 +207,6 @@ def _of_prose(every: Sequence[Seconds]) -> list[Figure]:
 
 
 if __name__ == "__main__":
-    fresh.tell(measure(*map(int, sys.argv[1:])))
+    measurement.tell(measure(*map(int, sys.argv[1:])))
     sys.stdout.flush()
     os._exit(0)  # torch tells on its way out what it has not freed

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 import orjson
 
 from app.core.text.decodings import MORSE
-from load.bench import fresh
-from load.bench.figures import Figure, at_least, at_most
+from load.bench import measurement
 from load.bench.given import policy
 from load.bench.given.pure import Pipeline
 from load.bench.given.writes import arrivals, rows_of, salted, texts
+from load.bench.measurement import Figure, at_least, at_most
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from load.bench.figures import Extent
+    from load.bench.measurement import Extent
 
 # Texts of 1 MB in the shapes that cost a detector the most, with other content for every salt.
 #
@@ -142,7 +142,7 @@ def measure(count: int, salt: int) -> Times:
     chance = random.Random(7)
     short = list(texts("benign", count, chance))
     shorter = list(texts("benign", count, chance, 128))
-    fresh.settle()
+    measurement.settle()
     cheaper = {"128 characters": _cheaper(inspect, shorter), "1 KB": _cheaper(inspect, short)}
     pipeline = Pipeline(policy.point_of(under))
     return Times({shape: _long_ms(pipeline, shape, salt, n) for n, shape in enumerate(SHAPES)}, cheaper)
@@ -174,7 +174,9 @@ def _long_ms(pipeline: Pipeline, shape: str, salt: int, number: int) -> float:
 
 def figures(extent: Extent) -> list[Figure]:
     """What a repeated text saves, then every shape."""
-    told = [fresh.in_fresh_process(__name__, extent.of(REPEATED), number) for number in range(extent.rounds)]
+    told = [
+        measurement.in_fresh_process(__name__, extent.of(REPEATED), number) for number in range(extent.rounds)
+    ]
     every = [Times(**one) for one in told]
     return [
         *(
@@ -191,4 +193,4 @@ def figures(extent: Extent) -> list[Figure]:
 
 
 if __name__ == "__main__":
-    fresh.tell(measure(*map(int, sys.argv[1:])))
+    measurement.tell(measure(*map(int, sys.argv[1:])))

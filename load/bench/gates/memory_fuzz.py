@@ -16,18 +16,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from load.bench import fresh
-from load.bench.figures import Figure, at_most, reported
+from load.bench import measurement
 from load.bench.given import policy
-from load.bench.given.contexts import at
+from load.bench.given.actions import at
 from load.bench.given.mutation import Mutation, marks_in
 from load.bench.given.pure import Pipeline
 from load.bench.given.writes import arrivals, rows_of
+from load.bench.measurement import Figure, at_most, reported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from load.bench.figures import Extent
+    from load.bench.measurement import Extent
 
 SEED = 2003
 FUZZED = 10_000
@@ -80,7 +80,7 @@ def measure(count: int, number: int) -> Times:
     """One round, in a fresh process."""
     gate = Gate()
     texts = list(fuzzed(count, SEED + number))
-    fresh.settle()
+    measurement.settle()
     per_kb = [gate.us(one) / kilobytes(one) for one in texts]
     by_class = _by_class(texts, per_kb)
     worst = max(zip(per_kb, texts, strict=True))[1]
@@ -136,7 +136,7 @@ class Gate:
 def figures(extent: Extent) -> list[Figure]:
     """What a KB costs, and how that grows."""
     count = extent.of(FUZZED) // extent.rounds
-    told = [fresh.in_fresh_process(__name__, count, number) for number in range(extent.rounds)]
+    told = [measurement.in_fresh_process(__name__, count, number) for number in range(extent.rounds)]
     every = [Times(**one) for one in told]
     steepest = max(every, key=lambda one: one.growth)
     sizes = [f"{size} KB" for size in CLASSES if all(f"{size} KB" in one.highest for one in every)]
@@ -161,4 +161,4 @@ def figures(extent: Extent) -> list[Figure]:
 
 
 if __name__ == "__main__":
-    fresh.tell(measure(*map(int, sys.argv[1:])))
+    measurement.tell(measure(*map(int, sys.argv[1:])))

@@ -20,18 +20,19 @@ from typing import TYPE_CHECKING, Any
 import rfc8785
 from agent_os.memory_guard import MemoryGuard
 
-from load.bench import fresh
-from load.bench.figures import Figure, at_least, reported
+from load.bench import measurement
+from load.bench.gates import long_writes, memory_fuzz
 from load.bench.given import policy
 from load.bench.given.pure import Pipeline
 from load.bench.given.writes import KINDS, arrivals, texts
+from load.bench.measurement import Figure, at_least, reported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from app.core.foundation.arrival import Arrival
-    from load.bench.figures import Extent
     from load.bench.given.writes import Kind
+    from load.bench.measurement import Extent
 
 WRITES = 3_000
 CHUNK = 100
@@ -73,7 +74,7 @@ def measure(count: int, seed: int) -> Kinds:
     chunks: list[tuple[Kind, list[str]]] = [
         (kind, list(texts(kind, CHUNK, chance))) for _ in range(max(1, count // CHUNK)) for kind in KINDS
     ]
-    fresh.settle()
+    measurement.settle()
     for number, (kind, contents) in enumerate(chunks):
         into, inputs = told[kind], arrivals(contents, SESSIONS, number * CHUNK)
         into.writes += CHUNK
@@ -129,14 +130,15 @@ def _inspected(inspect: Callable[[str], object], contents: Sequence[str]) -> Non
 
 def rounds(extent: Extent) -> list[dict[str, Seconds]]:
     """Every round's seconds, by kind of text."""
-    told = [fresh.in_fresh_process(__name__, extent.of(WRITES), seed) for seed in range(extent.rounds)]
+    told = [measurement.in_fresh_process(__name__, extent.of(WRITES), seed) for seed in range(extent.rounds)]
     return [{kind: Seconds(**one) for kind, one in round_["kinds"].items()} for round_ in told]
 
 
 def figures(extent: Extent) -> list[Figure]:
-    """Rates over harmless and over mixed texts, and what they are measured by."""
+    """Rates over harmless and over mixed texts, texts of 1 MB and repeated ones, fuzzed texts."""
     every = rounds(extent)
-    return [figure for kind in KINDS for figure in _figures(kind, [one[kind] for one in every])]
+    rates = [figure for kind in KINDS for figure in _figures(kind, [one[kind] for one in every])]
+    return [*rates, *long_writes.figures(extent), *memory_fuzz.figures(extent)]
 
 
 def _figures(kind: Kind, every: Sequence[Seconds]) -> list[Figure]:
@@ -153,4 +155,4 @@ def _figures(kind: Kind, every: Sequence[Seconds]) -> list[Figure]:
 
 
 if __name__ == "__main__":
-    fresh.tell(measure(*map(int, sys.argv[1:])))
+    measurement.tell(measure(*map(int, sys.argv[1:])))

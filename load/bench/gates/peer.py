@@ -19,19 +19,18 @@ from app.core.actions.stages import shipped_stages
 from app.core.foundation.arrival import Arrival
 from app.offline.evaluation import Judged, judged
 from app.offline.scores import macro, scores
-from load.bench import fresh
-from load.bench.figures import Figure, reported
+from load.bench import measurement
 from load.bench.given import policy
-from load.bench.given.contexts import AT_MS, of_panel
-from load.bench.given.events import events, panel
+from load.bench.given.actions import AT_MS, events, of_panel, panel
 from load.bench.given.pure import Pipeline
+from load.bench.measurement import Figure, reported
 from topics.catalog import ACTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from app.offline.panel import Row
-    from load.bench.figures import Extent
+    from load.bench.measurement import Extent
 
 COUNT = 10_000
 CHUNK = 256
@@ -55,7 +54,7 @@ def measure(count: int) -> Compared:
     engine, parts, stage = SemanticPolicyEngine(config=SemanticPolicyConfig()), policy.parts(), FastReject()
     rows = of_panel(parts, count)
     pipeline, chunks = Pipeline(policy.point()), _chunks(count)
-    fresh.settle()
+    measurement.settle()
     return Compared(
         _rate(count, lambda: [_denied(engine, one.action.tool_name, one.action.parameters) for one in rows]),
         _rate(count, lambda: [stage.evaluate(one) for one in rows]),
@@ -98,7 +97,7 @@ def _judged() -> Iterable[Judged]:
 
 def figures(extent: Extent) -> list[Figure]:
     """Rates and shares of both."""
-    told = [fresh.in_fresh_process(__name__, extent.of(COUNT)) for _ in range(extent.rounds)]
+    told = [measurement.in_fresh_process(__name__, extent.of(COUNT)) for _ in range(extent.rounds)]
     every = [Compared(**one) for one in told]
     return [
         reported(f"{PEER}, classifying alone", [one.peer_rate for one in every], "actions/s"),
@@ -120,4 +119,4 @@ def _shares(whose: str, every: list[dict[str, float | None]]) -> list[Figure]:
 
 
 if __name__ == "__main__":
-    fresh.tell(measure(*map(int, sys.argv[1:])))
+    measurement.tell(measure(*map(int, sys.argv[1:])))

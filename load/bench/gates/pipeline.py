@@ -14,19 +14,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from app.core.foundation.arrival import Arrival
-from load.bench import fresh
-from load.bench.figures import Figure, at_least, reported
-from load.bench.given import bare_parts, policy
-from load.bench.given.bare_parts import by_kind, texts_of
-from load.bench.given.events import of_rows, panel
+from load.bench import measurement
+from load.bench.given import policy, yardsticks
+from load.bench.given.actions import of_rows, panel
 from load.bench.given.pure import Pipeline
+from load.bench.given.yardsticks import by_kind, texts_of
+from load.bench.measurement import Figure, at_least, reported
 from topics.catalog import ACTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from load.bench.figures import Extent
-    from load.bench.given.bare_parts import Kind
+    from load.bench.given.yardsticks import Kind
+    from load.bench.measurement import Extent
     from topics.records import ProposedAction
 
 EVENTS = 24_000
@@ -68,20 +68,20 @@ class Bare:
     """The bare parts, each over a whole chunk."""
 
     def __init__(self) -> None:
-        self._rules = bare_parts.BareRules(json.loads(policy.RULES.read_bytes()))
-        self._parsers = bare_parts.BareParsers()
+        self._rules = yardsticks.BareRules(json.loads(policy.RULES.read_bytes()))
+        self._parsers = yardsticks.BareParsers()
 
     def take(self, kind: Kind, arrivals: Sequence[Arrival], bodies: Sequence[Any], into: Measured) -> None:
         """Measure each part on a chunk and on the records that the pipeline made of it."""
         messages: list[ProposedAction] = []
-        _timed(lambda: messages.extend(bare_parts.read(one.value or b"") for one in arrivals), into, "read")
+        _timed(lambda: messages.extend(yardsticks.read(one.value or b"") for one in arrivals), into, "read")
         values = [self._rules.values(one) for one in messages]
         _timed(lambda: [self._rules.evaluate(one) for one in values], into, "rules")
         texts = [text for one in messages for text in texts_of(one.tool_name, kind, one.parameters)]
         _timed(lambda: self._parsers.parse(texts), into, "parsers")
         written: list[bytes] = []
-        _timed(lambda: written.extend(map(bare_parts.written, bodies)), into, "canonical")
-        _timed(lambda: [bare_parts.hashed(one) for one in written], into, "hash")
+        _timed(lambda: written.extend(map(yardsticks.written, bodies)), into, "canonical")
+        _timed(lambda: [yardsticks.hashed(one) for one in written], into, "hash")
 
 
 def _timed(step: Callable[[], object], into: Measured, part: str) -> None:
@@ -95,7 +95,7 @@ def measure(events: int, seed: int) -> Kinds:
     chunks = _chunks(events, seed)
     pipeline, bare = Pipeline(policy.point()), Bare()
     kinds: dict[str, Measured] = {kind: Measured() for kind, _ in chunks}
-    fresh.settle()
+    measurement.settle()
     for kind, arrivals in chunks:
         into = kinds[kind]
         began = time.process_time()
@@ -132,7 +132,7 @@ def _chunks(events: int, seed: int) -> list[tuple[Kind, list[Arrival]]]:
 
 def one_round(extent: Extent, seed: int) -> dict[str, Measured]:
     """A round's result, by kind and for "all"."""
-    told = fresh.in_fresh_process(__name__, extent.of(EVENTS), seed)
+    told = measurement.in_fresh_process(__name__, extent.of(EVENTS), seed)
     return {kind: Measured(**one) for kind, one in told["kinds"].items()}
 
 
@@ -155,4 +155,4 @@ def figures(extent: Extent) -> list[Figure]:
 
 
 if __name__ == "__main__":
-    fresh.tell(measure(*map(int, sys.argv[1:])))
+    measurement.tell(measure(*map(int, sys.argv[1:])))

@@ -27,19 +27,18 @@ from app.core.reports.report import quality_report
 from app.core.reports.report_tally import QualityTally
 from app.offline.exported_ledger import read_export
 from app.settings import ROOT
-from load.bench import fresh
-from load.bench.figures import Figure, at_most, reported
+from load.bench import measurement
 from load.bench.given import policy
-from load.bench.given.contexts import AT_MS
-from load.bench.given.events import AGENT
+from load.bench.given.actions import AGENT, AT_MS
 from load.bench.given.growth import PAGE_KB
 from load.bench.given.pure import Pipeline
+from load.bench.measurement import Figure, at_most, reported
 from topics.catalog import QUALITY_DECISIONS, RETRIEVALS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from load.bench.figures import Extent
+    from load.bench.measurement import Extent
 
 EVENTS = 1_000_000
 DISTINCT = 2_000
@@ -70,7 +69,7 @@ def measure(count: int) -> Compared:
         with file.open("wb") as out:
             for _ in range(max(1, count // DISTINCT)):
                 out.write(lines)
-        fresh.settle()
+        measurement.settle()
         tenth = _report(file, max(1, count // 10))
         bare_s, whole = _bare(file), _report(file, None)
         return Compared(bare_s, whole[0], (whole[1] - tenth[1]) / 1024)
@@ -146,7 +145,9 @@ def _line(body: dict[str, Any]) -> bytes:
 
 def figures(extent: Extent) -> list[Figure]:
     """Both in the same process, one after the other."""
-    rounds = [Compared(**fresh.in_fresh_process(__name__, extent.of(EVENTS))) for _ in range(extent.rounds)]
+    rounds = [
+        Compared(**measurement.in_fresh_process(__name__, extent.of(EVENTS))) for _ in range(extent.rounds)
+    ]
     ratios = [one.report_s / one.bare_s for one in rounds]
     return [
         at_most("quality report / bare read and parse", ratios, AT_MOST),
@@ -161,4 +162,4 @@ def figures(extent: Extent) -> list[Figure]:
 
 
 if __name__ == "__main__":
-    fresh.tell(measure(int(sys.argv[1])))
+    measurement.tell(measure(int(sys.argv[1])))

@@ -21,11 +21,11 @@ from app.core.decide.replay import drive, nobody
 from app.core.foundation.chain import Chain
 from app.core.state.decision import Shared
 from app.core.state.session import SessionState, session_key
-from load.bench import fresh
-from load.bench.figures import Figure, at_least, reported
-from load.bench.given import bare_parts, policy
+from load.bench import measurement
+from load.bench.given import policy, yardsticks
 from load.bench.given.items import Bodies, Shape, arrivals
 from load.bench.given.pure import Pipeline
+from load.bench.measurement import Figure, at_least, reported
 from topics.catalog import QUALITY_DECISIONS
 from topics.records import ProposedRetrieval
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from app.core.decide.decide import DecisionPoint
     from app.core.foundation.arrival import Arrival
     from app.core.foundation.chain import OutRecord
-    from load.bench.figures import Extent
+    from load.bench.measurement import Extent
 
 ITEMS = 60_000
 READ_ITEMS = 3_000
@@ -112,7 +112,7 @@ def _measured(point: DecisionPoint, count: int, seed: int, shape: Shape) -> Seco
     inputs = arrivals(max(1, count // shape.items), SESSIONS, seed, shape)
     gate, pipeline, into = Gate(point), Pipeline(point), Seconds()
     size = max(1, CHUNK // shape.items)
-    fresh.settle()
+    measurement.settle()
     for start in range(0, len(inputs), 2 * size):
         first, second = inputs[start : start + size], inputs[start + size : start + 2 * size]
         if len(second) == size:
@@ -134,7 +134,7 @@ def _chunk(
     for one in first:
         orjson.loads(one.value or b"")
     for body in bodies:
-        bare_parts.hashed(bare_parts.written(body))
+        yardsticks.hashed(yardsticks.written(body))
     into.gate += judged - began
     into.whole += served - judged
     into.bare += time.process_time() - served
@@ -142,7 +142,7 @@ def _chunk(
 
 def rounds(extent: Extent) -> list[dict[str, Seconds]]:
     """Every round's seconds, by kind."""
-    told = [fresh.in_fresh_process(__name__, extent.of(ITEMS), seed) for seed in range(extent.rounds)]
+    told = [measurement.in_fresh_process(__name__, extent.of(ITEMS), seed) for seed in range(extent.rounds)]
     return [{kind: Seconds(**one) for kind, one in round_["kinds"].items()} for round_ in told]
 
 
@@ -173,4 +173,4 @@ def _figures(name: str, own: Sequence[Seconds], *, goal: bool) -> list[Figure]:
 
 
 if __name__ == "__main__":
-    fresh.tell(measure(*map(int, sys.argv[1:])))
+    measurement.tell(measure(*map(int, sys.argv[1:])))

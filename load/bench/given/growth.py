@@ -8,7 +8,7 @@ from pathlib import Path
 
 import aiokafka
 
-from load.bench.given import bench_env, events, reading
+from load.bench.given import actions, bench_env
 from load.bench.given.bench_env import PARTITIONS, Round
 from topics.catalog import ACTIONS, SESSIONS_CHANGELOG, VERDICTS
 
@@ -21,7 +21,7 @@ async def resident_kb(round_: Round, sessions: int) -> int:
     with bench_env.worker(round_) as child:
         await bench_env.until_ready(round_, child)
         await _fill(round_, sessions, sessions, seed=1)
-        await reading.until_written(round_.bootstrap, round_.topic(VERDICTS), sessions)
+        await bench_env.until_written(round_.bootstrap, round_.topic(VERDICTS), sessions)
         await asyncio.sleep(2)
         return _resident_kb(child.pid)
 
@@ -32,10 +32,10 @@ async def cpu_per_event_us(round_: Round, filled: int, sessions: int, count: int
     with bench_env.worker(round_) as child:
         await bench_env.until_ready(round_, child)
         await _fill(round_, filled, filled, seed=2)
-        await reading.until_written(round_.bootstrap, round_.topic(VERDICTS), filled)
+        await bench_env.until_written(round_.bootstrap, round_.topic(VERDICTS), filled)
         before = cpu_s(child.pid)
         await _fill(round_, count, sessions, seed=2)
-        await reading.until_written(round_.bootstrap, round_.topic(VERDICTS), filled + count)
+        await bench_env.until_written(round_.bootstrap, round_.topic(VERDICTS), filled + count)
         return (cpu_s(child.pid) - before) / count * 1e6
 
 
@@ -45,19 +45,19 @@ async def restart_s(round_: Round, sessions: int) -> tuple[float, float]:
     with bench_env.worker(round_) as child:
         await bench_env.until_ready(round_, child)
         await _fill(round_, sessions, sessions, seed=3)
-        await reading.until_written(round_.bootstrap, round_.topic(VERDICTS), sessions)
+        await bench_env.until_written(round_.bootstrap, round_.topic(VERDICTS), sessions)
     await _fill(round_, 1, 1, seed=4)
     started = time.perf_counter()
     with bench_env.worker(round_):
         await _first_new(round_)
         restarted = time.perf_counter() - started
     started = time.perf_counter()
-    await reading.written(round_.bootstrap, round_.topic(SESSIONS_CHANGELOG))
+    await bench_env.written(round_.bootstrap, round_.topic(SESSIONS_CHANGELOG))
     return restarted, time.perf_counter() - started
 
 
 async def _fill(round_: Round, count: int, sessions: int, seed: int) -> None:
-    await bench_env.publish(round_.bootstrap, round_.topic(ACTIONS), events.events(count, sessions, seed))
+    await bench_env.publish(round_.bootstrap, round_.topic(ACTIONS), actions.events(count, sessions, seed))
 
 
 async def _first_new(round_: Round) -> None:
@@ -69,7 +69,7 @@ async def _first_new(round_: Round) -> None:
     reader.assign([aiokafka.TopicPartition(round_.topic(VERDICTS), n) for n in range(PARTITIONS)])
     try:
         await reader.seek_to_end()
-        await asyncio.wait_for(reader.getone(), reading.DEADLINE_S)
+        await asyncio.wait_for(reader.getone(), bench_env.DEADLINE_S)
     finally:
         await reader.stop()
 

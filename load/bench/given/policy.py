@@ -25,7 +25,7 @@ from app.core.registry.loading import load_registry
 from app.offline.bundle_source import whole_bundle
 from app.settings import ROOT, Settings
 from load.bench.given import items
-from load.bench.given.events import AGENT, MAX_ID, panel
+from load.bench.given.actions import AGENT, MAX_ID, panel
 from load.sites import quality_policy
 
 if TYPE_CHECKING:

@@ -11,9 +11,7 @@ import orjson
 from app.core.foundation.arrival import Arrival
 from app.core.foundation.clock import rfc3339
 from app.offline.write_panel import WriteRow, load_mixed
-from load.bench.given.contexts import AT_MS
-from load.bench.given.events import AGENT
-from load.bench.given.panels import found
+from load.bench.given.actions import AGENT, AT_MS, found
 from topics.catalog import MEMORY_WRITES
 
 if TYPE_CHECKING:

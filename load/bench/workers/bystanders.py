@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from app.core.state.session import KEY_PREFIX
-from load.bench.given import bench_env, events, reading, writes
+from load.bench.given import actions, bench_env, writes
 from load.bench.workers.latency import Latency, Message, Probe, percentiles
 from topics.catalog import (
     ACTIONS,
@@ -94,7 +94,7 @@ async def beside_a_large_session(round_: Round, seed: int) -> BesideLarge:
             await probe.run(BESIDE_RATE, list(_beside(inputs, seed * 100 + turn, session)))
             turns[acts] += probe.late(TURN_WARM_UP_S)
             missing[acts] += probe.missing
-    changelog = await reading.committed(round_.bootstrap, round_.topic(SESSIONS_CHANGELOG))
+    changelog = await bench_env.committed(round_.bootstrap, round_.topic(SESSIONS_CHANGELOG))
     size = max(len(one.value or b"") for one in changelog if one.key == KEY_PREFIX + LARGE.encode())
     return BesideLarge(
         percentiles(turns[False], missing[False]), percentiles(turns[True], missing[True]), size
@@ -106,16 +106,16 @@ async def _fill_large(round_: Round) -> None:
     an outcome of each."""
     messages = [(LARGE.encode(), _large(number)) for number in range(LARGE_ACTIONS)]
     await bench_env.publish(round_.bootstrap, round_.topic(ACTIONS), messages)
-    await reading.until_written(round_.bootstrap, round_.topic(VERDICTS), LARGE_ACTIONS)
+    await bench_env.until_written(round_.bootstrap, round_.topic(VERDICTS), LARGE_ACTIONS)
     outcomes = [(LARGE.encode(), _outcome(number)) for number in range(LARGE_ACTIONS)]
     await bench_env.publish(round_.bootstrap, round_.topic(OUTCOMES), outcomes)
-    await reading.until_written(round_.bootstrap, round_.topic(SESSION_EVENTS), LARGE_ACTIONS)
+    await bench_env.until_written(round_.bootstrap, round_.topic(SESSION_EVENTS), LARGE_ACTIONS)
 
 
 def _large(number: int, session: str = LARGE) -> bytes:
     fields = {
         "action_id": f"large-{number:058d}",
-        "agent_id": events.AGENT,
+        "agent_id": actions.AGENT,
         "session_id": session,
         "mode": "standard",
         "toolName": "read_file",
@@ -129,7 +129,7 @@ def _outcome(number: int) -> bytes:
     fields = {
         "action_id": f"large-{number:058d}",
         "session_id": LARGE,
-        "reported_by": events.AGENT,
+        "reported_by": actions.AGENT,
         "rows_affected": 0,
     }
     return orjson.dumps(fields).replace(b":0}", f":{MAX_COUNT}}}".encode())
@@ -137,7 +137,7 @@ def _outcome(number: int) -> bytes:
 
 def _beside(inputs: str, seed: int, session: str) -> Iterator[Message]:
     """The others' actions, and behind every fifth one of a session of which nothing is timed."""
-    for number, (key, value) in enumerate(events.events(BESIDE_RATE * TURN_S, SESSIONS, seed)):
+    for number, (key, value) in enumerate(actions.events(BESIDE_RATE * TURN_S, SESSIONS, seed)):
         yield Message(inputs, key, value)
         if number % LARGE_ONE_IN == 0:
             action = _large(LARGE_ACTIONS + seed * 10**6 + number, session)
@@ -148,19 +148,19 @@ async def _decided(round_: Round, count: int) -> list[Any]:
     """The decisions on all writes, or on those that came in time: the encoder may lag behind."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
-        found = await reading.committed(round_.bootstrap, round_.topic(MEMORY_DECISIONS))
+        found = await bench_env.committed(round_.bootstrap, round_.topic(MEMORY_DECISIONS))
         if len(found) >= count or time.monotonic() > deadline:
             return found
         await asyncio.sleep(1)
 
 
-def mixed(actions: str, written: str, count: int, seed: int) -> Iterator[Message]:
+def mixed(acted: str, written: str, count: int, seed: int) -> Iterator[Message]:
     """`count` messages of which every twentieth is a write, a panel text as long as it is there."""
     chance = random.Random(seed)
     rows = writes.rows_of("benign")
-    for number, (key, value) in enumerate(events.events(count, SESSIONS, seed)):
+    for number, (key, value) in enumerate(actions.events(count, SESSIONS, seed)):
         if number % ONE_IN:
-            yield Message(actions, key, value)
+            yield Message(acted, key, value)
         else:
             session = f"memories-{seed}-{number:06d}"
             text = writes.salted(chance.choice(rows), chance)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import aiokafka
 
-from load.bench.given import bench_env, events
+from load.bench.given import actions, bench_env
 from load.bench.given.bench_env import PARTITIONS, Round
 from load.bench.workers.throughput import Sizes, bare_arguments
 from topics.catalog import ACTIONS, VERDICTS
@@ -133,7 +133,7 @@ async def bare_latency(round_: Round, sizes: Sizes, seed: int) -> Latency:
 async def _measured(round_: Round, outputs: str, seed: int) -> Latency:
     inputs = round_.topic(ACTIONS)
     probe = Probe(round_.bootstrap, inputs, outputs)
-    await probe.run(RATE, [Message(inputs, *one) for one in events.events(RATE * SECONDS, SESSIONS, seed)])
+    await probe.run(RATE, [Message(inputs, *one) for one in actions.events(RATE * SECONDS, SESSIONS, seed)])
     return probe.result(WARM_UP_S)
 
 

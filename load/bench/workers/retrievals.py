@@ -8,8 +8,8 @@ import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from load.bench.figures import Figure, at_most, none, reported
-from load.bench.given import bench_env, items, reading
+from load.bench.given import bench_env, items
+from load.bench.measurement import Figure, at_most, none, reported
 from load.bench.workers.latency import LINGER_MS, RATE, SECONDS, SESSIONS, WARM_UP_S, Latency, Message, Probe
 from load.bench.workers.throughput import Sizes, bare_arguments
 from topics.catalog import QUALITY_DECISIONS, RETRIEVALS, SERVED, SESSIONS_CHANGELOG
@@ -55,14 +55,14 @@ async def sizes_of(round_: Round, count: int = 1_000) -> Sizes:
     await bench_env.publish(round_.bootstrap, round_.topic(RETRIEVALS), messages)
     with bench_env.worker(round_) as child:
         await bench_env.until_ready(round_, child)
-        await reading.until_written(round_.bootstrap, round_.topic(QUALITY_DECISIONS), count)
-    decisions = await reading.written(round_.bootstrap, round_.topic(QUALITY_DECISIONS))
-    served = await reading.written(round_.bootstrap, round_.topic(SERVED))
-    states = await reading.written(round_.bootstrap, round_.topic(SESSIONS_CHANGELOG))
+        await bench_env.until_written(round_.bootstrap, round_.topic(QUALITY_DECISIONS), count)
+    decisions = await bench_env.written(round_.bootstrap, round_.topic(QUALITY_DECISIONS))
+    served = await bench_env.written(round_.bootstrap, round_.topic(SERVED))
+    states = await bench_env.written(round_.bootstrap, round_.topic(SESSIONS_CHANGELOG))
     return Sizes(
-        reading.mean(decisions.values) + reading.mean(served.values),
-        reading.mean(decisions.headers),
-        reading.mean([value for value in states.values if value]),
+        bench_env.mean(decisions.values) + bench_env.mean(served.values),
+        bench_env.mean(decisions.headers),
+        bench_env.mean([value for value in states.values if value]),
     )
 
 

@@ -6,16 +6,16 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from load.bench.figures import Figure, at_least, at_most, none, reported
 from load.bench.gates import pipeline
 from load.bench.given import growth
 from load.bench.given.bench_env import Round
+from load.bench.measurement import Figure, at_least, at_most, none, reported
 from load.bench.workers import bystanders, latency, throughput
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from load.bench.figures import Extent
+    from load.bench.measurement import Extent
 
 COST_EVENTS = 40_000
 FEW_SESSIONS, MANY_SESSIONS = 1_000, 100_000

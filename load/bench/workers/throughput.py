@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from load.bench.given import bench_env, events, reading
+from load.bench.given import actions, bench_env
 from topics.catalog import ACTIONS, SESSIONS_CHANGELOG, VERDICTS
 
 if TYPE_CHECKING:
@@ -29,17 +29,17 @@ async def worker_rate(round_: Round, count: int = EVENTS, sessions: int = SESSIO
     """Events per second of the worker on a preloaded topic, and what it wrote."""
     await round_.create_topics()
     await bench_env.publish(
-        round_.bootstrap, round_.topic(ACTIONS), events.events(count, sessions, time.time_ns() % 10**9)
+        round_.bootstrap, round_.topic(ACTIONS), actions.events(count, sessions, time.time_ns() % 10**9)
     )
     with bench_env.worker(round_) as child:
         await bench_env.until_ready(round_, child)
-        await reading.until_written(round_.bootstrap, round_.topic(VERDICTS), count)
-    verdicts = await reading.written(round_.bootstrap, round_.topic(VERDICTS))
-    states = await reading.written(round_.bootstrap, round_.topic(SESSIONS_CHANGELOG))
+        await bench_env.until_written(round_.bootstrap, round_.topic(VERDICTS), count)
+    verdicts = await bench_env.written(round_.bootstrap, round_.topic(VERDICTS))
+    states = await bench_env.written(round_.bootstrap, round_.topic(SESSIONS_CHANGELOG))
     sizes = Sizes(
-        reading.mean(verdicts.values),
-        reading.mean(verdicts.headers),
-        reading.mean([v for v in states.values if v]),
+        bench_env.mean(verdicts.values),
+        bench_env.mean(verdicts.headers),
+        bench_env.mean([v for v in states.values if v]),
     )
     return verdicts.rate(), sizes
 
@@ -50,8 +50,8 @@ async def bare_rate(round_: Round, sizes: Sizes, count: int = EVENTS) -> float:
     await bench_env.create_plain_topics(round_.bootstrap, f"{name}-out", f"{name}-state")
     arguments = bare_arguments(round_, sizes, name)
     with bench_env.process(arguments, round_.environment(), round_.work / f"{name}.log"):
-        await reading.until_written(round_.bootstrap, f"{name}-out", count)
-    return (await reading.written(round_.bootstrap, f"{name}-out")).rate()
+        await bench_env.until_written(round_.bootstrap, f"{name}-out", count)
+    return (await bench_env.written(round_.bootstrap, f"{name}-out")).rate()
 
 
 def bare_arguments(

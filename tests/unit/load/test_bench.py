@@ -8,14 +8,12 @@ from itertools import islice
 import pytest
 
 from app.core.actions.rules import Rules
-from load.bench.figures import at_least, at_most, none
-from load.bench.given import bare_parts, many_rules, policy
-from load.bench.given.bare_parts import by_kind, texts_of
-from load.bench.given.contexts import of_panel
-from load.bench.given.events import action, panel, salted
-from load.bench.given.fuzz import LONGEST, fuzzed
-from load.bench.given.wide import BYTES, Wide, wide
-from load.bench.markdown import tables
+from load.bench.gates.gate1 import BYTES, LONGEST, Wide, fuzzed, wide
+from load.bench.gates.rules import COUNT, rules
+from load.bench.given import policy, yardsticks
+from load.bench.given.actions import action, of_panel, panel, salted
+from load.bench.given.yardsticks import by_kind, texts_of
+from load.bench.measurement import at_least, at_most, markdown_tables, none
 
 
 def test_a_salted_action_is_of_its_kind_and_no_text_of_it_is_as_it_was() -> None:
@@ -63,7 +61,7 @@ def test_each_wide_shape_is_ascii_of_about_64_kb(one: Wide) -> None:
 
 def test_the_bare_rules_hold_where_the_stage_says_that_they_passed() -> None:
     parts = policy.parts()
-    bare = bare_parts.BareRules(json.loads(policy.RULES.read_bytes()))
+    bare = yardsticks.BareRules(json.loads(policy.RULES.read_bytes()))
     for context in of_panel(parts, 60):
         result = Rules().evaluate(context)
         applied = [entry for entry in result.rules if entry.get("applies", True)]
@@ -75,9 +73,9 @@ def test_the_bare_rules_hold_where_the_stage_says_that_they_passed() -> None:
 
 
 def test_two_hundred_rules_compile_and_none_is_inconclusive_on_the_panel() -> None:
-    rules = many_rules.rules()
-    assert len(rules) == many_rules.COUNT
-    parts = policy.parts(rules)
+    many = rules()
+    assert len(many) == COUNT
+    parts = policy.parts(many)
     for context in of_panel(parts, 10):
         assert Rules().evaluate(context).outcome == "pass"
 
@@ -91,4 +89,4 @@ def test_a_figure_is_the_median_of_its_rounds_and_holds_by_it() -> None:
 def test_the_tables_of_the_docs_show_every_round_and_what_was_missed() -> None:
     figure = {"part": "x", "name": "rate", "value": 1234.5, "unit": "/s", "rounds": [1234.5, 0.123456]}
     missed = {**figure, "goal": ">= 2000", "holds": False}
-    assert "| rate | 1 234 /s (1 234, 0.123) | >= 2000 **missed** |" in tables([missed])
+    assert "| rate | 1 234 /s (1 234, 0.123) | >= 2000 **missed** |" in markdown_tables([missed])

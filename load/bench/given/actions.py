@@ -1,21 +1,43 @@
-"""The benchmarks' events: actions of the panel, each salted so that no cache of texts helps."""
+"""The benchmarks' actions: rows of the panel, each salted so that no cache of texts helps.
+
+As messages for a worker, and as the pipeline hands an action over to one stage, for measuring that stage
+alone. The panels are the whole ones if they are at hand, else the demo's share of them.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import random
+import time
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from app.core.actions.assessment import assess
 from app.core.commands.languages import language_of
+from app.core.state.draft import SessionDraft
+from app.core.state.session import SessionState, session_key
 from app.offline.panel import load_panel
-from load.bench.given.panels import found
+from topics.records import ProposedAction
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from app.core.actions.stage import ActionContext, Stage
+    from app.core.policy.point import PointParts
     from app.offline.panel import Row
+
+PLACES = (
+    Path(__file__).resolve().parents[4] / "shared" / "data" / "panel",
+    Path(__file__).resolve().parents[3] / "config" / "demo",
+)
+
+
+def found(name: str) -> Path:
+    """The file of this name in the first place that has it."""
+    return next(place / name for place in PLACES if (place / name).is_file())
+
 
 # Salt in an action's texts: none is the same twice, and each means what it meant.
 #
@@ -79,3 +101,36 @@ def action(row: Row, number: int, session: str) -> dict[str, Any]:
         "parameters": salted(row.tool, row.parameters, salt),
         "rows_affected": 1,
     }
+
+
+AT_MS = 1_764_000_000_000
+SESSION = "session"
+
+
+def context(parts: PointParts, fields: dict[str, Any]) -> ActionContext:
+    """Of an action with these fields, the first of its session."""
+    proposed = ProposedAction.model_validate(fields)
+    draft = SessionDraft(SessionState(session_key(SESSION)), parts.limits, AT_MS)
+    return assess(parts, proposed, draft, AT_MS)
+
+
+def of_panel(parts: PointParts, count: int) -> list[ActionContext]:
+    """`count` rows of the panel in its order, over and over, each salted anew."""
+    rows: Sequence[Row] = panel()
+    return [context(parts, action(rows[n % len(rows)], n, SESSION)) for n in range(count)]
+
+
+def milliseconds(stage: Stage, contexts: Sequence[ActionContext]) -> list[float]:
+    """The thread's CPU time of the stage on each."""
+    times = []
+    for one in contexts:
+        began = time.thread_time_ns()
+        stage.evaluate(one)
+        times.append((time.thread_time_ns() - began) / 1e6)
+    return times
+
+
+def at(times: Sequence[float], share: float) -> float:
+    """The percentile of some times."""
+    ordered = sorted(times)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
