@@ -12,16 +12,8 @@ from load.recounts import figures
 from load.recounts.answers import account
 from load.recounts.coverage_recount import coverage
 from load.recounts.memory_recount import UNAVAILABLE, memories
-from load.recounts.quarantine_recount import (
-    APPROVED,
-    ENTERED,
-    EVICTED,
-    EXPIRED,
-    REJECTED,
-    wrong_held,
-    wrong_releases,
-    wrong_statistics,
-)
+from load.recounts.memory_state import wrong_held, wrong_releases, wrong_statistics
+from load.recounts.quarantine_recount import APPROVED, ENTERED, EVICTED, EXPIRED, REJECTED
 from load.recounts.recount import wrong_sessions
 from load.recounts.reruns import executed_again
 from load.recounts.retrieval_recount import retrievals
