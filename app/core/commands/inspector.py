@@ -30,7 +30,7 @@ from app.core.commands.written.calls import meant, written_files
 from app.core.commands.written.commands import files_of
 from app.core.commands.written.contents import run_by_itself
 from app.core.text.scan import past_bounds
-from app.core.text.unfold import forms
+from app.core.text.unfold import TooManyForms, forms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -92,8 +92,11 @@ class Inspector:
     def _files(self, walk: Walk) -> None:
         """The files that the call writes, where it names one whose content runs by itself."""
         for one in written_files(self._tool_name, walk, self._matchers.files):
-            for how, content in meant(one.content):
-                self._written(one.path, content, Place(one.trail, how))
+            try:
+                for how, content in meant(one.content):
+                    self._written(one.path, content, Place(one.trail, how))
+            except TooManyForms as error:
+                self._doubt(str(error))
 
     def _written(self, path: str, content: str | None, place: Place) -> None:
         """A file at that place: what its pattern says, and what it runs."""
@@ -144,13 +147,16 @@ class Inspector:
     def _forms(self, leaf: Leaf, language: Language | None) -> None:
         if self._allowance.all_unfolded:
             return
-        for form in forms(leaf.text):
-            past = self._allowance.not_unfolded(form.text)
-            if past is not None:
-                self._doubt(past)
-                return
-            self._texts.append(form.text)
-            self._text(form.text, language, Place(leaf.trail, form.how))
+        try:
+            for form in forms(leaf.text):
+                past = self._allowance.not_unfolded(form.text)
+                if past is not None:
+                    self._doubt(past)
+                    return
+                self._texts.append(form.text)
+                self._text(form.text, language, Place(leaf.trail, form.how))
+        except TooManyForms as error:
+            self._doubt(str(error))
 
     def _text(self, text: str, language: Language | None, place: Place) -> None:
         """A leaf in one form: targets may be named in it; with a language it is also read."""

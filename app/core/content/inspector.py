@@ -16,8 +16,9 @@ from app.core.content.kept import Compilation, Remembered, find_compilation, kee
 from app.core.content.names import Names
 from app.core.content.patterns import Patterns
 from app.core.content.text import Text
-from app.core.text.forms import Form, Forms
+from app.core.text.forms import Forms
 from app.core.text.letters import plain
+from app.core.text.unfold import PLAIN, Form
 from app.core.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -218,7 +219,7 @@ class ContentInspector:
     def inspect_as_it_stands(self, text: str) -> tuple[Finding, ...]:
         """What is found in the text alone, no disguise taken off."""
         first = plain(text)
-        found = list(self._detector.findings(Form(first.how or "plain", first.text), set()))
+        found = list(self._detector.findings(Form(first.how or PLAIN, first.text), set()))
         return (*found, *self._several(found))
 
     def _several(self, found: list[Finding]) -> Iterator[Finding]:

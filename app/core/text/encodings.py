@@ -9,15 +9,12 @@ import base64
 import binascii
 import html
 import re
-from itertools import islice
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_plus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ENCODED_RUNS = 16
-"""The most base64 or hexadecimal runs of one text that are decoded; what cannot be ASCII does not count."""
 SHORTEST_RUN = 11
 """Characters of base64 or hexadecimal that can hold a command worth the name."""
 _PRINTABLE_SHARE = 0.9
@@ -52,7 +49,10 @@ _LARGEST, _FIRST_HALF, _LAST_HALF = 0x10FFFF, 0xD800, 0xDFFF
 
 
 def decodings(text: str) -> Iterator[tuple[str, str]]:
-    """(encoding, decoded text) of each encoding that the text is in; the text may be decoded again."""
+    """(encoding, decoded text) of each encoding that the text is in; the text may be decoded again.
+
+    Each run of base64 or hexadecimal is decoded once; what cannot be ASCII is left out.
+    """
     if "%" in text and _URL.search(text):
         yield "url", _url_decoded(text)
     if "&" in text and _HTML.search(text):
@@ -82,8 +82,7 @@ def _is_half(code: int) -> bool:
 
 
 def _runs(text: str) -> Iterator[tuple[str, str]]:
-    for found in islice(_RUN.finditer(text), ENCODED_RUNS):
-        run = found.group()[:LONGEST_RUN]
+    for run in dict.fromkeys(found.group()[:LONGEST_RUN] for found in _RUN.finditer(text)):
         hexed = _HEX.fullmatch(run)
         decoded = _readable(bytes.fromhex(hexed[1])) if hexed else _from_base64(run)
         if decoded is not None:

@@ -23,6 +23,7 @@ from app.core.text.respelt import (
     without_glued,
     without_leet,
 )
+from app.core.text.unfold import PLAIN, Form, TooManyForms, unfold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,15 +75,8 @@ def _of_bits(run: str) -> Iterator[str]:
             yield raw.decode()
 
 
-LAYERS = 3
-"""The most disguises that are taken off one text."""
-FORMS = 24
-"""The most forms of one text. More is inconclusive: ordinary text has fewer than 6."""
 READ_CHARS = 128 * 1024
 """A longer text is read as it stands, and can then only be withheld."""
-GROWTH = 2
-"""The most characters in all other forms together, as a multiple of the text's; short texts have spare."""
-_SPARE_CHARS = 32 * 1024
 _TELLS = PatternSet(
     [
         *decodings.TELLS,
@@ -100,13 +94,6 @@ _LEAST_HINTS = 2
 _PIECE = re.compile(r"(\s(?<=[.!?\n]\s)\s*)")  # the blank first, which is five times as fast to look for
 _SHORT = 256
 """A text of this size is read again as a whole; of a longer one the sentences that came out different."""
-
-
-class Form(NamedTuple):
-    """`how`: the disguises taken off, outermost first: "plain", "look-alike", "base64 > leet"."""
-
-    how: str
-    text: str
 
 
 class Unfolding(NamedTuple):
@@ -128,34 +115,25 @@ class Forms:
     def of(self, text: str) -> Unfolding:
         """Each different form once."""
         first = plain(text)
-        forms = [Form(first.how or "plain", first.text)]
+        forms = [Form(first.how or PLAIN, first.text)]
         if len(text) > READ_CHARS:
             return Unfolding(
                 forms, first.removed, f"a text of {len(text)} characters is too long to be unfolded"
             )
-        layer = [*forms]
         if not text.isascii() and HIDDEN.search(text):
-            layer += [Form(how, plain(hidden).text) for how, hidden in hidden_texts(text)]
-            forms += layer[1:]
-        seen = {form.text for form in forms}
-        left = GROWTH * len(text) + _SPARE_CHARS
-        for _ in range(LAYERS):
-            layer = [Form(*one) for form in layer for one in self._unfolded(form) if one[1] not in seen]
-            for form in layer:
-                left -= len(form.text)
-                if form.text in seen:
-                    continue
-                if len(forms) >= FORMS or left < 0:
-                    return Unfolding(forms, first.removed, "the text unfolds to more forms than are read")
-                seen.add(form.text)
+            forms += [Form(how, plain(hidden).text) for how, hidden in hidden_texts(text)]
+        try:
+            for form in unfold([*forms], self._undisguised, len(text)):
                 forms.append(form)
+        except TooManyForms as error:
+            return Unfolding(forms, first.removed, str(error))
         return Unfolding(forms, first.removed, None)
 
-    def _unfolded(self, form: Form) -> Iterator[tuple[str, str]]:
-        for disguise, text in self._without_one(form.text):
-            inner = plain(_news(form.text, text)).text if text != form.text else ""
+    def _undisguised(self, text: str) -> Iterator[tuple[str, str]]:
+        for disguise, other in self._without_one(text):
+            inner = plain(_news(text, other)).text if other != text else ""
             if inner.strip():
-                yield disguise if form.how == "plain" else f"{form.how} > {disguise}", inner
+                yield disguise, inner
 
     def _without_one(self, text: str) -> Iterator[tuple[str, str]]:
         if not text.isascii():

@@ -1,4 +1,8 @@
-"""Every form in which a text may be meant: as it looks, and decoded, one disguise within another."""
+"""The one way in which disguises are taken off a text, one within another, for actions and for content.
+
+A disguise is a function from a text to the texts that it may stand for. Actions are read without look-alikes
+and escapes (`forms`); content without everything that a language model sees through (app/core/text/forms.py).
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,18 @@ from app.core.text.encodings import decodings
 from app.core.text.lookalikes import as_seen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
+
+    Undisguise = Callable[[str], Iterable[tuple[str, str]]]
+    """(disguise, text) of each text that one may stand for; it may give the same text, and an empty one."""
 
 LAYERS = 3
 """The most disguises that are taken off one text."""
-FORMS = 8
-"""The most forms of one text."""
+FORMS = 24
+"""The most forms of one text. More is inconclusive: ordinary text has fewer than 6."""
+GROWTH = 2
+"""The most characters in all other forms together, as a multiple of the text's; short texts have spare."""
+SPARE_CHARS = 32 * 1024
 PLAIN = "plain"
 
 
@@ -24,27 +34,42 @@ class Form(NamedTuple):
     text: str
 
 
-def forms(text: str) -> Iterator[Form]:
-    """What a text unfolds to, each different text once; not the text itself."""
-    seen = {text}
-    layer = [Form(PLAIN, text)]
+class TooManyForms(Exception):
+    """A text has more forms than are read, so that one of those left may say anything."""
+
+    def __init__(self) -> None:
+        super().__init__("the text unfolds to more forms than are read")
+
+
+def unfold(first: Iterable[Form], undisguise: Undisguise, size: int) -> Iterator[Form]:
+    """The forms that the first ones unfold to, each different text once; not the first ones themselves.
+
+    `size`: of the text, in characters. Raises TooManyForms where there are more.
+    """
+    layer = [*first]
+    seen = {form.text for form in layer}
+    left = GROWTH * size + SPARE_CHARS
     for _ in range(LAYERS):
-        layer = [one for form in layer for one in _unfolded(form)]
-        for one in layer:
-            if one.text not in seen and len(seen) < FORMS:
-                seen.add(one.text)
-                yield one
-        layer = [one for one in layer if one.text in seen][:FORMS]
+        before, outer, layer = seen.copy(), layer, []
+        for form in outer:
+            for disguise, text in undisguise(form.text):
+                if text in before:
+                    continue
+                left -= len(text)
+                if text in seen:
+                    continue
+                if len(seen) >= FORMS or left < 0:
+                    raise TooManyForms
+                seen.add(text)
+                layer.append(Form(disguise if form.how == PLAIN else f"{form.how} > {disguise}", text))
+                yield layer[-1]
 
 
-def _unfolded(form: Form) -> Iterator[Form]:
-    looks = as_seen(form.text)
-    if looks != form.text:
-        yield Form(_after(form.how, "look-alike"), looks)
-    for encoding, decoded in decodings(form.text):
-        if decoded != form.text:
-            yield Form(_after(form.how, encoding), decoded)
+def forms(text: str) -> Iterator[Form]:
+    """What a text in an action unfolds to; not the text itself. Raises TooManyForms where it is too much."""
+    return unfold([Form(PLAIN, text)], _undisguised, len(text))
 
 
-def _after(how: str, disguise: str) -> str:
-    return disguise if how == PLAIN else f"{how} > {disguise}"
+def _undisguised(text: str) -> Iterator[tuple[str, str]]:
+    yield "look-alike", as_seen(text)
+    yield from decodings(text)

@@ -98,7 +98,7 @@ def _may_be_path(key: str) -> bool:
 
 
 def meant(content: str | None) -> Iterator[tuple[str, str | None]]:
-    """(how, content): as it is written, and decoded where it may be encoded."""
+    """(how, content): as it is written, and decoded where it may be encoded. Raises TooManyForms."""
     yield "file", content
     if content is not None and len(content) <= UNFOLDED_CHARS and may_be_disguised(content):
         for form in forms(content):

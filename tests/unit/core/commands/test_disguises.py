@@ -199,3 +199,16 @@ def test_a_harmless_value_passes_at_any_depth(value: str, depth: int) -> None:
 def test_nothing_that_json_can_hold_breaks_the_reading(value: Any) -> None:
     for key in ("command", "sql", "code", "id", "body"):
         inspected({key: value})
+
+
+@pytest.mark.parametrize("decoys", [7, 15, 16, 22, 40])
+def test_no_number_of_decoys_lets_a_disguised_command_pass(decoys: int) -> None:
+    """It is found, or too much is disguised to tell, which asks a person."""
+    others = [_in_base64(f"cd /srv/app/{number:04}") for number in range(decoys)]
+    text = " ".join([*others, _in_base64(COMMANDS[0])])
+    found = inspected({"command": text}, "run_command")
+    assert found.hits or found.inconclusive == "the text unfolds to more forms than are read"
+
+
+def _in_base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from app.core.text.encodings import ENCODING_TELLS, LONGEST_RUN
 from app.core.text.lookalikes import as_seen
 from app.core.text.patterns import PatternSet
-from app.core.text.unfold import FORMS, forms
+from app.core.text.unfold import FORMS, TooManyForms, forms
 
 COMMAND = "rm -rf /srv/data"
 TELLS = PatternSet([("encoding", ENCODING_TELLS)])
@@ -110,6 +110,28 @@ def test_what_is_no_encoding_has_no_other_form(text: str) -> None:
 @given(st.text("ab%4&#;x\\u0'\"= \u200bа", max_size=300))
 def test_a_text_never_has_more_forms_than_the_bound(text: str) -> None:
     assert len(unfolded(text)) < FORMS
+
+
+@given(st.integers(0, 60), st.integers(1, 3), st.booleans())
+def test_no_number_of_decoys_hides_a_text_that_is_encoded(decoys: int, layers: int, alike: bool) -> None:
+    """Its form comes out, or it is said that there are more forms than are read."""
+    others = [encoded(f"harmless {0 if alike else number:04}") for number in range(decoys)]
+    text = COMMAND
+    for _ in range(layers):
+        text = encoded(text)
+    found = set()
+    try:
+        for form in forms(" ".join([*others, text])):
+            found.add(form.text)
+    except TooManyForms:
+        assert not alike
+        assert decoys + layers >= FORMS - 1
+        return
+    assert COMMAND in found
+
+
+def encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
 
 
 def test_half_of_a_surrogate_pair_is_not_made_up() -> None:
