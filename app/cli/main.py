@@ -40,7 +40,7 @@ VERBS = {
         "Decide: read proposed actions and outcomes, publish verdicts, until stopped",
     ),
     "publish": Verb(_RUN, "app.cli.machine.publish", "Publish JSON lines to an input topic"),
-    "keys": Verb(_POLICY, "app.cli.policy.keys", "Make Ed25519 keys."),
+    "keys": Verb(_POLICY, "app.cli.policy.key_files", "Make Ed25519 keys."),
     "bundle": Verb(
         _POLICY,
         "app.cli.policy.bundle",
@@ -58,7 +58,7 @@ VERBS = {
     ),
     "quarantine": Verb(
         _LEDGER,
-        "app.cli.quarantine.quarantine",
+        "app.cli.ledger.quarantine",
         "Memories that wait for a reviewer: list and show them, decide on one",
     ),
     "decide": Verb(

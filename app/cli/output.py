@@ -1,21 +1,30 @@
 """How every verb speaks and stops: tables and sentences for people, JSON lines for programs, exit codes.
 
 Exit codes: 0 done and well, 1 done and something is wrong with the data, 2 could not be done.
+
+Text of strangers is shown so that a reviewer sees what a model would read: code points that cannot be seen
+stand by their number (control characters, bidirectional overrides (CVE-2021-42574), zero-width characters,
+Unicode tags and variation selectors, letters without a shape), and nothing in it acts on the terminal. Spans
+of time are written as people write them on a command line: 90s, 30m, 12h, 7d.
 """
 
 from __future__ import annotations
 
 import json
+import re
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.text import Text
 
 from app.settings import Settings, SettingsError, load_settings
 
 if TYPE_CHECKING:
     from app.adapters.kafka.kafka_read import UnknownTopics
+    from app.core.reports.report_figures import Rate
 
 WELL = 0
 WRONG = 1
@@ -58,3 +67,73 @@ def settings_or_stop() -> Settings:
         return load_settings()
     except SettingsError as error:
         stop(str(error))
+
+
+_SHAPELESS = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""Printable by their category, and still nothing to see (DerivedCoreProperties: Default_Ignorable)."""
+MARGIN = "  │ "
+"""Before each line, so that no content can pass for a line of ours."""
+
+
+def visible(text: str) -> Text:
+    """The text on one line: code points that nobody sees stand as <U+202E>, reversed."""
+    found = Text()
+    for seen, run in groupby(text, key=_seen):
+        if seen:
+            found.append("".join(run))
+        else:
+            found.append("".join(f"<U+{ord(character):04X}>" for character in run), style="reverse")
+    return found
+
+
+def quoted(text: str, most: int) -> Text:
+    """Up to `most` characters, each of the text's own lines behind a margin."""
+    lines = [Text(MARGIN, style="dim") + visible(line) for line in text[:most].split("\n")]
+    if len(text) > most:
+        lines.append(Text(f"{MARGIN}… {len(text) - most} characters more", style="dim"))
+    return Text("\n").join(lines)
+
+
+def _seen(character: str) -> bool:
+    return character.isprintable() and not _SHAPELESS.match(character)
+
+
+_SPAN = re.compile(r"([1-9][0-9]{0,8})([smhd])")
+_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
+_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def span_ms(text: str) -> int | None:
+    """Milliseconds of a number and a unit; None for what is none."""
+    read = _SPAN.fullmatch(text)
+    return None if read is None else int(read[1]) * _MS[read[2]]
+
+
+def span(ms: int) -> str:
+    """A duration in its largest unit and the next: "1 h 5 min"."""
+    for place, (size, unit) in enumerate(_UNITS):
+        if ms >= size:
+            rest = ms % size
+            smaller = _UNITS[place + 1 : place + 2]
+            more = f" {rest // smaller[0][0]} {smaller[0][1]}" if smaller and rest >= smaller[0][0] else ""
+            return f"{ms // size} {unit}{more}"
+    return "0 s"
+
+
+NOTHING = "-"
+_LEAST, _MOST = 0.0001, 0.9999
+
+
+def percent(rate: Rate) -> str:
+    """With two digits; a dash for a rate of nothing.
+
+    Only all is 100 % and only none is 0 %: one missing of a million must not be rounded away.
+    """
+    found = rate.rate
+    if found is None:
+        return NOTHING
+    if found in (0, 1):
+        return f"{found:.0%}"
+    return "<0.01%" if found < _LEAST else ">99.99%" if found > _MOST else f"{found:.2%}"

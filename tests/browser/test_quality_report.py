@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.cli.quality.page.page import page
+from app.cli.quality.page import page
 from app.core.reports.report import quality_report
 from app.core.reports.report_tally import QualityTally
 from tests.quality_ledger import alarm, decision, flag_only, reported

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app.broker.process import ProcessIdentity
-from app.demo import kept
+from app.demo import run_place
 from app.demo.inputs.material import Wish, prepare
-from app.demo.inputs.retrievals import STORY_AGAIN
-from app.demo.inputs.sessions import MESSAGES, WRITES
+from app.demo.inputs.panel_sessions import MESSAGES, WRITES
+from app.demo.inputs.readings import STORY_AGAIN
+from app.demo.result import by_session, cause_of, settled
 from app.demo.run import perform
-from app.demo.tally import by_session, cause_of, settled
-from app.demo.worker import WorkerError
+from app.demo.run_place import WorkerError
 from app.settings import ROOT
 from topics.catalog import DEAD_LETTERS, VERDICTS
 
@@ -136,12 +136,12 @@ def test_a_kept_demo_runs_on_until_it_is_stopped(wish: Wish, tmp_path: Path) -> 
     result = perform(replace(wish, keep=True), prepare(wish), Silence())
     try:
         assert result.worker.alive()
-        assert kept.recall(tmp_path) is not None
+        assert run_place.recall(tmp_path) is not None
     finally:
-        kept.stop(tmp_path)
+        run_place.stop(tmp_path)
     assert not result.worker.alive()
     assert not result.place.folder.exists()
-    assert kept.stop(tmp_path) is None
+    assert run_place.stop(tmp_path) is None
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

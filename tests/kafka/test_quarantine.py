@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from app.cli.main import cli
-from app.cli.policy.private_keys import new_private_key
+from app.cli.policy.key_files import new_private_key
 from app.core.foundation.canonical import canonical
 from app.core.trust.dsse import sign
 from app.core.trust.signed_entries import PAYLOAD_TYPES

@@ -18,22 +18,20 @@ from app.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
 from app.adapters.kafka.kafka_topics import KafkaTopicError
 from app.broker import locate
 from app.broker.handle import BrokerError
-from app.cli.demo.demo_report import print_opening, print_result
-from app.cli.demo.demo_summary import summary_fields
+from app.cli.demo.demo_report import print_opening, print_result, summary_fields
 from app.cli.output import WELL, WRONG, console, errors, print_json, shown, stop
-from app.cli.quality.page.page import page
-from app.demo import kept
+from app.cli.quality.page import page
+from app.demo import run_place
 from app.demo.inputs.material import Wish, prepare
 from app.demo.run import perform
-from app.demo.worker import WorkerError
+from app.demo.run_place import WorkerError
 from app.settings import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from app.core.reports.report import QualityReport
-    from app.demo.kept import Kept
-    from app.demo.place import Place
+    from app.demo.run_place import Kept, Place
 
 # What to do with a demo that was left running.
 
@@ -155,7 +153,7 @@ BUNDLE = ROOT / "config" / "bundles" / "default.json"
 QUALITY = ROOT / "config" / "quality" / "default.json"
 INTERRUPTED = 130
 WIDTH = 100
-FAULTS = (BrokerError, KafkaUnreachable, KafkaTopicError, UnknownTopics, WorkerError, kept.KeptError)
+FAULTS = (BrokerError, KafkaUnreachable, KafkaTopicError, UnknownTopics, WorkerError, run_place.KeptError)
 
 
 def register(cli: typer.Typer) -> None:
@@ -186,7 +184,7 @@ def demo(
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         if stop_kept:
-            say_stopped(kept.stop(HOME))
+            say_stopped(run_place.stop(HOME))
             return
         well = _run(keep=keep, json=json)
     except FAULTS as fault:
@@ -199,7 +197,7 @@ def demo(
 
 def _run(*, keep: bool, json: bool) -> bool:
     begin = time.monotonic()
-    if keep and (left := kept.recall(HOME)) is not None:
+    if keep and (left := run_place.recall(HOME)) is not None:
         stop(f"{left.run} is still there; `sluice demo --stop` stops it")
     wish = Wish(_run_name(), HOME, locate.HOME, CONFIG, BUNDLE, QUALITY, os.environ, keep, _now)
     material = prepare(wish)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from app.cli.demo.demo_cells import cut, number, table
+from app.cli.demo.demo_tables import cut, number, table
 from app.cli.output import shown
 from app.demo.answers import ENTERED
-from app.demo.inputs.memories import HELD_TO_APPROVE, HELD_TO_REJECT
+from app.demo.inputs.panel_sessions import HELD_TO_APPROVE, HELD_TO_REJECT
 from topics.catalog import MEMORY_DECISIONS, SESSION_EVENTS
 
 if TYPE_CHECKING:

@@ -1,8 +1,9 @@
-"""A demo's result on the screen, for someone who sees Sluice for the first time."""
+"""A demo's result on the screen, for someone who sees Sluice for the first time, and as JSON."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, Any
 
 from rich.columns import Columns
 
@@ -12,12 +13,20 @@ from app.cli.demo.demo_memories import (
     quarantine_table,
     statistics_table,
 )
-from app.cli.demo.demo_posture import alarms_table, coverage_table, posture_table
-from app.cli.demo.demo_reading import told
-from app.cli.demo.demo_retrievals import flags_table, items_table, override_table, story_table
+from app.cli.demo.demo_retrievals import (
+    alarms_table,
+    coverage_table,
+    flags_table,
+    hidden,
+    items_table,
+    override_table,
+    posture_table,
+    story_table,
+)
 from app.cli.demo.demo_tables import (
     causes_table,
     chains_table,
+    count,
     dead_letters_table,
     escalations_table,
     examples_table,
@@ -26,17 +35,93 @@ from app.cli.demo.demo_tables import (
     sessions_tables,
     settled_table,
 )
-from app.cli.ledger.ledger_report import print_report
-from app.cli.ledger.rerun_report import PLURALS, reruns_table
-from app.demo.inputs.sessions import MESSAGES, WRITES
+from app.cli.ledger.ledger import print_report, report_fields
+from app.cli.ledger.rerun import PLURALS, reruns_table
+from app.demo.inputs.panel_sessions import MESSAGES, WRITES
+from app.demo.inputs.readings import STORY_AGAIN
+from app.demo.result import by_session, counted, settled
+from topics.catalog import DEAD_LETTERS, MEMORY_DECISIONS, VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.console import Console, RenderableType
 
+    from app.demo.answers import Answers
     from app.demo.inputs.material import Material
     from app.demo.result import Result
+
+_PAST = {"deny": "denied", "downgrade": "downgraded"}
+
+
+def retrieval_sentences(result: Result) -> list[str]:
+    """One sentence a line, in rich markup, each with its figures."""
+    answers, quality = result.answers, result.examined.quality
+    outcomes = quality.overall.outcomes
+    readings = sum(1 for _ in answers.retrievals())
+    counts = (
+        f"[bold]Retrievals:[/] {count(quality.overall.decisions)} items in {readings} readings. "
+        f"[green]{outcomes['pass']} passed[/], [yellow]{outcomes['flag']} came with flags[/], "
+        f"[magenta]{outcomes['downgrade']} without their body[/], [red]{outcomes['deny']} not at all[/]."
+    )
+    return [
+        counts,
+        _hidden(answers, result.material.library.rollout.flag_only, len(quality.alarms)),
+        _escalated(answers),
+        _acknowledged(answers),
+        *_coverage(result),
+    ]
+
+
+def _hidden(answers: Answers, flag_only: str, alarms: int) -> str:
+    """What flag-only let through."""
+    decisions = [decision for read in answers.retrievals() for decision in read.decisions]
+    counts = Counter(found for found in map(hidden, decisions) if found)
+    would = " and ".join(f"{_PAST[outcome]} {times}" for outcome, times in sorted(counts.items()))
+    too_long = f" for too long ({_many(alarms, 'alarm')} raised)" if alarms else ""
+    enforcing = f"enforcing would have {would or 'denied none'} of its items"
+    return f"{flag_only} has been in flag-only{too_long}: {enforcing}."
+
+
+def _escalated(answers: Answers) -> str:
+    """What waited for a person."""
+    let_through = sum(
+        one["override"] is not None
+        for read in answers.retrievals()
+        if read.planned.fields["request_id"] == STORY_AGAIN
+        for one in read.decisions
+    )
+    opened = _many(len(answers.item_escalations), "denial")
+    return (
+        f"{opened} at high_privilege went to a person; "
+        f"a signed override let {_many(let_through, 'item')} through, flagged."
+    )
+
+
+def _acknowledged(answers: Answers) -> str:
+    """Who says what of the flags."""
+    flags = [one.body["session"]["flags"] for one in answers.of(VERDICTS)]
+    saying = sum(bool(one["acknowledged"]) for one in flags)
+    silent = sum(bool(one["outstanding"]) for one in flags)
+    return (
+        f"{_many(saying, 'action')} acknowledged the flags of what was read before, {silent} did not "
+        "and got an advisory."
+    )
+
+
+def _coverage(result: Result) -> list[str]:
+    """Of what stores returned."""
+    short = [one for one in result.examined.quality.coverage if one.short]
+    return [
+        f"At {one.tier} a store returned {_many(one.rate.whole - one.rate.part, 'item')} that nobody "
+        f"decided on: coverage is below its target."
+        for one in short
+    ]
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
 
 _TELLING_UNANSWERED = 5
 _TELLING_RERUNS = 10
@@ -71,7 +156,7 @@ def print_result(console: Console, result: Result, seconds: float) -> None:
     else:
         print_report(result.examined.report)
     console.print()
-    for line in told(result):
+    for line in retrieval_sentences(result):
         console.print(line, highlight=False)
     if result.examined.reruns.kept:
         console.print()
@@ -139,3 +224,64 @@ def _reruns(result: Result) -> str:
         if count
     ]
     return ", ".join(parts) or "none"
+
+
+def summary_fields(result: Result, seconds: float) -> dict[str, Any]:
+    """{well, run, generated, inputs, answered, unanswered, verdicts, sessions, escalations, settled,
+    dead_letters, memory, retrievals, ledger, reruns, not_identical, seconds}; `generated` names what is not
+    the panel's.
+    """
+    answers = result.answers
+    return {
+        "well": result.well,
+        "run": result.place.run,
+        "generated": [
+            "row estimates",
+            "sessions",
+            "registry",
+            "outcomes",
+            "unreadable records",
+            "memory metadata",
+            "reviews",
+            "retrievals",
+            "reports of stores",
+            "overrides",
+        ],
+        "inputs": answers.published,
+        "answered": answers.answered,
+        "unanswered": [one.fields for one in answers.unanswered],
+        "verdicts": [
+            {"verdict": cause.verdict, "gate": cause.gate, "reason": cause.kind, "count": count}
+            for cause, count in counted(answers)
+        ],
+        "sessions": {
+            one.session_id: {"aggregateRowsAffected": one.rows, "aggregateActionCount": one.actions}
+            for one in by_session(answers)
+        },
+        "escalations": len(answers.escalations),
+        "settled": len(settled(answers)),
+        "dead_letters": [
+            {"code": one.body["code"], "path": one.body["path"]} for one in answers.of(DEAD_LETTERS)
+        ],
+        "memory": {
+            "decisions": dict(Counter(one.body["action"] for one in answers.of(MEMORY_DECISIONS))),
+            "admitted": len(answers.admitted),
+            "statistics": result.examined.statistics.live.fields(),
+            "recount_equal": result.examined.statistics.equal,
+        },
+        "retrievals": _retrievals(result),
+        "ledger": report_fields(result.examined.report),
+        "reruns": result.examined.reruns.by_kind,
+        "not_identical": result.examined.reruns.kept_fields(),
+        "seconds": round(seconds, 1),
+    }
+
+
+def _retrievals(result: Result) -> dict[str, Any]:
+    """`unfounded`: items that were shown without a decision; `quality`: the quality report."""
+    return {
+        "readings": sum(1 for _ in result.answers.retrievals()),
+        "unfounded": result.answers.unfounded,
+        "escalations": len(result.answers.item_escalations),
+        "quality": result.examined.quality.fields(),
+    }

@@ -1,16 +1,21 @@
-"""The tables of a demo's result that tell of retrieved items: outcomes, one reading, an override, flags."""
+"""The tables of a demo's result about retrieved items: outcomes, a reading, an override, the posture.
+
+The quality posture comes from the ledger alone; `sluice quality report` shows more of it.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from app.cli.demo.demo_cells import number, table, told, word
+from rich.table import Column
+
+from app.cli.demo.demo_tables import number, table, word, wrapped
 from app.cli.ledger.retrieval_line import COLOURS
-from app.cli.output import shown
-from app.core.reports.report_figures import OUTCOMES
-from app.demo.inputs.retrievals import STORY_AGAIN, STORY_CONTRACT, STORY_READ
-from app.demo.inputs.sessions import REPEATING
+from app.cli.output import percent, shown
+from app.core.reports.report_figures import CONFIDENCE, FALSE_DENY, OUTCOMES, PROVENANCE, STALE
+from app.demo.inputs.panel_sessions import REPEATING
+from app.demo.inputs.readings import STORY_AGAIN, STORY_CONTRACT, STORY_READ
 from topics.catalog import VERDICTS
 
 if TYPE_CHECKING:
@@ -18,6 +23,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
+    from app.core.reports.report import QualityReport
     from app.demo.answers import Answers, Read
 
 _BAR = "█"
@@ -36,7 +42,7 @@ def items_table(answers: Answers) -> Table:
     made = table(
         "Retrieved items, in the same sessions",
         "outcome",
-        told("found"),
+        wrapped("found"),
         "would be",
         number("count"),
         "",
@@ -58,7 +64,7 @@ def story_table(answers: Answers) -> Table:
         "class",
         "outcome",
         "by",
-        told("why"),
+        wrapped("why"),
     )
     made.caption = (
         "flag: served with its flags as fields; downgrade: without its body; deny: not at all\n"
@@ -72,7 +78,7 @@ def story_table(answers: Answers) -> Table:
 def override_table(answers: Answers) -> Table:
     """What a denial at high privilege led to."""
     made = table(
-        "The same session at high_privilege, for a contract", "request", "item", "outcome", told("why")
+        "The same session at high_privilege, for a contract", "request", "item", "outcome", wrapped("why")
     )
     for decision in _decisions(answers, STORY_CONTRACT):
         made.add_row("first", _item(decision), _word(decision["outcome"]), shown(_why(decision)))
@@ -98,7 +104,7 @@ def flags_table(answers: Answers) -> Table:
         "verdict",
         number("acknowledged"),
         number("not"),
-        told("advisory"),
+        wrapped("advisory"),
     )
     acting = [one for one in answers.of(VERDICTS) if one.planned.session_id == REPEATING]
     after = [one for one in acting if one.planned.kind == "action"][1 : 1 + _ACTIONS]
@@ -170,3 +176,59 @@ def _item(decision: dict[str, Any]) -> str:
 
 def _word(outcome: str) -> str:
     return f"[{COLOURS[outcome]}]{shown(outcome)}[/]"
+
+
+_EVERYTHING = "all"
+_FIGURES = {
+    "stale": STALE,
+    "provenance": PROVENANCE,
+    "unsure": CONFIDENCE,
+    "false deny": FALSE_DENY,
+}
+
+
+def posture_table(quality: QualityReport) -> Table:
+    """Outcomes and rates by content class."""
+    rates = [Column(name, justify="right", overflow="fold") for name in _FIGURES]
+    made = table(
+        "Quality report, from the ledger alone",
+        Column("class", no_wrap=True),
+        number("items"),
+        *(number(outcome) for outcome in OUTCOMES),
+        *rates,
+    )
+    for name, one in [*quality.by_class.items(), (_EVERYTHING, quality.overall)]:
+        outcomes = (str(one.outcomes[outcome]) for outcome in OUTCOMES)
+        shares = (percent(one.rates[figure.name]) for figure in _FIGURES.values())
+        made.add_row(shown(name), str(one.decisions), *outcomes, *shares)
+    made.caption = (
+        "stale: shown although too old; false deny: what enforcing would deny of a class in flag-only"
+    )
+    return made
+
+
+def coverage_table(quality: QualityReport) -> Table:
+    """Of what stores say that they returned, how much was decided on; and what an operator is told."""
+    made = table(
+        "Coverage: what the stores say they returned",
+        "tier",
+        number("returned"),
+        number("decided"),
+        number("coverage"),
+        number("target"),
+        "",
+    )
+    for one in quality.coverage:
+        target = "-" if one.target is None else f"{one.target:.0%}"
+        mark = "[bold red]below its target[/]" if one.short else ""
+        counts = str(one.rate.whole), str(one.rate.part)
+        made.add_row(one.tier, *counts, percent(one.rate), target, mark)
+    return made
+
+
+def alarms_table(quality: QualityReport) -> Table:
+    """What an operator must see."""
+    made = table("Alarms", "to", "subject", Column("message", overflow="fold"))
+    for alarm in quality.alarms:
+        made.add_row(*(shown(alarm[name]) for name in ("recipient", "subject", "message")))
+    return made

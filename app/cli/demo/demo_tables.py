@@ -1,20 +1,73 @@
-"""The tables of a demo's result that list what became of the inputs."""
+"""The tables of a demo's result: how they look, and those that list and sum up what became of the inputs."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
-from app.cli.demo.demo_cells import COLOURS, count, cut, number, shortened, table, word
+from rich.box import SIMPLE_HEAD
+from rich.table import Column, Table
+
 from app.cli.output import shown
-from app.demo.tally import by_session, cause_of, counted, escalations_by_reason, examples_of, settled
+from app.demo.result import by_session, cause_of, counted, escalations_by_reason, examples_of, settled
 from topics.catalog import DEAD_LETTERS, VERDICTS
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from app.demo.answers import Answers
-    from app.demo.tally import SessionTally
+    from app.demo.result import SessionTally
     from app.verifier.findings import Report
+
+COLOURS = {"allowed": "green", "denied": "bold red", "needs_human": "yellow"}
+
+
+def table(title: str, *columns: Column | str) -> Table:
+    """A table that stands by its header's line alone; a column given by name keeps its whole text."""
+    whole = (Column(one, no_wrap=True) if isinstance(one, str) else one for one in columns)
+    return Table(
+        *whole,
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        caption_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+        show_edge=False,
+    )
+
+
+def number(header: str) -> Column:
+    """A column of numbers."""
+    return Column(header, justify="right", no_wrap=True)
+
+
+def cut(header: str, width: int | None = None) -> Column:
+    """A column of one line a cell, cut at `width` or where the screen ends."""
+    return Column(header, no_wrap=True, overflow="ellipsis", max_width=width)
+
+
+def wrapped(header: str) -> Column:
+    """A column of sentences, over as many lines as they need: it gives way to the others."""
+    return Column(header, overflow="fold")
+
+
+def word(verdict: str) -> str:
+    """A verdict in its colour."""
+    return f"[{COLOURS[verdict]}]{shown(verdict)}[/]"
+
+
+def count(value: int | str) -> str:
+    """A whole number with its thousands apart."""
+    return f"{int(value):,}".replace(",", " ")
+
+
+def shortened(parameters: dict[str, Any]) -> str:
+    """An action's parameters in a line: of a single one its text, else JSON."""
+    if len(parameters) == 1:
+        (only,) = parameters.values()
+        return " ".join(str(only).split())
+    return " ".join(json.dumps(parameters, ensure_ascii=False).split())
+
 
 _BAR = "█"
 _BAR_WIDTH = 30

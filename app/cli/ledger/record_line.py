@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rich.text import Text
 
 from app.cli.ledger import retrieval_line
-from app.cli.output import shown
-from app.cli.unseen import visible
+from app.cli.output import shown, visible
 
 if TYPE_CHECKING:
     from app.adapters.kafka.kafka_read import StoredRecord

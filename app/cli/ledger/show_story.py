@@ -10,9 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from app.cli.durations import span
-from app.cli.output import console
-from app.cli.unseen import visible
+from app.cli.output import console, span, visible
 from app.core.foundation.clock import milliseconds_of
 from app.offline.story import OWN_IDS, hash_holds
 

@@ -1,4 +1,7 @@
-"""A bundle's file, of either kind, read and loaded; what is wrong with it ends the command."""
+"""A bundle's file, of either kind, read and loaded; and `sluice bundle test FILE`, the bundle's own cases.
+
+What is wrong with a file ends the command.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
+from rich.table import Table
 
-from app.cli.output import IMPOSSIBLE, WRONG, print_json, stop
-from app.core.cases.any_bundle import load_any_bundle
-from app.core.foundation.errors import BundleError
+from app.cli.output import IMPOSSIBLE, WELL, WRONG, console, print_json, shown, stop
+from app.core.cases.any_bundle import case_count, load_any_bundle, run_own_cases
+from app.core.cases.case_failure import count_cases
+from app.core.foundation.errors import BundleError, CoreError
 from app.offline.bundle_source import whole_bundle
+from app.offline.envelope_files import PolicyFileError
+from app.offline.policy_files import unsigned_any_bundle
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from app.core.cases.case_failure import CaseFailure
     from app.core.policy.bundles import Bundle
     from app.core.quality_bundle.quality_bundle import QualityBundle
 
@@ -46,3 +56,67 @@ def _not_valid(error: BundleError, *, as_json: bool) -> NoReturn:
     if as_json:
         print_json({"error": str(error)})
     stop(str(error), WRONG)
+
+
+def cases_command(
+    file: Annotated[Path, typer.Argument(help="The bundle's source.")],
+    *,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
+) -> None:
+    """Run a bundle's own cases through the whole pipeline.
+
+    Each case in a policy bundle's "cases" is an action or a memory, in a
+    quality bundle's an item, and what must come of it. What a case does
+    not give is neutral: an agent of the highest tier, a tool of which
+    nothing is known, an empty session. The gates are those that the
+    bundle names, in its order.
+
+    Exit codes: 0 all as expected, 1 differences (each is shown), 2 the
+    bundle cannot be loaded.
+
+    Example: sluice bundle test config/bundles/default.json
+    """
+    bundle, failures = _run(file)
+    if json:
+        print_json(_fields(bundle, failures))
+    else:
+        _show(bundle, failures)
+    raise typer.Exit(WRONG if failures else WELL)
+
+
+def _run(file: Path) -> tuple[Bundle | QualityBundle, tuple[CaseFailure, ...]]:
+    try:
+        bundle = unsigned_any_bundle(file)
+        return bundle, run_own_cases(bundle)
+    except (CoreError, PolicyFileError) as error:
+        stop(str(error))
+
+
+def _fields(bundle: Bundle | QualityBundle, failures: Sequence[CaseFailure]) -> dict[str, object]:
+    listed = [
+        {
+            "case": one.case,
+            "field": one.field,
+            "expected": one.expected,
+            "actual": one.actual,
+            "decided": one.decided,
+        }
+        for one in failures
+    ]
+    return {"bundle": f"{bundle.id}@{bundle.revision}", "cases": case_count(bundle), "differences": listed}
+
+
+def _show(bundle: Bundle | QualityBundle, failures: Sequence[CaseFailure]) -> None:
+    name, count = shown(f"{bundle.id}@{bundle.revision}"), case_count(bundle)
+    if not count:
+        console.print(f"[yellow]{name} has no cases[/]: nothing was tried.")
+        return
+    if failures:
+        table = Table("case", "field", "expected", "got", "decided")
+        for one in failures:
+            cells = (one.case, one.field, one.expected, one.actual, one.decided)
+            table.add_row(*(shown(cell) for cell in cells))
+        console.print(table)
+    failed = count_cases(failures)
+    colour = "bold red" if failed else "green"
+    console.print(f"[{colour}]{name}: {count - failed} of {count} cases as expected[/]", soft_wrap=True)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.durations import span
-from app.cli.output import console, print_json, shown
+from app.cli.output import console, print_json, shown, span
 from app.cli.policy.control import (
     AsJson,
     folded_or_stop,

@@ -9,7 +9,7 @@ import typer
 
 from app.cli.output import WRONG, console, shown, stop
 from app.cli.policy.control import Signed, envelopes_or_stop, write_or_stop
-from app.cli.policy.private_keys import Keys, private_keys_or_stop
+from app.cli.policy.key_files import Keys, private_keys_or_stop
 from app.core.foundation.errors import EnvelopeError
 from app.core.trust.refused import Reason
 from app.core.trust.signed_entries import CARRIED, statement

@@ -10,9 +10,8 @@ import typer
 from rich.table import Table
 
 from app.cli.ledger.quality_read import From, day_or_stop, read_or_stop
-from app.cli.output import WELL, WRONG, console, errors, print_json, shown, stop
-from app.cli.quality.page.page import page
-from app.cli.quality.percent import NOTHING, percent
+from app.cli.output import NOTHING, WELL, WRONG, console, errors, percent, print_json, shown, stop
+from app.cli.quality.page import page
 from app.cli.quality.quality_override import override
 from app.cli.quality.quality_promote import promote
 from app.core.foundation.clock import rfc3339

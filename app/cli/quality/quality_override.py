@@ -10,10 +10,9 @@ from uuid import uuid4
 import orjson
 import typer
 
-from app.cli.durations import span_ms
-from app.cli.output import WRONG, errors, shown, stop
+from app.cli.output import WRONG, errors, shown, span_ms, stop
 from app.cli.policy.control import AsJson, publish_values
-from app.cli.policy.private_keys import private_keys_or_stop
+from app.cli.policy.key_files import private_keys_or_stop
 from app.core.foundation.clock import rfc3339
 from app.core.foundation.errors import RegistryError
 from app.core.metadata.moments import instant_ms

@@ -16,13 +16,19 @@ from app.core.policy.bundles import load_bundle
 from app.core.quality_bundle.quality_bundle import load_quality_bundle
 from app.core.registry.neutral_registry import neutral_entries
 from app.core.registry.quality_entries import provenance_id
-from app.demo.inputs.items import ALTERED, VERIFIED, Store, digest_of, uri_of
-from app.demo.inputs.library import load_library
-from app.demo.inputs.memories import load_writes, with_memories
+from app.demo.inputs.demo_config import load_library, load_recipe
+from app.demo.inputs.panel_sessions import load_writes, make_sessions, with_memories
 from app.demo.inputs.plan import make_plan, retrieval_of
-from app.demo.inputs.recipe import load_recipe
-from app.demo.inputs.retrievals import Reading, story, with_retrievals
-from app.demo.inputs.sessions import make_sessions
+from app.demo.inputs.readings import (
+    ALTERED,
+    VERIFIED,
+    Reading,
+    Store,
+    digest_of,
+    story,
+    uri_of,
+    with_retrievals,
+)
 from app.demo.inputs.trust import ThrowawayTrust
 from app.offline.bundle_source import whole_bundle
 from app.offline.panel import load_panel
@@ -30,10 +36,9 @@ from app.offline.panel import load_panel
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from app.demo.inputs.library import Library, Source
+    from app.demo.inputs.demo_config import Library, Recipe, Source
+    from app.demo.inputs.panel_sessions import Session
     from app.demo.inputs.plan import Planned
-    from app.demo.inputs.recipe import Recipe
-    from app.demo.inputs.sessions import Session
     from app.demo.inputs.trust import ControlRecord
     from app.offline.panel import Row
 

@@ -8,14 +8,14 @@ from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any, Literal
 
 from app.adapters.kafka.kafka_publish import Outgoing
-from app.demo.inputs.sessions import REPEATING
+from app.demo.inputs.panel_sessions import REPEATING
 from topics.catalog import ACTIONS, BY_NAME, MAX_INPUT_VALUE_BYTES, MEMORY_WRITES, RETRIEVALS
 from topics.headers import input_headers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from app.demo.inputs.sessions import Session
+    from app.demo.inputs.panel_sessions import Session
 
 # JSON as an agent would send it: UTF-8, compact.
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from typer.testing import CliRunner, Result
 
-from app.cli.policy import bundle, keys, registry
-from app.cli.policy.private_keys import private_key
+from app.cli.policy import bundle, key_files, registry
+from app.cli.policy.key_files import private_key
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from app.core.registry.keys import SigningKey
 
-_VERBS = {"bundle": bundle.cli, "keys": keys.cli, "registry": registry.cli}
+_VERBS = {"bundle": bundle.cli, "keys": key_files.cli, "registry": registry.cli}
 
 
 def sluice(noun: str, *words: object, **env: str) -> Result:

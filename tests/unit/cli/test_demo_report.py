@@ -10,15 +10,14 @@ import pytest
 from rich.console import Console
 
 from app.broker.process import ProcessIdentity
-from app.cli.demo.demo_report import print_result
-from app.cli.demo.demo_summary import summary_fields
+from app.cli.demo.demo_report import print_result, summary_fields
 from app.core.reports.report import quality_report
 from app.core.reports.report_tally import QualityTally
 from app.core.rerun.rerun_result import Difference, Rerun, RerunTally
 from app.core.state.statistics import NOTHING
 from app.demo.answers import Answers
-from app.demo.place import Place
 from app.demo.result import Counted, Examined, Result
+from app.demo.run_place import Place
 from app.verifier.findings import Report
 from tests.unit.demo.conftest import material, wish
 

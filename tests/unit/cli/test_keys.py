@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from typer.testing import CliRunner, Result
 
-from app.cli.policy.keys import cli
-from app.cli.policy.private_keys import private_key
+from app.cli.policy.key_files import cli, private_key
 from app.core.registry.keys import PublicKey
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from app.cli.durations import span_ms
+from app.cli.output import span_ms
 from app.cli.quality.quality_override import override
 from tests.unit.cli.policy_files import made
 

@@ -8,8 +8,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from app.cli.quality.page.outcomes import calendar
-from app.cli.quality.page.page import page
+from app.cli.quality.outcome_charts import calendar
+from app.cli.quality.page import page
 from app.core.reports.ledger_values import DECISION, LedgerValues
 from app.core.reports.report import QualityReport, quality_report
 from app.core.reports.report_tally import QualityTally

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.cli.quarantine.quarantine_counts import By, Counted, Recounted, counted_fields, print_counted
+from app.cli.ledger.quarantine_counts import By, Counted, Recounted, counted_fields, print_counted
 from app.core.reports.memory_recount import Behind, differences
 from app.core.state.statistics import Statistics, Whose
 

@@ -9,9 +9,8 @@ import orjson
 import pytest
 from rich.console import Console
 
-from app.cli.durations import span
-from app.cli.quarantine.quarantine_lines import left, print_life
-from app.cli.quarantine.quarantine_read import Life, place_or_stop
+from app.cli.ledger.held_memories import Life, left, place_or_stop, print_life
+from app.cli.output import span
 from app.core.foundation.clock import milliseconds_of
 from app.core.reports.from_ledger import decision_in, event_in
 from tests.unit.records import MOMENT, ledger_records

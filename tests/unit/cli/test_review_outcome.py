@@ -9,7 +9,7 @@ import pytest
 
 from app.adapters.kafka.kafka_publish import Placed
 from app.adapters.kafka.kafka_read import StoredRecord
-from app.cli.quarantine.quarantine_review import Outcome, outcome_of
+from app.cli.ledger.quarantine_review import Outcome, outcome_of
 from topics.catalog import ACTIONS, REVIEWS
 
 PLACED = Placed("p.gate.reviews", 3, 17, -1)

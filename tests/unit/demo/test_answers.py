@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from app.adapters.kafka.kafka_publish import Placed
 from app.adapters.kafka.kafka_read import StoredRecord
 from app.demo.answers import Answers
-from app.demo.tally import NO_GATE, by_session, cause_of
+from app.demo.result import NO_GATE, by_session, cause_of
 from topics.catalog import ACTIONS, ESCALATIONS, VERDICTS
 
 if TYPE_CHECKING:

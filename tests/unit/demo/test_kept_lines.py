@@ -10,7 +10,7 @@ from rich.console import Console
 
 from app.cli.demo.demo import say_how_to_use
 from app.demo.inputs.trust import ThrowawayTrust
-from app.demo.place import Place
+from app.demo.run_place import Place
 
 
 def test_every_file_that_is_signed_or_signed_with_exists_by_then(tmp_path: Path) -> None:

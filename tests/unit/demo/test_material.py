@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from app.core.policy.bundles import load_bundle
 from app.core.registry.loading import load_registry
 from app.demo.inputs.material import generated_registry, prepare
-from app.demo.inputs.sessions import MESSAGES, WRITES
+from app.demo.inputs.panel_sessions import MESSAGES, WRITES
 from topics.reading import Unreadable, read
 from topics.records import ProposedAction
 
 if TYPE_CHECKING:
     from app.demo.inputs.material import Material, Wish
+    from app.demo.inputs.panel_sessions import Session
     from app.demo.inputs.plan import Planned
-    from app.demo.inputs.sessions import Session
 
 
 def test_every_row_is_proposed_exactly_once(material: Material) -> None:

@@ -6,9 +6,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from app.demo.answers import Read
-from app.demo.inputs.retrievals import ACKNOWLEDGING, SILENT, STORY_AGAIN, STORY_CONTRACT, STORY_READ
-from app.demo.inputs.sessions import REPEATING
-from app.demo.overrides import STORE, UNDECIDED, answer_escalations, make_reports
+from app.demo.follow_ups import STORE, UNDECIDED, answer_escalations, make_reports
+from app.demo.inputs.panel_sessions import REPEATING
+from app.demo.inputs.readings import ACKNOWLEDGING, SILENT, STORY_AGAIN, STORY_CONTRACT, STORY_READ
 from tests.unit.demo.deciding import Deciding
 from topics.catalog import SESSION_EVENTS, VERDICTS
 from topics.reading import read

@@ -1,4 +1,4 @@
-"""What the demo's agents read and the rule that makes their readings: config/demo/retrievals.toml."""
+"""What config/demo says: the demo's numbers (recipe.toml), and what its agents read (retrievals.toml)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,36 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.demo.inputs.recipe import Positive  # noqa: TC001 - pydantic reads the annotations
-
 if TYPE_CHECKING:
     from pathlib import Path
+
+Positive = Annotated[int, Field(gt=0)]
+
+
+class Recipe(BaseModel):
+    """How sessions, row estimates and outcomes are made. Frozen; an unknown or missing name is refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    seed: int
+    session_size: Positive
+    standard_every: Positive
+    undeclared_every: Positive
+    rows_least: Positive
+    rows_most: Positive
+    growth_first_rows: Positive
+    growth_actions: Positive
+    outcome_every: Positive
+    outcome_factor: Annotated[float, Field(ge=0)]
+    burst: Positive
+    review_s: Annotated[float, Field(gt=0)]
+    reload_s: Annotated[float, Field(gt=0)]
+
+
+def load_recipe(path: Path) -> Recipe:
+    """Raises pydantic's ValidationError for a file that is no recipe."""
+    return Recipe.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Span = Annotated[list[Annotated[float, Field(ge=0)]], Field(min_length=2, max_length=2)]

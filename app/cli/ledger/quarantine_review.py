@@ -13,10 +13,9 @@ import typer
 from pydantic import ValidationError
 
 from app.adapters.kafka.kafka_publish import Outgoing
+from app.cli.ledger.held_memories import asked, connected, life, place_or_stop, print_life
 from app.cli.output import WELL, WRONG, console, errors, print_json, shown, stop
-from app.cli.policy.private_keys import private_keys_or_stop
-from app.cli.quarantine.quarantine_lines import print_life
-from app.cli.quarantine.quarantine_read import asked, connected, life, place_or_stop
+from app.cli.policy.key_files import private_keys_or_stop
 from app.core.foundation.clock import rfc3339
 from app.core.foundation.strict import first_error
 from app.core.trust.review_signing import signed_review
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from app.adapters.kafka.kafka_publish import Placed
     from app.adapters.kafka.kafka_quarantine import Reviewed
     from app.adapters.kafka.kafka_read import StoredRecord
-    from app.cli.quarantine.quarantine_read import Life
+    from app.cli.ledger.held_memories import Life
     from topics.records import ReviewDecision
 
 # What became of a review, as the ledger says it: found by the review's own coordinates.

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.cli.quality.page.elements import Chart, cut, element, plain
-from app.cli.quality.page.outcomes import day_ticks
-from app.cli.quality.percent import percent
+from app.cli.output import percent
+from app.cli.quality.elements import Chart, cut, element, plain
+from app.cli.quality.outcome_charts import day_ticks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

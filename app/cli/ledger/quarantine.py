@@ -7,15 +7,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from app.cli.ledger.held_memories import (
+    asked,
+    connected,
+    life,
+    place_or_stop,
+    print_life,
+    print_waiting,
+    waiting,
+)
+from app.cli.ledger.quarantine_counts import stats
+from app.cli.ledger.quarantine_review import Memory, review
 from app.cli.output import WRONG, print_json, stop
-from app.cli.quarantine.quarantine_counts import stats
-from app.cli.quarantine.quarantine_lines import print_life, print_waiting
-from app.cli.quarantine.quarantine_read import asked, connected, life, place_or_stop, waiting
-from app.cli.quarantine.quarantine_review import Memory, review
 from app.core.foundation.clock import milliseconds_of
 
 if TYPE_CHECKING:
-    from app.cli.quarantine.quarantine_read import Life
+    from app.cli.ledger.held_memories import Life
     from topics.records import QuarantineEntered
 
 cli = typer.Typer(

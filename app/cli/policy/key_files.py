@@ -1,8 +1,12 @@
-"""Private keys as files: made for their owner's eyes alone, refused where others can read them."""
+"""Private keys as files, and `sluice keys`, which makes the keys that bundles and entries are signed with.
+
+A key file is made for its owner's eyes alone and refused where others can read it.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +15,7 @@ import typer
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from app.cli.output import stop
+from app.cli.output import console, print_json, shown, stop
 from app.core.registry.keys import SigningKey, UnusableKeyError
 
 if TYPE_CHECKING:
@@ -79,3 +83,59 @@ def work_tree_of(folder: Path) -> Path | None:
     """The git work tree that a folder lies in, existing or not."""
     above = folder.resolve()
     return next((one for one in (above, *above.parents) if (one / ".git").exists()), None)
+
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+cli = typer.Typer(
+    name="keys",
+    no_args_is_help=True,
+    help="Make Ed25519 keys. A root key's public half goes into the setting policy.root_keys; root keys sign "
+    "approvers' entries, approvers' keys sign bundles and all other entries.",
+)
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON value on standard output.")]
+
+
+@cli.command()
+def new(
+    name: Annotated[str, typer.Argument(help="Names the files: NAME.pem and NAME.pub.")],
+    out: Annotated[Path, typer.Option(file_okay=False, help="Folder for them, outside any work tree.")],
+    *,
+    force: Annotated[bool, typer.Option("--force", help="Also inside a git work tree.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a private key, readable by you alone, and its public half.
+
+    Nothing is overwritten, and a folder inside a git work tree is
+    refused, where a key is one `git add` away from everybody.
+
+    Exit codes: 0 made, 2 could not.
+
+    Example: sluice keys new root --out ~/.sluice/keys
+    """
+    if not NAME.fullmatch(name):
+        stop(f"{name!r} is no name for a key: letters, digits, dot, dash and underscore")
+    tree = work_tree_of(out)
+    if tree is not None and not force:
+        stop(f"{out} lies in the git work tree {tree}: choose another folder, or give --force")
+    key = new_key_or_stop(out, name)
+    _say(key.public.text, key.keyid, as_json=as_json)
+    if not as_json:
+        console.print(f"private key: {shown(out / f'{name}.pem')}", soft_wrap=True, highlight=False)
+
+
+@cli.command()
+def public(
+    pem: Annotated[Path, typer.Argument(metavar="PEM", help="A private key.")], as_json: AsJson = False
+) -> None:
+    """Show the public half of a private key, and its id."""
+    (key,) = private_keys_or_stop([pem])
+    _say(key.public.text, key.keyid, as_json=as_json)
+
+
+def _say(text: str, keyid: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"public_key": text, "keyid": keyid})
+        return
+    console.print(f"public key:  {text}", soft_wrap=True, highlight=False)
+    console.print(f"key id:      {keyid}", soft_wrap=True, highlight=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date, timedelta
 from typing import TYPE_CHECKING
 
-from app.cli.quality.page.elements import Chart, cut, element, plain
+from app.cli.quality.elements import Chart, cut, element, plain
 from app.core.reports.report_figures import OUTCOMES
 
 if TYPE_CHECKING:

@@ -1,4 +1,10 @@
-"""A reviewer's answer to the escalation of a denied item: a signed override, and the agent asks again."""
+"""The inputs that follow on answers: outcomes, reports of stores, reviews, and overrides of denied items.
+
+Outcomes are made up: the rows that each allowed action really touched. A store reports the items of each
+reading, and once one more than was decided on. Of the held memories a reviewer approves one and rejects one;
+the rest are left to time. A denied item that waits for a person gets a signed override, and the agent asks
+again.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from app.core.foundation.clock import milliseconds_of, rfc3339
 from app.core.trust.review_signing import signed_review
 from app.demo.answers import ENTERED
-from app.demo.inputs.memories import HELD_TO_APPROVE, HELD_TO_REJECT
+from app.demo.inputs.panel_sessions import HELD_TO_APPROVE, HELD_TO_REJECT
 from app.demo.inputs.plan import input_of, retrieval_of
-from app.demo.inputs.retrievals import STORY_AGAIN, STORY_READ
+from app.demo.inputs.readings import STORY_AGAIN, STORY_READ
 from app.demo.inputs.trust import REVIEWER
 from topics.catalog import OUTCOMES, REPORTED, REVIEWS, VERDICTS
 
@@ -19,26 +25,25 @@ if TYPE_CHECKING:
 
     from app.core.registry.keys import SigningKey
     from app.demo.answers import Answers, Read
-    from app.demo.inputs.library import Override
+    from app.demo.inputs.demo_config import Override, Recipe
     from app.demo.inputs.plan import Planned
-    from app.demo.inputs.recipe import Recipe
 
 _HOUR_MS = 3600 * 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class FollowUps:
     """Registry entries to be signed by the reviewer, and the retrievals to be asked again."""
 
     entries: list[dict[str, Any]]
     again: list[Planned]
 
 
-def answer_escalations(answers: Answers, override: Override, time: str) -> Answered:
+def answer_escalations(answers: Answers, override: Override, time: str) -> FollowUps:
     """Of every retrieval that opened an escalation; `time` as for `make_plan`."""
     waiting = [one for one in answers.retrievals() if one.escalated]
     entries = [_override(decision, override) for one in waiting for decision in one.escalated]
-    return Answered(entries, [_again(one, time) for one in waiting])
+    return FollowUps(entries, [_again(one, time) for one in waiting])
 
 
 def _override(decision: dict[str, Any], override: Override) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from rich.table import Table
 
+from app.cli.ledger.held_memories import asked, connected
 from app.cli.output import WELL, WRONG, console, print_json, shown
-from app.cli.quarantine.quarantine_read import asked, connected
 from app.core.reports.memory_recount import behind, differences, summed
 from app.core.state.statistics import NOTHING, Statistics
 from app.stream.engine.partition_record import live_statistics

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from html import escape
 
-from app.cli.unseen import visible
+from app.cli.output import visible
 
 MAX_LABEL = 30
 

@@ -1,1 +1,0 @@
-"""The quality report as one HTML page: charts as inline SVG, no script, nothing fetched."""
