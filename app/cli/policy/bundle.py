@@ -9,10 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
-from app.cli.ledger.quality_read import (
-    From,
-    read_or_stop,
-)
 from app.cli.output import WRONG, console, errors, print_json, shown, stop
 from app.cli.policy.bundle_diff import diff
 from app.cli.policy.bundle_file import BundlePath, cases_command, document_or_stop, loaded_or_stop
@@ -20,6 +16,10 @@ from app.cli.policy.bundle_log import log
 from app.cli.policy.control import AsJson, Signed, publish_file, write_or_stop
 from app.cli.policy.cosign import cosign
 from app.cli.policy.key_files import Keys, private_keys_or_stop
+from app.cli.quality_read import (
+    From,
+    read_or_stop,
+)
 from app.core.cases.any_bundle import case_count, is_quality, run_own_cases
 from app.core.cases.case_failure import count_cases
 from app.core.quality_bundle.quality_bundle import QualityBundle

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from app.cli.ledger.quality_read import From, day_or_stop, read_or_stop
 from app.cli.output import NOTHING, WELL, WRONG, console, errors, percent, print_json, shown, stop
 from app.cli.quality.page import page
 from app.cli.quality.quality_override import override
 from app.cli.quality.quality_promote import promote
+from app.cli.quality_read import From, day_or_stop, read_or_stop
 from app.core.foundation.clock import rfc3339
 from app.core.reports.ledger_values import ALARM, DECISION, REPORTED
 from app.core.reports.report import quality_report

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from app.cli.ledger.quality_read import From, read_or_stop
 from app.cli.output import (
     WRONG,
     console,
@@ -21,6 +20,7 @@ from app.cli.output import (
 )
 from app.cli.policy.bundle_file import document_or_stop
 from app.cli.policy.control import folded_or_stop
+from app.cli.quality_read import From, read_or_stop
 from app.core.cases.quality_cases import run_quality_cases
 from app.core.foundation.errors import BundleError
 from app.core.quality_bundle.quality_bundle import load_quality_bundle

@@ -1,4 +1,4 @@
-"""What the verbs of `sluice quality` read: the ledger of the installation, or an export of it."""
+"""What verbs read for a quality report: the ledger of the installation, or an export of it."""
 
 from __future__ import annotations
 
