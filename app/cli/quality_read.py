@@ -14,7 +14,7 @@ from app.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
 from app.cli.output import settings_or_stop, stop, stop_unknown_topics
 from app.core.reports.ledger_values import LedgerValues
 from app.core.reports.report_tally import NotADecisionError
-from app.offline.exported_ledger import read_export
+from app.offline.record_files import read_export
 from app.settings import real_names
 
 if TYPE_CHECKING:

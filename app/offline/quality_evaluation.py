@@ -16,13 +16,13 @@ from app.core.metadata.resolution import ProvenanceState
 from app.core.quality_bundle.lookup import Lookup, milliseconds
 from app.core.retrieval.dimensions import ItemFacts, judge
 from app.core.retrieval.facts import FUTURE, confidence_of
-from app.offline.quality_panel import RowTables
+from app.offline.panels import RowTables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from app.core.quality_bundle.quality_bundle import QualityBundle
-    from app.offline.quality_panel import RetrievalRow
+    from app.offline.panels import RetrievalRow
 
 UNREADABLE = "unreadable"
 _OLDEST_SECONDS = 10**15

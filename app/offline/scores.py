@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from app.offline.evaluation import Judged
+    from app.offline.action_evaluation import Judged
     from app.offline.write_evaluation import JudgedWrite
 
 DIGITS = 4

@@ -23,7 +23,7 @@ from app.core.policy.similarity_settings import without
 from app.core.registry.loading import build_registry
 from app.core.registry.neutral_registry import neutral_entries
 from app.core.state.session import SessionState, session_key
-from app.offline.evaluation import TENANT, UNREADABLE
+from app.offline.action_evaluation import TENANT, UNREADABLE
 from topics.catalog import MEMORY_WRITES
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from app.core.foundation.requests import Request
     from app.core.policy.bundles import Bundle
     from app.core.state.decision import Decision
-    from app.offline.write_panel import WriteRow
+    from app.offline.panels import WriteRow
 
     Ask = Callable[[Sequence[Request]], list[Answer]]
 

@@ -12,7 +12,7 @@ from tests.unit.records import action, ledger_records
 from topics import records
 from topics.records import ProposedAction, Verdict
 from topics.records.base import LedgerRecord
-from topics.records.verdict import OUTCOME_OF
+from topics.records.verdicts import OUTCOME_OF
 
 LEDGER = ledger_records()
 

@@ -2,16 +2,18 @@
 
 from topics.records.alarms import Alarm, OutcomeAlarm
 from topics.records.control import DsseEnvelope
-from topics.records.escalations import EscalationExpired, EscalationOpened, EscalationResolved
 from topics.records.inputs import ActionOutcome, ProposedAction, ReviewDecision
 from topics.records.memory import AdmittedMemory, MemoryDecision, ProposedMemoryWrite
-from topics.records.provenance import ProvenanceRecord, ProvenanceWanted
-from topics.records.quarantine import (
+from topics.records.memory_events import (
+    ProvenanceRecord,
+    ProvenanceWanted,
     QuarantineApproved,
     QuarantineEntered,
     QuarantineEvicted,
     QuarantineExpired,
     QuarantineRejected,
+    SourceFeedback,
+    SourceHistory,
 )
 from topics.records.retrieval_inputs import ProposedRetrieval, RetrievalReport
 from topics.records.retrievals import (
@@ -20,9 +22,16 @@ from topics.records.retrievals import (
     RetrievalReported,
     ServedRetrieval,
 )
-from topics.records.session_events import DeadLetter, InputRefused, ReservationSettled, SessionFolded
-from topics.records.sources import SourceFeedback, SourceHistory
-from topics.records.verdict import Verdict
+from topics.records.verdicts import (
+    DeadLetter,
+    EscalationExpired,
+    EscalationOpened,
+    EscalationResolved,
+    InputRefused,
+    ReservationSettled,
+    SessionFolded,
+    Verdict,
+)
 
 __all__ = [
     "ActionOutcome",

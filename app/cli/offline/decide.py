@@ -23,9 +23,8 @@ from app.core.foundation.errors import CoreError
 from app.core.memory import lineage, reviews
 from app.core.trust.in_force import PolicyError
 from app.offline.asking import Asking, EarlierDecisions, HeldInputs
-from app.offline.envelope_files import PolicyFileError
-from app.offline.inputs import ClockError, arrivals_of
-from app.offline.policy_files import PolicyFiles, signed_policy, unsigned_policy
+from app.offline.policy_files import PolicyFileError, PolicyFiles, signed_policy, unsigned_policy
+from app.offline.record_files import ClockError, arrivals_of
 from topics.catalog import BY_NAME
 
 if TYPE_CHECKING:

@@ -16,14 +16,11 @@ from app.cli.output import WRONG, print_json, stop
 from app.core.actions.stages import shipped_stages
 from app.core.foundation.clock import milliseconds_of
 from app.core.foundation.errors import CoreError
-from app.offline.envelope_files import PolicyFileError
-from app.offline.evaluation import judged
-from app.offline.panel import NotAPanel, Row
-from app.offline.policy_files import unsigned_bundle
-from app.offline.quality_panel import RetrievalRow
+from app.offline.action_evaluation import judged
+from app.offline.panels import NotAPanel, RetrievalRow, Row, WriteRow, load_mixed
+from app.offline.policy_files import PolicyFileError, unsigned_bundle
 from app.offline.scores import macro, scores, write_scores
 from app.offline.write_evaluation import NotMeasured
-from app.offline.write_panel import WriteRow, load_mixed
 from app.settings import ROOT
 from topics.records.memory import SourceType  # noqa: TC001 - Typer reads the annotations
 
@@ -31,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from app.core.policy.bundles import Bundle
-    from app.offline.evaluation import Judged
+    from app.offline.action_evaluation import Judged
     from app.offline.quality_evaluation import JudgedRetrieval
     from app.offline.scores import Score, WriteScore
     from app.offline.write_evaluation import JudgedWrite

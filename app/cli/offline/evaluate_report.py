@@ -13,7 +13,7 @@ from app.offline.scores import LABELS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from app.offline.evaluation import Judged
+    from app.offline.action_evaluation import Judged
     from app.offline.scores import Score
 
 COLOURS = {"harmful": "red", "benign": "green", "ambiguous": "yellow"}

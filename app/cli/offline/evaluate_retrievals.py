@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+    from app.offline.panels import RetrievalRow
     from app.offline.quality_evaluation import JudgedRetrieval
-    from app.offline.quality_panel import RetrievalRow
 
 
 def judged_items(rows: Sequence[RetrievalRow], bundle: Path) -> list[JudgedRetrieval]:

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from app.core.policy.bundles import Bundle
+    from app.offline.panels import WriteRow
     from app.offline.scores import WriteScore
     from app.offline.write_evaluation import JudgedWrite
-    from app.offline.write_panel import WriteRow
 
 
 def judged_under(

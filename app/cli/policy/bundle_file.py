@@ -16,8 +16,7 @@ from app.core.cases.any_bundle import case_count, load_any_bundle, run_own_cases
 from app.core.cases.case_failure import count_cases
 from app.core.foundation.errors import BundleError, CoreError
 from app.offline.bundle_source import whole_bundle
-from app.offline.envelope_files import PolicyFileError
-from app.offline.policy_files import unsigned_any_bundle
+from app.offline.policy_files import PolicyFileError, unsigned_any_bundle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The Verdict record, field by field as topics/records/verdict.py has it; plain dicts for speed."""
+"""The Verdict record, field by field as topics/records/verdicts.py has it; plain dicts for speed."""
 
 from __future__ import annotations
 

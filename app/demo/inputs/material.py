@@ -31,7 +31,7 @@ from app.demo.inputs.readings import (
 )
 from app.demo.inputs.trust import ThrowawayTrust
 from app.offline.bundle_source import whole_bundle
-from app.offline.panel import load_panel
+from app.offline.panels import load_panel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from app.demo.inputs.panel_sessions import Session
     from app.demo.inputs.plan import Planned
     from app.demo.inputs.trust import ControlRecord
-    from app.offline.panel import Row
+    from app.offline.panels import Row
 
 # The quality bundle of the demo: the one that ships, with one class in flag-only for too long.
 

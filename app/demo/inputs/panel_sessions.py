@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from app.core.policy.bundles import Bundle
     from app.demo.inputs.demo_config import Recipe
-    from app.offline.panel import Row
+    from app.offline.panels import Row
 
 MESSAGES = "growing-messages"
 WRITES = "growing-writes"

@@ -17,7 +17,7 @@ from agent_os.semantic_policy import PolicyDenied, SemanticPolicyConfig, Semanti
 from app.core.actions.fast_reject import FastReject
 from app.core.actions.stages import shipped_stages
 from app.core.foundation.arrival import Arrival
-from app.offline.evaluation import Judged, judged
+from app.offline.action_evaluation import Judged, judged
 from app.offline.scores import macro, scores
 from load.bench import measurement
 from load.bench.given import policy
@@ -29,7 +29,7 @@ from topics.catalog import ACTIONS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from app.offline.panel import Row
+    from app.offline.panels import Row
     from load.bench.measurement import Extent
 
 COUNT = 10_000

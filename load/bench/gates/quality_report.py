@@ -25,7 +25,7 @@ from app.core.quality_bundle.quality_bundle import load_quality_bundle
 from app.core.reports.ledger_values import DECISION, LedgerValues
 from app.core.reports.report import quality_report
 from app.core.reports.report_tally import QualityTally
-from app.offline.exported_ledger import read_export
+from app.offline.record_files import read_export
 from app.settings import ROOT
 from load.bench import measurement
 from load.bench.given import policy

@@ -18,7 +18,7 @@ from app.core.actions.assessment import assess
 from app.core.commands.languages import language_of
 from app.core.state.draft import SessionDraft
 from app.core.state.session import SessionState, session_key
-from app.offline.panel import load_panel
+from app.offline.panels import load_panel
 from topics.records import ProposedAction
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from app.core.actions.stage import ActionContext, Stage
     from app.core.policy.point import PointParts
-    from app.offline.panel import Row
+    from app.offline.panels import Row
 
 PLACES = (
     Path(__file__).resolve().parents[4] / "shared" / "data" / "panel",

@@ -33,7 +33,7 @@ from topics.records import ProposedAction
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from app.offline.panel import Row
+    from app.offline.panels import Row
 
 # Which rows of the panel hold SQL or shell: for the others no parser is the bare work to compare with.
 

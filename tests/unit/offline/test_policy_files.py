@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app.core.policy.policy import DEFAULT_QUALITY
-from app.offline.envelope_files import PolicyFileError
-from app.offline.policy_files import PolicyFiles, signed_policy, unsigned_bundle, unsigned_policy
+from app.offline.policy_files import (
+    PolicyFileError,
+    PolicyFiles,
+    signed_policy,
+    unsigned_bundle,
+    unsigned_policy,
+)
 from tests.unit.cli.policy_files import written
 from tests.unit.core.trust.quality_scene import SIGNS, org, quality_document, quality_value
 from tests.unit.core.trust.scene import (

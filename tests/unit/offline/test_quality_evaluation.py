@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.offline.panel import NotAPanel
+from app.offline.panels import NotAPanel, RetrievalRow, load_mixed
 from app.offline.quality_evaluation import UNREADABLE, judged_retrievals
-from app.offline.quality_panel import RetrievalRow
-from app.offline.write_panel import load_mixed
 from tests.unit.core.retrieval.quality_scene import quality_bundle
 from tests.unit.offline.panel_rows import panel, row, write_row
 

@@ -10,10 +10,9 @@ import pytest
 from app.core.foundation.errors import BundleError
 from app.core.foundation.requests import Answer, Request
 from app.core.policy.bundles import Bundle, load_bundle
-from app.offline.panel import NotAPanel, Row
+from app.offline.panels import NotAPanel, Row, WriteRow, load_mixed
 from app.offline.scores import macro, write_scores
 from app.offline.write_evaluation import JudgedWrite, NotMeasured, WriteTrial, judged_writes
-from app.offline.write_panel import WriteRow, load_mixed
 from tests.unit.core.rerun.reruns import document
 from tests.unit.core.rerun.test_rerun_memory import BAD, CONTENT, GOOD, HELD, SIMILARITY
 from tests.unit.core.scene import START

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from app.core.actions.stages import shipped_stages
-from app.offline.evaluation import Judged, judged
-from app.offline.panel import load_panel
+from app.offline.action_evaluation import Judged, judged
+from app.offline.panels import load_panel
 from app.offline.scores import macro, scores
 from tests.unit.core.rerun.reruns import SMALL
 from tests.unit.core.scene import START, bundle

@@ -1,22 +1,28 @@
-"""Lines of a file as the records that a worker would find in its input topics.
+"""Files of records: lines as the inputs that a worker would find in its topics, and an exported ledger.
 
-A line is a record: a store's report where it has `report_id`, a retrieval where it has `items`, an outcome
-where it has `reported_by`, a memory write where it has `write_id`, a review where it has `subject_id`, else
-an action. A line that is only `{"at": TIME}` is the broker's time of all records below it. Offsets are line
-numbers from 1, the partition is 0.
+A line of inputs is a record: a store's report where it has `report_id`, a retrieval where it has `items`, an
+outcome where it has `reported_by`, a memory write where it has `write_id`, a review where it has
+`subject_id`, else an action. A line that is only `{"at": TIME}` is the broker's time of all records below it.
+Offsets are line numbers from 1, the partition is 0.
+
+An exported ledger (app/verifier/export.py describes the format) is read for its values alone. The verifier
+has a reader of its own, which checks places and keys too; this one is for a report over millions of lines.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from app.core.foundation.arrival import Arrival
 from app.core.foundation.clock import milliseconds_of
+from app.core.reports.report_tally import NotADecisionError
 from topics.catalog import ACTIONS, MEMORY_WRITES, OUTCOMES, REPORTED, RETRIEVALS, REVIEWS
 from topics.json_text import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 _CLOCK = "at"
 _TOPICS = {
@@ -59,3 +65,20 @@ def _time(given: Any, number: int) -> int:
         return milliseconds_of(given)
     except (TypeError, ValueError) as error:
         raise ClockError(f"line {number}: not a time in UTC: {error}") from None
+
+
+def read_export(lines: Iterable[bytes], topics: Sequence[str], take: Callable[[str | None], None]) -> None:
+    """Hand the value of every record of these topics (base names; any prefix) to `take`, in the file's order.
+
+    Raises NotADecisionError with the line's number, for a line that is none of an export too.
+    """
+    bases = tuple(topics)
+    for number, line in enumerate(lines, start=1):
+        try:
+            fields = orjson.loads(line)
+            if fields["topic"].endswith(bases):
+                take(fields["value"])
+        except NotADecisionError as error:
+            raise NotADecisionError(f"line {number}: {error}") from None
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise NotADecisionError(f"line {number} is not a line of a ledger export: {error!r}") from None

@@ -1,4 +1,8 @@
-"""The verdict: what the gates decided about one action, and everything that the decision rests on."""
+"""The verdict, with all that the decision on an action rests on, and what follows from actions.
+
+An escalation is opened by a verdict and ended by a reviewer or by time. Events of a session change its totals
+outside a verdict.
+"""
 
 from typing import Annotated, Any, Literal, Self
 
@@ -13,9 +17,11 @@ from topics.records.base import (
     LedgerCount,
     LedgerRecord,
     Mode,
+    Moment,
     Objects,
     Outcome,
     Record,
+    Role,
     Severity,
     Texts,
     Tier,
@@ -139,3 +145,108 @@ class Verdict(LedgerRecord):
         if OUTCOME_OF[self.verdict] != self.outcome:
             raise ValueError(f"verdict {self.verdict} goes with outcome {OUTCOME_OF[self.verdict]}")
         return self
+
+
+class _Escalation(LedgerRecord):
+    escalation_id: Id
+    verdict_id: Annotated[Id, Field(description="the verdict that opened it")]
+    action_id: Id
+    agent_id: Id
+    session_id: Id
+    tenant_id: Id
+    action_digest: Annotated[Digest, Field(description="an approval counts for exactly this action")]
+    expires_at: Moment
+
+
+class EscalationOpened(_Escalation):
+    """An action waits for a person with the required role."""
+
+    schema_name: Annotated[Literal["sluice/escalation_opened/v1"], Field(alias="schema")]
+    reason: Annotated[str, Field(min_length=1)]
+    tier: Tier
+    required_role: Role
+    opened_at: Moment
+
+
+class EscalationResolved(_Escalation):
+    """A reviewer decided; the resolved verdict is a new ledger record. No worker writes this record yet."""
+
+    schema_name: Annotated[Literal["sluice/escalation_resolved/v1"], Field(alias="schema")]
+    decision: Literal["approve", "deny"]
+    approver_id: Id
+    justification: Annotated[str, Field(min_length=1)]
+    resolved_verdict_id: Id
+    resolved_at: Moment
+
+
+class EscalationExpired(_Escalation):
+    """Nobody decided in time, which counts as denied. No worker writes this record yet."""
+
+    schema_name: Annotated[Literal["sluice/escalation_expired/v1"], Field(alias="schema")]
+    expired_at: Moment
+
+
+class SessionFolded(LedgerRecord):
+    """An idle session left the state; its last totals stay here."""
+
+    schema_name: Annotated[Literal["sluice/session_folded/v1"], Field(alias="schema")]
+    session_id: Id
+    tenants: Annotated[dict[str, Totals], Field(description="tenant to totals")]
+    opened_at: Moment
+    last_at: Moment
+    reason: Annotated[str, Field(min_length=1)]
+
+
+class ReservationSettled(LedgerRecord):
+    """An outcome replaced an action's reserved rows by those it really touched.
+
+    `counted`, `signed` and `disputed` are absent where an older worker decided.
+    """
+
+    schema_name: Annotated[Literal["sluice/reservation_settled/v1"], Field(alias="schema")]
+    outcome_id: Id
+    action_id: Id
+    session_id: Id
+    tenant_id: Id
+    reserved: LedgerCount
+    actual: LedgerCount
+    aggregate_rows_affected: Annotated[
+        LedgerCount, Field(alias="aggregateRowsAffected", description="the total after settling")
+    ]
+    counted: Annotated[
+        LedgerCount | None, Field(description="what the total holds for the action from now on")
+    ] = None
+    lowered: Annotated[bool, Field(description="the total went below the reservation")]
+    signed: Annotated[bool | None, Field(description="by an enforcement point, for this very action")] = None
+    disputed: Annotated[
+        bool | None, Field(description="`actual` is more than an outcome that is not signed may count")
+    ] = None
+    early: Annotated[bool, Field(description="the outcome came before its action")]
+    reported_by: Id
+
+
+class InputRefused(LedgerRecord):
+    """A readable input that names an unknown or impossible subject: it changed nothing."""
+
+    schema_name: Annotated[Literal["sluice/input_refused/v1"], Field(alias="schema")]
+    refusal_id: Id
+    topic: Id
+    session_id: Id | None = None
+    subject: Annotated[str | None, Field(description="id of what the input was about")] = None
+    reason: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+    message: str
+
+
+class DeadLetter(LedgerRecord):
+    """An input that could not be read, verbatim up to a bound, with the place of its first error."""
+
+    schema_name: Annotated[Literal["sluice/dead_letter/v1"], Field(alias="schema")]
+    dead_letter_id: Id
+    topic: Id
+    code: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+    path: Annotated[str, Field(pattern=r"^\$", description="JSON path of the error")]
+    message: str
+    key: Annotated[str | None, Field(description="the message's key, base64")] = None
+    value_base64: str
+    value_size: Annotated[int, Field(ge=0, description="bytes of the whole value")]
+    truncated: bool

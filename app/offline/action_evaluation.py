@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from app.core.actions.stage import Stage
     from app.core.policy.bundles import Bundle
     from app.core.state.decision import Decision
-    from app.offline.panel import Row
+    from app.offline.panels import Row
 
 TENANT = "evaluation"
 NOT_OF_CONTENT = frozenset({"controls", "registration", "topology", "tier_auth"})
