@@ -14,7 +14,6 @@ from topics.headers import API_VERSION
 if TYPE_CHECKING:
     from topics.records.base import Record
 
-# The record headers of `topics.headers` as JSON Schemas, for the AsyncAPI document.
 
 _CLOUD_EVENTS = {
     "ce_id": "the record's id",

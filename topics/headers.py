@@ -16,8 +16,6 @@ from urllib.parse import quote
 
 from topics.catalog import CATALOG, wire_schema
 
-# W3C Trace Context: continuing a caller's trace without randomness.
-
 _TRACEPARENT = re.compile(
     r"(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})(-.*)?"
 )
@@ -29,6 +27,8 @@ def traceparent_for(record_id: str, received: str | None) -> str:
 
     A valid `received` header keeps its trace id and flags; otherwise the trace id comes from the record's id
     too, unsampled. The span id always comes from the record's id: a redelivered input gives the same header.
+
+    It continues a caller's trace without randomness (W3C Trace Context).
     """
     derived = sha256(record_id.encode("utf-8", "surrogatepass")).hexdigest()
     span = derived[:16]

@@ -19,7 +19,6 @@ from topics.unreadable import Code, Step, Unreadable, json_path
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-# Where in a JSON text something is: read by marks, so that it also works on text that is no JSON.
 
 # Possessive quantifiers: linear on any text, also on a string that never ends.
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'

@@ -25,12 +25,6 @@ if TYPE_CHECKING:
     from anthropic.types import OutputConfigParam
     from pydantic import SecretStr
 
-# From the bytes that the Messages API answers to what the `analysis` port answers, believing none of
-# them.
-#
-# Only the shape that was asked for counts: one text block that holds the JSON object of the schema.
-# Everything else (another block, another stop reason, a field more or less, a number out of range) is
-# unreadable.
 
 _THOUGHT = ("thinking", "redacted_thinking")
 _NO_VERDICT = {
@@ -49,7 +43,12 @@ class _Judgement(StrictModel):
 
 
 def port_answer(body: bytes, secret: str) -> dict[str, Any]:
-    """The port's answer, never with `secret` in it. Raises PortUnavailable with no word of the body."""
+    """The port's answer, never with `secret` in it. Raises PortUnavailable with no word of the body.
+
+    Only the shape that was asked for counts: one text block that holds the JSON object of the schema.
+    Everything else (another block, another stop reason, a field more or less, a number out of range) is
+    unreadable.
+    """
     message = _object(body, "the model's API")
     judgement = _judgement(_object(_text(message).encode(), "the model"))
     if secret in f"{message.get('model')} {judgement.explanation}":

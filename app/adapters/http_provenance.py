@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from app.adapters.checked_network import Lookup, TenantLookup
     from app.adapters.http_target import HttpRules, Target
 
-# Validators of RFC 9110, section 8.8, as far as "unchanged" means the same bytes, and can be said again.
-#
-# A weak entity tag stands for a like meaning, and a date for whole seconds: neither would do for a hash.
 
 _STRONG_TAG = re.compile(r'"[!#-~]{0,510}"')
 _DATE = re.compile(r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT")
@@ -41,7 +38,10 @@ _SETTLED_S = 60
 
 
 def conditions(known: Known | None) -> dict[str, str]:
-    """The fields of a request that may be answered with 304."""
+    """The fields of a request that may be answered with 304.
+
+    A weak entity tag stands for a like meaning, and a date for whole seconds: neither would do for a hash.
+    """
     if known is None:
         return {}
     if known.etag is not None:

@@ -66,9 +66,6 @@ def _again(one: Read, time: str) -> Planned:
     return retrieval_of(one.planned.fields | {"request_id": STORY_AGAIN}, time)
 
 
-# Outcomes of actions that were allowed, made up: the rows that each really touched.
-
-
 def make_outcomes(answers: Answers, recipe: Recipe, rng: random.Random, time: str) -> list[Planned]:
     """An outcome for every so many-th allowed action, reported by its agent; `time` as for `make_plan`."""
     allowed = [
@@ -88,8 +85,6 @@ def _outcome(action: dict[str, Any], recipe: Recipe, rng: random.Random, time: s
     }
     return input_of("outcome", OUTCOMES, action["action_id"], fields, time)
 
-
-# What the stores say that they returned: of each reading its items, and once more than was decided on.
 
 STORE = "vector-store"
 UNDECIDED = "story-shared-drive"
@@ -115,8 +110,6 @@ def _report(served: dict[str, Any], time: str) -> Planned:
     }
     return input_of("report", REPORTED, fields["report_id"], fields, time)
 
-
-# Reviews of what is held: one memory approved, one rejected, the rest left to time.
 
 DECISIONS = {HELD_TO_APPROVE: "approve", HELD_TO_REJECT: "reject"}
 JUSTIFICATIONS = {

@@ -132,9 +132,6 @@ def settled(answers: Answers) -> list[Answered]:
     return [one for one in answers.of(SESSION_EVENTS) if one.body["schema"] == SETTLED]
 
 
-# Seed 003's statistics after a run: as the worker kept them, and whether the ledger says the same.
-
-
 @dataclass(frozen=True, slots=True)
 class Counted:
     """`live`: over all partitions, tenants and agents; `equal`: each of its parts is as the ledger has it."""
@@ -153,9 +150,6 @@ async def count_memories(place: Place) -> Counted:
     return Counted(whole, not differences(live.counts, recount.counts))
 
 
-# Seed 004's quality posture after a run, from the ledger alone.
-
-
 async def quality_posture(place: Place) -> QualityReport:
     """Of all tenants and days. Raises KafkaUnreachable, UnknownTopics and NotADecisionError."""
     tally = QualityTally()
@@ -165,9 +159,6 @@ async def quality_posture(place: Place) -> QualityReport:
     return quality_report(
         tally, values.basis(f"the topics {place.prefix}gate.* at {place.bootstrap_servers}")
     )
-
-
-# How a run tells of itself; `app/cli` has the teller.
 
 
 class Step(Protocol):

@@ -136,8 +136,6 @@ class _Talk:
         self.answers.expect(planned, placed)
 
 
-# Stopping what was started, without being stopped oneself half way.
-
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 
 

@@ -62,9 +62,6 @@ class Asking:
                 await port.close()
 
 
-# The port `held_input` without a broker: memory writes that were read and wait for a reviewer.
-
-
 class HeldInputs:
     """Keeps the bytes of what is in a quarantine, and forgets them with it."""
 
@@ -87,8 +84,6 @@ class HeldInputs:
             raise PortUnavailable(f"no held memory was read at {place}")
         return value
 
-
-# The port `lineage` without a ledger: what was decided on the memories of the lines above.
 
 Place = tuple[str | None, float | None, bool | None]
 """Tenant, trust when decided, and whether a person let it through (None: nobody was asked)."""

@@ -123,9 +123,6 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return rounded(sum(known) / len(known)) if known else None
 
 
-# Recall, false positives and precision of judged memory writes, held and rejected or rejected alone.
-
-
 @dataclass(slots=True)
 class WriteScore(Shares):
     """Of memory writes: of what is caught, `rejected` is what nobody will look at."""

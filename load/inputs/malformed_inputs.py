@@ -72,9 +72,6 @@ def _cut(make: Callable[[str, str], Fields]) -> Maker:
     return made
 
 
-# Malformed memory writes and reviews of named kinds, for the fault runs.
-
-
 def memory_kinds() -> dict[str, dict[str, Maker]]:
     """Every kind of unreadable write and review by base topic and name."""
     return {
@@ -111,18 +108,16 @@ def _review(session: str, salt: str) -> Fields:
     }
 
 
-# Malformed retrievals and reports of them, of named kinds, for the fault runs.
-#
-# An item's quality fields may hold anything and are judged; wrong here is the request, or an item's
-# frame.
-
 _OPTIONAL = ("traceId", "toolName", "tool_category")
 _NO_TIER: tuple[Any, ...] = ("", "SANDBOX", "admin", 1, True, ["bounded"])
 _TOO_LONG = "x" * 257
 
 
 def retrieval_kinds() -> dict[str, dict[str, Maker]]:
-    """Every kind of unreadable retrieval and report by base topic and name."""
+    """Every kind of unreadable retrieval and report by base topic and name.
+
+    An item's quality fields may hold anything and are judged; wrong here is the request, or an item's frame.
+    """
     retrieval = kinds_of("retrieval", proposed, ("request_id", "agent_id", "items"), "tool_category")
     report = kinds_of("report", reported, ("report_id", "request_id", "agent_id", "items"), "reported_by")
     return {RETRIEVALS: retrieval | _retrievals(), REPORTED: report | _reports()}

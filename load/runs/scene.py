@@ -62,8 +62,6 @@ class Bed:
         return Traffic(self.rng(f"{run}:traffic"), f"{run}-{self.salt}", mix, site.trust.reviewer)
 
 
-# How far the workers are: the group's committed positions against the inputs' ends.
-
 ANSWER_S = 8.0
 
 Ends = dict[tuple[str, int], int]
@@ -86,9 +84,6 @@ async def committed(site: Site) -> Ends | None:
 def behind(positions: Mapping[tuple[str, int], int], ends: Ends) -> int:
     """How many offsets lie between the positions and the ends."""
     return sum(max(0, end - max(0, positions.get(place, 0))) for place, end in ends.items())
-
-
-# What still goes on after the last input is decided: memories run out of time, what was learnt is folded.
 
 
 async def settled(site: Site) -> bool:

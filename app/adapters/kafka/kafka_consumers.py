@@ -141,8 +141,6 @@ async def _stopped(starting: asyncio.Task[AIOKafkaConsumer]) -> None:
         await starting.result().stop()
 
 
-# A compacted topic on a broker (source histories, resolved references), read to its end again and again.
-
 _TAKEN_AT_ONCE = 500
 """Records between two looks at the loop by whoever takes them: 15 to 30 ms."""
 

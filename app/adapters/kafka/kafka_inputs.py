@@ -108,8 +108,6 @@ def _answer(asked: Asked, offset: int, message: Any | None) -> None:
             answer.set_result(message)
 
 
-# The bytes of an input by its coordinates: what an approval of a held memory releases.
-
 CONNECTIONS = 4
 """Partitions read at once. Of 1000 approvals at once, those of a partition are read together."""
 

@@ -44,9 +44,6 @@ def located(record: StoredRecord) -> Located:
     return Located(*place, record.key, record.value, record.timestamp_ms)
 
 
-# What the ledger on a broker says of retrievals: decisions, reports, alarms.
-
-
 async def read_values(
     bootstrap_servers: str, topics: Sequence[str], take: Callable[[bytes | None], None]
 ) -> None:

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from app.core.reports.from_ledger import Event
     from topics.records import MemoryDecision
 
-# Records of the ledger on memories as they were read: what they say, and which memory they are about.
 
 T = TypeVar("T")
 

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from app.core.reports.report import QualityReport
     from app.demo.run_place import Kept, Place
 
-# What to do with a demo that was left running.
 
 _ACTION = (
     '{"action_id":"mine-1","agent_id":"sql_agent","session_id":"mine","toolName":"sql",'
@@ -91,8 +90,6 @@ def say_stopped(stopped: Kept | None) -> None:
     else:
         console.print(f"{stopped.run} stopped, its files removed.", highlight=False)
 
-
-# The demo's steps on the screen: a moving line on a terminal, one line a step elsewhere.
 
 _WIDTH = 16
 _BAR = 36

@@ -177,8 +177,6 @@ def _total_after(body: dict[str, Any]) -> int | str:
     return total
 
 
-# The tables of a demo's result that sum up: totals per session, and the ledger's chains.
-
 _NONE = "·"
 _HEAD_SHOWN = 23
 

@@ -122,9 +122,6 @@ def _table(counts: Counts, by: By, title: str) -> Table:
     return table
 
 
-# `sluice quarantine stats`: seed 003's statistics, as the workers keep them and as the ledger says.
-
-
 def stats(
     *,
     by: Annotated[By, typer.Option(help="A row for each.")] = By.tenant,

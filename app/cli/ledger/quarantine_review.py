@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from app.cli.ledger.held_memories import Life
     from topics.records import ReviewDecision
 
-# What became of a review, as the ledger says it: found by the review's own coordinates.
 
 Word = Literal["approved", "rejected", "expired", "refused", "unreadable"]
 TOO_LATE = "expired"

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from app.core.policy.bundles import Bundle
 
-# `sluice bundle new`: a bundle to start from, which is well as it stands.
 
 SHIPPED_QUALITY = ROOT / "config" / "quality" / "default.json"
 _CASE = {
@@ -90,9 +89,6 @@ def _quality(bundle_id: str) -> dict[str, Any]:
     }
     return {**orjson.loads(whole_bundle(SHIPPED_QUALITY)), **own}
 
-
-# `sluice bundle check --ledger`: the content classes that a ledger has seen and a quality bundle " "does
-# not name.
 
 Ledger = Annotated[
     bool,

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from app.core.policy.bundles import Bundle
     from app.core.trust.fold import Folded
 
-# A bundle as a person names it: a source file, a signed file, or a revision on the broker.
-
 
 class NamedBundle(NamedTuple):
     """`document`: what is signed, or would be."""

@@ -228,9 +228,6 @@ def _refusal(refused: Refused) -> dict[str, str]:
     return {"key": name, "code": refused.code, "path": refused.path, "message": refused.message}
 
 
-# The control topics as a command reads them: what is in force, and all that ever was.
-
-
 def folded_or_stop(*only: str) -> Folded:
     """The fold of every record that the control topics hold now; what hinders it ends the command.
 

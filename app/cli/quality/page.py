@@ -122,9 +122,6 @@ def _cells(figures: Figures) -> Iterable[str]:
     yield from (percent(figures.rates[figure.name]) for figure in FIGURES)
 
 
-# The line of key figures: each with its target, and a sign and words for how it stands.
-
-
 class Tile(NamedTuple):
     """`state` is "good", "bad" or "": no target to meet or miss."""
 

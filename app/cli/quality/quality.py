@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from app.core.reports.report import Coverage, QualityReport
     from app.core.reports.report_figures import Figures
 
-# The quality report and its alarms on the screen.
 
 _EVERYTHING = "everything"
 

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from app.core.registry.registry import Registry
     from app.core.state.decision import Decision
 
-# What a memory write must bring along, filled in so that its content alone is judged.
 
 ANY_CLASS = "note"
 SOURCE_ID = "neutral-source"

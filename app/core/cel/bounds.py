@@ -17,14 +17,6 @@ if TYPE_CHECKING:
 
     from app.core.cel.tree import Node
 
-# How much work a regular expression of `matches` can make.
-#
-# RE2 never backtracks, but it builds the states of its automaton as the text asks for them, each for 25
-# ns an instruction of the pattern, and the evaluator keeps nothing from one call to the next. A pattern
-# of plain words has about as many states as characters; a place that takes one of several may double
-# them, so a text made for `[ab]*a[ab]{12}` finds a new state at every character. The count of such places
-# is read off the pattern's text: exact enough for what people write, and patterns come with the bundle,
-# not with the action.
 
 CALL, INSTRUCTION = 4_000_000, 600_000
 """Picoseconds: a call, its pattern compiled anew, 0.4 to 0.7 us for each instruction."""
@@ -41,6 +33,13 @@ class PatternWork(NamedTuple):
     """`steps`: RE2 instructions; `states`: how many the automaton may have, None without a bound.
 
     `calls` and `loops`: to which power of the number of items a macro multiplies calls and text.
+
+    RE2 never backtracks, but it builds the states of its automaton as the text asks for them, each for 25 ns
+    an instruction of the pattern, and the evaluator keeps nothing from one call to the next. A pattern of
+    plain words has about as many states as characters; a place that takes one of several may double them, so
+    a text made for `[ab]*a[ab]{12}` finds a new state at every character. The count of such places is read
+    off the pattern's text: exact enough for what people write, and patterns come with the bundle, not with
+    the action.
     """
 
     steps: int

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from app.core.cel.reads import Path
     from app.core.cel.work import Work
 
-# How much work some expressions may make on one action together: no closer than the answer needs.
 
 MAX_WORK = 5_000_000_000
 """Picoseconds of work for one action's expressions together. With the copies of the largest values that are

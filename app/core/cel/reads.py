@@ -41,9 +41,6 @@ def path_of(node: Node) -> Path | None:
     return None
 
 
-# How large the values are that an expression looks at: what its work is calculated from.
-
-
 class Size(NamedTuple):
     """`items`: entries of the longest list or map; `nodes`: values; `text`: characters, keys included."""
 

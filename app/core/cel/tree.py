@@ -12,9 +12,6 @@ from typing import TYPE_CHECKING, Literal, cast
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-# The fields of a protocol buffer message: as much of the wire format as a checked expression needs.
-#
-# protobuf.dev, "Encoding". Reading it here saves a dependency on generated classes for one message type.
 
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 _WIDTHS = {_FIXED64: 8, _FIXED32: 4}
@@ -24,6 +21,8 @@ def fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
     """(field number, value) in order: whole numbers of varints, the raw bytes of everything else.
 
     Raises ValueError for a wire type that proto3 does not have.
+
+    protobuf.dev, "Encoding". Reading it here saves a dependency on generated classes for one message type.
     """
     place = 0
     while place < len(message):

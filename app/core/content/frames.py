@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from app.core.content.sets import Frame, Frames
     from app.core.content.text import Text
 
-# What stands between quotation marks, in code spans and fences and in quoted lines of a reply.
 
 # ruff: noqa: RUF001 - the quotation marks of other scripts are meant
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from app.core.content.patterns import Hit
     from app.core.content.sets import ContentSets
 
-# How much of a text is signs.
 
 _PLAIN_ASCII = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 \t\n\r\x0b\x0c"
 _SIGN = re.compile(r"[^\w\s]|_")
@@ -46,8 +45,6 @@ def special_share(text: str) -> float:
         signs += sum(n for sign, n in above.items() if not unicodedata.category(sign).startswith("M"))
     return signs / len(text)
 
-
-# The words that a library's expressions look for, whose disguises are taken off.
 
 _LETTERS, _WORDS = r"[^\W\d_]", r"(?:[^\W\d_]| )"
 _PIECES = re.compile(rf"(?:{_LETTERS}+|\(\?:{_WORDS}*(?:\|{_WORDS}*)+\))+")
@@ -85,9 +82,6 @@ def _spellings(piece: str) -> Iterator[str]:
     """Every word of a few letters and choices."""
     parts = [one[1].split("|") if one[1] else [one[2]] for one in _PIECE.finditer(piece)]
     return ("".join(spelling) for spelling in islice(product(*parts), _MOST_SPELLINGS))
-
-
-# The findings of one form of a text.
 
 
 class Detector:

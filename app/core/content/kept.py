@@ -71,8 +71,6 @@ def keep_compilation(library: bytes, compilation: Compilation) -> None:
         store.put(library, orjson.dumps([rows, compilation.looked_for]))
 
 
-# Answers that were given before, bounded in number and in characters.
-
 ANSWERS = 4096
 CHARACTERS = 16 << 20
 """At most 64 MiB of text."""

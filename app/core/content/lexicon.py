@@ -12,10 +12,6 @@ from app.core.text.letters import plain_letters
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Expressions with words of any script.
-#
-# RE2's \w and \W know ASCII alone. Here every character above ASCII is one of a word: normalised text has
-# few others there, and real Unicode classes would make each automaton hundreds of times as large.
 
 _WORD = r"0-9A-Za-z_\x{80}-\x{10FFFF}"
 _NO_WORD = r"\x00-/:-@\[-\^`{-\x7f"
@@ -27,7 +23,11 @@ _PART = re.compile(
 
 
 def rewritten(expression: str) -> str:
-    """The expression, in which \\w is any letter, digit, underscore or character above ASCII."""
+    """The expression, in which \\w is any letter, digit, underscore or character above ASCII.
+
+    RE2's \\w and \\W know ASCII alone. Here every character above ASCII is one of a word: normalised text has
+    few others there, and real Unicode classes would make each automaton hundreds of times as large.
+    """
     out: list[str] = []
     inside = False
     for part in _PART.findall(expression):

@@ -12,7 +12,6 @@ from app.core.content.prefilter import words_and_signs
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Where sentences begin and end, in prose, lists and chat logs; one linear pass.
 
 # ruff: noqa: RUF001 - the full stops of other scripts are meant
 

@@ -12,9 +12,6 @@ def words_of(name: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(name)]
 
 
-# Sets of words, written as a line of text.
-
-
 def vocabulary(*lines: str) -> frozenset[str]:
     """The words of the lines, which blanks part."""
     return frozenset(word for line in lines for word in line.split())

@@ -48,8 +48,6 @@ def _offset(sign: str | None, hours: str | None, minutes: str | None) -> timedel
     return -offset if sign == "-" else offset
 
 
-# Times of items. Nearly all are in one form of RFC 3339, and a read has microseconds for them.
-
 MAX_TIME_CHARACTERS = 64
 """RFC 3339 bounds no fraction: nanoseconds take 35 characters, and nobody means more than these."""
 _USUAL = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{3})?Z")
@@ -58,7 +56,10 @@ _MS = timedelta(milliseconds=1)
 
 
 def time_of(text: str) -> int | None:
-    """Milliseconds since 1970 of an RFC 3339 date-time with an offset, None if it is none."""
+    """Milliseconds since 1970 of an RFC 3339 date-time with an offset, None if it is none.
+
+    Nearly all times of items are in one form of RFC 3339, and a read has microseconds for them.
+    """
     if _USUAL.fullmatch(text) is None:
         return None if len(text) > MAX_TIME_CHARACTERS else instant_ms(text)
     try:

@@ -111,8 +111,6 @@ def _folded(text: str) -> str:
     return text.casefold().replace("+", " ")
 
 
-# Whether an item's reference could lead to anything but the item itself (seed 004, "Failure modes").
-
 MAX_URI_CHARACTERS = 8192
 """As many as the records of what is to be resolved take."""
 GATE_SOURCE = "gate-source"
@@ -131,7 +129,10 @@ _KEPT, LONGEST_KEPT = 4096, 256
 
 class Spelling(NamedTuple):
     """What a reference's text says by itself. `name`: its normal form, under which something may be known of
-    it. `folded`: in lower case, if its form is the usual one, else None."""
+    it. `folded`: in lower case, if its form is the usual one, else None.
+
+    It serves to judge whether a reference leads to anything but the item itself (seed 004, "Failure modes").
+    """
 
     scheme: str
     name: str

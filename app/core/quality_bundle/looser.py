@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from app.core.quality_bundle.quality_bundle import QualityBundle
     from app.core.quality_bundle.quality_models import QualityBundleFile
 
-# One thing that a newer revision of a quality bundle takes less strictly.
-
 
 class Loosening(NamedTuple):
     """A sentence for people, and the fields of the bundle's file whose change it may come of."""
@@ -26,9 +24,6 @@ class Loosening(NamedTuple):
     sentence: str
     paths: tuple[str, ...]
 
-
-# What a newer revision takes less strictly of a content class: its limits, its matrix, its rollout, its
-# readers.
 
 TABLES = (
     "ttl_by_class",
@@ -134,9 +129,6 @@ def _readers(before: QualityBundle, after: QualityBundle, name: str) -> Iterator
         return
     whom = "every tenant" if new is None else ", ".join(sorted(new - old))
     yield Loosening(f"{name} is opened to {whom}", (f"access.{name}.tenants",))
-
-
-# What a newer revision takes less strictly of all classes: provenance, content, promotion, escalation.
 
 
 def looser_settings(before: QualityBundle, after: QualityBundle) -> Iterator[Loosening]:

@@ -20,8 +20,6 @@ from topics.records.retrievals import AutonomyTier, Dimension, QualityOutcome
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
-# Out of a quality bundle's file, the tables that the gate looks things up in.
-
 
 def tables_of(file: QualityBundleFile) -> Tables:
     """The file's tables; a class that any part of it names is known."""
@@ -35,8 +33,6 @@ def tables_of(file: QualityBundleFile) -> Tables:
         frozenset().union(file.rollout, file.impact_by_class, file.access),
     )
 
-
-# What must hold of a quality bundle as a whole: no gap in its tables, and no hole where it is enforced.
 
 ENFORCED: dict[AutonomyTier, tuple[Dimension, ...]] = {
     "high_privilege": ("freshness", "confidence", "provenance"),

@@ -49,9 +49,6 @@ def _read(kind: TypeAdapter[T], value: bytes | None) -> T:
         raise NotInLedgerError(f"{place}: {first['msg']}" if place else first["msg"]) from None
 
 
-# What is in quarantine, as gate.quarantine alone tells it.
-
-
 class Waiting:
     """What is held: entered and not ended. Each partition's events are taken in their order."""
 

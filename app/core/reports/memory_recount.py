@@ -95,17 +95,15 @@ def behind(state: Mapping[int, int], ledger: Mapping[int, int]) -> list[Behind]:
     return [one for one in pairs if one.state < one.ledger]
 
 
-# The statistics that workers keep, as their changelog has them: of each partition as of one moment.
-#
-# A partition writes its own record last in every transaction, with the ledger's sequence. Up to it the
-# changelog and the ledger agree, so a recount to that sequence gives the same numbers while workers go
-# on.
-
 G = TypeVar("G")
 
 
 class LiveCounts:
-    """Fed with a changelog's records, each partition's in order."""
+    """Fed with a changelog's records, each partition's in order.
+
+    A partition writes its own record last in every transaction, with the ledger's sequence. Up to it the
+    changelog and the ledger agree, so a recount to that sequence gives the same numbers while workers go on.
+    """
 
     def __init__(self) -> None:
         self.counts: Counts = {}

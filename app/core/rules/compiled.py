@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from app.core.rules.citations import Resolved
     from app.core.rules.rule import Rule
 
-# What a rule came to, and how a verdict's rule_results say it (seed 000).
-
 
 @dataclass(frozen=True)
 class RuleResult:
     """`passed` None is inconclusive, `why` then says what was missing; `applies` False: its `when` was false.
 
     `facts`: those that it used, by alias.
+
+    A verdict's `rule_results` hold it (seed 000).
     """
 
     rule: Rule

@@ -23,10 +23,6 @@ if TYPE_CHECKING:
     from app.core.rules.rule import FactReference, Rule
     from app.core.rules.variables import Cited
 
-# Rules evaluated together: one list of their answers for one call of the evaluator.
-#
-# A list has no value when one of its entries has none, so a group that cannot answer asks its parts, and
-# at last each rule alone: what one rule cannot tell changes nothing for the others.
 
 LARGEST = 64
 """Rules of one list: another list costs 3 us, a longer one more wherever one of its rules is undecided."""
@@ -37,7 +33,11 @@ _CODE = 6 * NODE
 
 
 class Group:
-    """Rules that read no facts, in order."""
+    """Rules that read no facts, in order.
+
+    A list has no value when one of its entries has none, so a group that cannot answer asks its parts, and at
+    last each rule alone: what one rule cannot tell changes nothing for the others.
+    """
 
     def __init__(self, language: Language, rules: Sequence[CompiledRule]) -> None:
         """Every rule was compiled alone before."""

@@ -30,9 +30,6 @@ class Decision:
     book: tuple[Change, ...] = ()
 
 
-# What a decision on a memory or a retrieval may look at beside its session.
-
-
 @dataclass(frozen=True, slots=True)
 class Shared:
     """`book`: the partition's own; `histories`: every source's, as the workers share them, which may lag;

@@ -30,10 +30,6 @@ if TYPE_CHECKING:
 
     from app.core.text.vocabulary import Vocabulary
 
-# Text in characters that no reader sees: Unicode tags, variation selectors, zero-width bits.
-#
-# Unicode tags: J. Thacker and R. Goodside 2024, "ASCII smuggling"; variation selectors: P. Butler 2025,
-# "Smuggling arbitrary data through an emoji"; zero-width bits: steganography of 2015 and later.
 
 _TAGS = re.compile("[\U000e0020-\U000e007e]+")
 _SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]{4,}")
@@ -48,7 +44,11 @@ HIDDEN = re.compile(
 
 
 def hidden_texts(text: str) -> Iterator[tuple[str, str]]:
-    """(encoding, text) of what the text carries unseen."""
+    """(encoding, text) of what the text carries unseen.
+
+    Unicode tags: J. Thacker and R. Goodside 2024, "ASCII smuggling"; variation selectors: P. Butler 2025,
+    "Smuggling arbitrary data through an emoji"; zero-width bits: steganography of 2015 and later.
+    """
     tags = "".join(chr(ord(sign) - _FIRST_TAG) for run in _TAGS.findall(text) for sign in run)
     if tags:
         yield "unicode-tags", tags

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from app.demo.inputs.trust import ControlRecord
     from app.offline.panels import Row
 
-# The quality bundle of the demo: the one that ships, with one class in flag-only for too long.
 
 _DAY_MS = 24 * 3600 * 1000
 _HIDDEN = frozenset({"downgrade", "deny"})
@@ -64,12 +63,6 @@ def _under_flag_only(case: dict[str, Any], flag_only: str) -> dict[str, Any]:
     return {**case, "expect": {**expect, "outcome": "flag", "would_have_been": expect["outcome"]}}
 
 
-# A registry for the demo, generated: of actions it says who and what exists and no more, so that what is
-# decided is the bundle's doing alone; of items it says where they come from. The row estimates, which the
-# demo makes up, count as they are.
-#
-# The tenant's name says that it is generated.
-
 TENANT = "demo-generated"
 
 
@@ -77,6 +70,10 @@ def generated_registry(rows: Iterable[Row], library: Library, feed_key: str) -> 
     """The registry file's bytes: the rows' agents and tools, the library's sources and recorded hashes.
 
     `feed_key`: the public key of what feeds assert, base64.
+
+    Of actions it says who and what exists and no more, so that the bundle alone decides; of items it says
+    where they come from. The row estimates, which the demo makes up, count as they are. The tenant's name
+    says that the registry is generated.
     """
     rows = list(rows)
     neutral = neutral_entries(TENANT, [row.agent for row in rows], [row.tool for row in rows])

@@ -17,15 +17,11 @@ if TYPE_CHECKING:
 
     from app.demo.inputs.panel_sessions import Session
 
-# JSON as an agent would send it: UTF-8, compact.
-
 
 def to_bytes(fields: dict[str, Any]) -> bytes:
     """The same fields in the same order give the same bytes."""
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
 
-
-# Records that cannot be read, each a readable action spoilt in one way.
 
 _TOO_DEEP = 65
 

@@ -21,11 +21,9 @@ if TYPE_CHECKING:
 
     from app.core.foundation.chain import Chain, OutRecord
 
-# The partition that a message key belongs to: Kafka's own rule, that of the Java client's default.
-
 
 def home_of(key: bytes, partitions: int) -> int:
-    """0 to `partitions` - 1."""
+    """The partition of a message key, 0 to `partitions` - 1, by the rule of Kafka's Java client."""
     return int(murmur2(key) & 0x7FFFFFFF) % partitions
 
 

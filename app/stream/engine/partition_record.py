@@ -55,9 +55,6 @@ class PartitionRecord:
         return cls(tree["sequence"], tree["head"], positions, marker, tree.get("controls", {}))
 
 
-# The memory gate's statistics out of the sessions' changelog, whose format is this package's own.
-
-
 class Entry(Protocol):
     """A committed record of the changelog."""
 

@@ -28,10 +28,6 @@ if TYPE_CHECKING:
     from app.core.trust.refused import Refused
     from app.core.trust.revisions import Accepted
 
-# What a worker's log says of its policy: what is in force, what replaced what, what was refused.
-#
-# Names and reasons come from control records that anybody may have published, so a line shows only
-# printable signs, of bounded number, and one reading of the topics fills a bounded number of lines.
 
 MOST_LINES = 20
 """Of one kind and one reading of the control topics; the rest is counted."""
@@ -39,7 +35,11 @@ _KINDS = {QUALITY_BUNDLE: "quality bundle"}
 
 
 def describe(entries: Sequence[Accepted]) -> str:
-    """All that is in force: bundles by name and revision, the registry by kinds and their number."""
+    """All that is in force: bundles by name and revision, the registry by kinds and their number.
+
+    Names and reasons come from control records that anybody may have published, so a line shows only
+    printable signs, of bounded number, and one reading of the topics fills a bounded number of lines.
+    """
     bundles = [one for one in entries if one.kind in (BUNDLE, QUALITY_BUNDLE)]
     named = [_revision(one) for one in bundles[:MOST_LINES]]
     more = [f"{len(bundles) - len(named)} more bundles"] if len(bundles) > len(named) else []

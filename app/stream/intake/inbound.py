@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from app.core.foundation.arrival import Arrival
     from topics.reading import Unreadable
 
-# A fault of the pure core, written to the log before it becomes an answer.
 
 log = logging.getLogger(__name__)
 

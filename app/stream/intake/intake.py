@@ -76,9 +76,6 @@ class Intake:
             self.pending.pop(lost, None)
 
 
-# Inputs of a topic that have come and are not decided yet: timers that they may forestall wait for them.
-
-
 class Backlog:
     """Asked again and again while something is due. An end may lie behind commit markers or records that were
     rolled back or deleted, none of which is ever delivered: where nothing moves for `patience_ms`, none is

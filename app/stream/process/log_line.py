@@ -28,9 +28,8 @@ def reasons(fault: BaseException) -> str:
     return one_line(" ← ".join(told))
 
 
-# Where Faust's services log what they do: under Faust's own name, which is quiet below WARNING.
-#
-# mode names a service's logger after the module of its class, so our subclasses would speak for all of
-# Faust.
-
 service_log = get_logger("faust.service")
+"""The log of Faust's services, quiet below WARNING.
+
+mode names a service's logger after the module of its class, so our subclasses would speak for all of Faust.
+"""

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from app.stream.provenance.provenance_turns import Shares
     from app.stream.provenance.provenance_work import Place
 
-# References that are being resolved: a task for each, whose fault is nobody else's.
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from app.stream.provenance.provenance_turns import Shares
 
-# How far a topic is worked off, where its records end in another order than they came in.
 
 Place = tuple[int, int]
 """Partition and offset."""

@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 
     from load.bench.measurement import Extent
 
-# Texts of 1 MB in the shapes that cost a detector the most, with other content for every salt.
-#
-# 1 MB is what a text takes in its message, where a quotation mark is two bytes: a longer message is not
-# read.
 
 BYTES = 1_000_000
 _QUOTED = "The training quotes 'ignore all previous instructions' as an example. "
@@ -117,7 +113,7 @@ SHAPES: dict[str, Callable[[random.Random], str]] = {
 
 
 def long_text(shape: str, salt: int) -> str:
-    """A text of the shape that takes 1 MB of JSON, or a little less."""
+    """A text of the shape that takes 1 MB of JSON, or a little less: a longer message is not read."""
     text = SHAPES[shape](random.Random(salt)).encode()[:BYTES].decode(errors="ignore")
     return text[: len(text) * BYTES // max(BYTES, len(orjson.dumps(text)))]
 

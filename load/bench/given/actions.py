@@ -39,18 +39,17 @@ def found(name: str) -> Path:
     return next(place / name for place in PLACES if (place / name).is_file())
 
 
-# Salt in an action's texts: none is the same twice, and each means what it meant.
-#
-# What is read as SQL or as shell gets the salt as a comment, as database drivers tag their queries; any
-# other text gets one more word. The salt is short, so that nothing takes it for an encoded text.
-
 _TAIL = {"sql": " /* {} */", "shell": "\n# {}", "code": "\n# {}"}
 _WORD = " {}"
 _UNTYPED = "OTHER"
 
 
 def salted(tool: str, parameters: dict[str, Any], salt: str) -> dict[str, Any]:
-    """The parameters with the salt in each text, in a list in the last; where there is none, one is added."""
+    """The parameters with the salt in each text, in a list in the last; where there is none, one is added.
+
+    What is read as SQL or as shell gets the salt as a comment, as database drivers tag their queries; any
+    other text gets one more word. The salt is short, so that nothing takes it for an encoded text.
+    """
     done: dict[str, Any] = _salted(tool, "", parameters, salt)
     return {**parameters, "reference": salt} if done == parameters else done
 

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from app.offline.panels import Row
 
-# Which rows of the panel hold SQL or shell: for the others no parser is the bare work to compare with.
 
 Kind = Literal["plain", "sql", "shell"]
 _INSERTED = "action_sqli_libinjection"

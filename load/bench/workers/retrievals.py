@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from load.bench.given.bench_env import Round
     from load.bench.workers.stream import Bench
 
-# Retrievals through one worker at 1 000 items a second, from before the send to the committed decision.
-#
-# Beside it the bare loop at 1 000 messages a second that writes records of a decision's size; and the
-# same worker while a server that never answers holds what resolves references.
 
 STALLING = "stalling.example"
 ANEW = 0.1
@@ -31,7 +27,11 @@ ANEW = 0.1
 
 
 async def worker_latency(round_: Round, size: int, seed: int, **more: str) -> Latency:
-    """The worker at the rate; `size` items a request, and of each the time is taken."""
+    """The worker at the rate; `size` items a request, and of each the time is taken.
+
+    Beside it the bare loop at 1 000 messages a second that writes records of a decision's size; and the same
+    worker while a server that never answers holds what resolves references.
+    """
     return await _measured(round_, size, list(_messages(round_, size, seed)), **more)
 
 

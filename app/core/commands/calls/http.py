@@ -153,8 +153,6 @@ def _thing(segments: list[str], verb: str) -> Operation:
     return Operation(verb, last, tuple(named))
 
 
-# Texts that are a request, or a part of one, by their own form: HTTP messages, overrides, forms, JSON.
-
 JSON_CHARS = 16 * 1024
 """What of one action's JSON texts is read."""
 MOST_JSON_LINES = 64

@@ -94,8 +94,6 @@ KINDS: dict[str, str] = {
 }
 
 
-# Which kinds of target a word is: all are asked at once, since patterns ask for one after the other.
-
 REMEMBERED_WORDS = 4096
 LONGEST_REMEMBERED = 96
 """Longer words are not kept; those that come again are mostly subcommands and paths."""

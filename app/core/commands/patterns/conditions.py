@@ -63,8 +63,6 @@ class CommandPattern(Described):
     """Flags with which the program does nothing."""
 
 
-# Flags as a pattern asks for them: `-r`, `--recursive`, `-X=DELETE`, several of which are one question.
-
 LEAST_PREFIX = 5
 """Characters, dashes included, from which a shortened long flag counts (GNU getopt takes `--recurs`)."""
 

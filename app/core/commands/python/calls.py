@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     Handler = Callable[[Called], Value]
 
-# Calls that no command stands for: commands whose program is the call's dotted name, for patterns.
 
 _LIBRARIES = vocabulary(
     "os ctypes mmap pty pickle marshal shelve pynput keyboard mouse pyhook pyxhook win32api win32process",

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 
-# Subscripts: members of lists, dictionaries, modules, parts of texts.
 
 _NAMESPACE = ".__dict__"
 
@@ -80,8 +79,6 @@ def _number(node: ast.expr | None) -> int | None:
         return _UNKNOWN_NUMBER
     return -inner.value if negative else inner.value
 
-
-# Binary operators: texts and paths put together.
 
 MOST_REPEATED = 1000
 """Times that a text is repeated; more often than that it is not known."""

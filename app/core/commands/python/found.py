@@ -79,8 +79,6 @@ class Found:
         self.inconclusive = self.inconclusive or reason
 
 
-# What stands around the statement that is being read: loops, tests and their words.
-
 ENDLESS = "endless loop"
 _PAUSES = vocabulary(
     "sleep wait accept recv recv_into recvfrom input select poll get readline read join fetch communicate",

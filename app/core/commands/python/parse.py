@@ -21,8 +21,6 @@ def parsed(program: str) -> ast.Module | None:
             return None
 
 
-# From what an agent hands over to Python proper: fences, prompts and the commands of notebooks.
-
 _FENCE = re.compile(
     r"\A\s*```[ \t]*(?:python3?|py|ipython)?[ \t]*\n(.*?)(?:```\s*)?\Z", re.DOTALL | re.IGNORECASE
 )
@@ -76,13 +74,6 @@ def of_python_two(text: str) -> str | None:
     return None if changed == text else changed
 
 
-# The linear scan in front of Python's parser.
-#
-# `ast.parse` cannot be interrupted: 8 KiB of `a;` take it 32 ms, of `a or ` 31 ms, and as many unary or
-# binary operators in one expression raise RecursionError, at a depth that depends on the caller's stack.
-# Its time goes by tokens and its depth by operators, so the marks between words are bounded; of the
-# standard library's code 8 KiB have 1 070 of them at the median and 1 920 at the 95th percentile.
-
 MOST_CHARACTERS = 8192
 MOST_NESTING = 40
 """Brackets within brackets."""
@@ -111,7 +102,13 @@ _WORDS = (
 
 
 def python_bounds(text: str) -> str | None:
-    """Why `text` may not be parsed; None where it may. Linear in the text, quotes are not looked at."""
+    """Why `text` may not be parsed; None where it may. Linear in the text, quotes are not looked at.
+
+    `ast.parse` cannot be interrupted: 8 KiB of `a;` take it 32 ms, of `a or ` 31 ms, and as many unary or
+    binary operators in one expression raise RecursionError, at a depth that depends on the caller's stack.
+    Its time goes by tokens and its depth by operators, so the marks between words are bounded; of the
+    standard library's code 8 KiB have 1 070 of them at the median and 1 920 at the 95th percentile.
+    """
     if len(text) > MOST_CHARACTERS:
         return f"{len(text)} characters of Python are too many to parse"
     if "\0" in text:

@@ -9,8 +9,6 @@ from app.core.commands.python.values import PATH, UNKNOWN, Value, known, word
 from app.core.commands.shell import Command
 from app.core.foundation.words import vocabulary
 
-# One name for each thing that Python's libraries know by several (their reference documentation).
-
 MODULES = vocabulary(
     "os sys subprocess shutil socket requests pathlib base64 binascii codecs zlib glob pickle ctypes pty",
     "psutil urllib urllib2 httpx importlib builtins signal sqlite3 platform tempfile stat mmap marshal boto3",
@@ -151,8 +149,6 @@ def _canonical(name: str) -> str:
     whole = f"{CANONICAL.get(first, first)}.{rest}" if rest else name
     return CANONICAL.get(whole, whole)
 
-
-# Attributes of modules, paths and what is known by a name.
 
 _SYS = {
     "sys.executable": "python3",

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from app.core.commands.python.walk import Walker
 
-# Loops: over known lists member by member, over files as a glob of all of them.
 
 MOST_ELEMENTS = 8
 """Members of a known list for which a loop's body is read."""
@@ -44,9 +43,6 @@ def each(walker: Walker, elements: tuple[Value, ...]) -> Iterator[Value]:
 
 def _of_many(element: Value) -> bool:
     return element.every or any(_of_many(one) for one in element.items or ())
-
-
-# Assignments: names, attributes, members of the environment, several at once.
 
 
 def bind(walker: Walker, target: ast.expr, value: Value) -> None:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from app.core.commands.python.walk import Function, Walker
     from app.core.commands.shell.reading import Command, Nested
 
-# Functions of the program itself: read where they are called, with what they are called with.
 
 MOST_CALLS_WITHIN = 4
 """How deep calls are followed from function to function."""
@@ -227,9 +226,6 @@ class ProgramWalker:
         return True
 
 
-# What reading a Python text gives, in the manner of the shell's reading.
-
-
 class PythonReading(NamedTuple):
     """The commands that the program's calls stand for, in the order in which they are met.
 
@@ -242,9 +238,6 @@ class PythonReading(NamedTuple):
     nested: tuple[Nested, ...] = ()
     inconclusive: str | None = None
     parsed: bool = False
-
-
-# From Python text to the commands that it stands for.
 
 
 def read_python(text: str) -> PythonReading:

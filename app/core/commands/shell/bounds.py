@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import re
 
-# A text without what its quotes hold and without its comments, for estimates: not a reading of the text.
-
 _SINGLE = r"\$?'[^']*'"
 _SUBSTITUTION = rf"""\$\((?:[^()"'\\]|\\.|"(?:[^"\\]|\\.)*"|{_SINGLE})*+\)"""
 _DOUBLE = rf"""\"(?:[^\"\\$]|\\.|{_SUBSTITUTION}|\$)*+\""""

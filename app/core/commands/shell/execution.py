@@ -24,7 +24,6 @@ from app.core.commands.shell.wrappers import Inner, found_by, found_commands, un
 if TYPE_CHECKING:
     from app.core.commands.shell.scope import Scope
 
-# Shell commands inside code of other languages: `os.system("...")`, `execSync('...')`, Ruby's backticks.
 
 MOST_CODE_COMMANDS = 8
 """Commands taken from one piece of code."""

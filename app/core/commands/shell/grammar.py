@@ -12,12 +12,6 @@ import re
 import tree_sitter
 import tree_sitter_bash
 
-# Only ASCII reaches the shell's parser: tree-sitter-bash 0.25.1 crashes the process on other characters.
-#
-# `{` followed by U+10FFFD is enough for a segmentation fault, which no Python code can catch. Each other
-# character is therefore spelled in ASCII before parsing, and read back from the words afterwards. The
-# shell gives no character beyond ASCII a meaning of its own, so nothing of the grammar is lost.
-
 _OPEN, _CLOSE = "\x02", "\x03"
 _OTHER = re.compile(r"[^\x00-\x7f]")
 _SPELLED = re.compile(r"\x02([0-9a-f]{2,6})\x03")
@@ -26,7 +20,12 @@ _WITHOUT_MARKS = str.maketrans({_OPEN: "\x1a", _CLOSE: "\x1a"})
 
 
 def spelled(text: str) -> bytes:
-    """The text in ASCII bytes, for the parser."""
+    """The text in ASCII bytes, for the parser.
+
+    `{` followed by U+10FFFD is enough for a segmentation fault, which no Python code can catch. Each other
+    character is therefore spelled in ASCII before parsing, and read back from the words afterwards. The shell
+    gives no character beyond ASCII a meaning of its own, so nothing of the grammar is lost.
+    """
     if _OPEN in text or _CLOSE in text:
         text = text.translate(_WITHOUT_MARKS)
     if not text.isascii():

@@ -158,8 +158,6 @@ def _flag_value(flags: tuple[str, ...], arg: str, following: tuple[str, ...]) ->
     return None
 
 
-# A program's name: from the word it was called by to the base name that the patterns speak of.
-
 PAGER_ESCAPE = "(escape)"
 """The name given to `!sh`: how a shell is asked of a pager, an editor or ftp."""
 LONGEST_GLOB = 24
@@ -198,14 +196,15 @@ def _begins(program: str, name: str) -> bool:
     return bool(stem) and len(program) <= len(name) and fnmatchcase(program, f"{stem}*")
 
 
-# What `cmd /c` and `powershell -Command` run (their own help texts: `cmd /?`, about_PowerShell_exe).
-
 _LEAST_ENCODED = 8
 """Shortest base64 text that is taken for an encoded command."""
 
 
 def windows_code(program: str, args: tuple[str, ...]) -> str | None:
-    """The text that the program's words ask it to run; None where they ask for nothing."""
+    """The text that the program's words ask it to run; None where they ask for nothing.
+
+    Source: the programs' own help texts, `cmd /?` and about_PowerShell_exe.
+    """
     if program == "cmd":
         return _after(args, ("/c", "/k", "/r"))
     if program in POWERSHELLS:

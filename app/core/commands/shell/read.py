@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from app.core.commands.shell.reading import ShellReading
 
-# Splitting without a grammar: lines so plain that they need none, and texts that the grammar cannot read.
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,-]+(?: +[A-Za-z0-9_./:@%+,=-]+)*")
 _KEYWORDS = frozenset(

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from app.core.commands.shell.scope import Scope
 
-# Redirections, here-documents and here-strings (Bash manual, 3.6).
 
 _BACKTICKS = re.compile(r"`([^`]+)`")
 _VARIABLE = re.compile(r"\$\{?[A-Za-z_]\w*\}?")
@@ -25,7 +24,10 @@ _TABS = re.compile(r"^\t+", re.MULTILINE)
 
 
 def redirect_of(node: Node, scope: Scope) -> Redirect:
-    """The operator and the target of a redirection to or from a file."""
+    """The operator and the target of a redirection to or from a file.
+
+    Also here-documents and here-strings. Source: Bash manual, 3.6.
+    """
     target = node.child_by_field_name("destination")
     operator = next((child.type for child in node.children if not child.is_named), ">")
     return Redirect(operator, "" if target is None else text_of(target, scope))

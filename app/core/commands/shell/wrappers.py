@@ -201,8 +201,6 @@ def _rest(spec: Wrapper, words: tuple[str, ...], assigned: tuple[tuple[str, str]
     return Inner(text=" ".join(words), assigned=assigned) if spec.text else Inner(words, assigned=assigned)
 
 
-# The commands that `find` and `fd` run on what they find (find(1), -exec and -delete).
-
 _ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir", "-x", "--exec", "-X", "--exec-batch"})
 _OTHERWISE = frozenset({"!", "-not", "-o", "-or", ",", "(", ")", "-prune,"})
 """With one of these, what has another name may pass too."""
@@ -238,7 +236,10 @@ _NARROWING = frozenset(
 
 
 def found_commands(args: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Each command as words, `{}` replaced by what is found: the place that is searched, or a file in it."""
+    """Each command as words, `{}` replaced by what is found: the place that is searched, or a file in it.
+
+    Source: find(1), -exec and -delete.
+    """
     commands = []
     place = 0
     while place < len(args):

@@ -182,8 +182,6 @@ def _spelled(tokens: Sequence[SqlToken]) -> Iterator[str]:
             yield "name" if token.kind == "name" else token.upper
 
 
-# SQL inside code of other languages: the strings handed to `execute(...)`, `raw(...)`, `query(...)`.
-
 MOST_STATEMENTS = 8
 """SQL texts taken from one piece of code."""
 _STRING = (

@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 
     from sqlglot.tokenizer_core import Token
 
-# A tolerant lexer for pieces of SQL: what a statement's own tokenizer refuses (open quotes, cut
-# comments).
-#
-# It serves the judgement of inserted values, and reads on where sqlglot's tokenizer gives up.
 
 Kind = Literal["word", "name", "string", "number", "variable", "operator", "mark", "comment"]
 

@@ -111,8 +111,6 @@ METHODS: dict[str, str] = {
 """By the method's name alone, of an object that is not known."""
 
 
-# Reading the rows of translations, and speaking them for a call.
-
 _PARAMETER = re.compile(r"\{(\w+)\}")
 _ALL = "{every*}"
 
