@@ -12,7 +12,14 @@ from topics.fields import fields_page
 from topics.headers import API_VERSION
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pydantic import BaseModel
+
     from topics.records.base import Record
+
+    Details = Mapping[str, type[BaseModel]]
+    """The shape of each gate's `detail` in a verdict's `gateResults`, by the gate's name."""
 
 
 _CLOUD_EVENTS = {
@@ -59,6 +66,18 @@ VERDICT_HEADERS = _schema(_CLOUD_EVENTS | _SHAPE | _VERDICT, _SUBJECT | _ADVISOR
 
 Json = dict[str, Any]
 
+NO_DETAILS: Details = {}
+GATE_RESULT = "GateResult"
+UNANSWERED: Json = {
+    "description": "of a gate that got no answer in time to what it asked",
+    "type": "object",
+    "properties": {
+        "port": {"type": "string"},
+        "budget_ms": {"type": "integer"},
+        "status": {"enum": ["overrun", "unavailable"]},
+    },
+    "required": ["port", "budget_ms", "status"],
+}
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _BINDING = "0.5.0"
 _ABOUT = (
@@ -79,22 +98,25 @@ def public_topics() -> tuple[Topic, ...]:
     return tuple(topic for topic in CATALOG if topic.direction != "internal")
 
 
-def documents() -> dict[str, str]:
+def documents(details: Details = NO_DETAILS) -> dict[str, str]:
     """Every generated file: its path below docs/ and its text."""
-    files = {"asyncapi.json": asyncapi()}
-    files |= {f"schemas/{record.__name__}.json": schema(record) for record in _records()}
+    files = {"asyncapi.json": asyncapi(details)}
+    files |= {f"schemas/{record.__name__}.json": schema(record, details) for record in _records()}
     written = {
         path: json.dumps(content, indent=2, ensure_ascii=False) + "\n" for path, content in files.items()
     }
     return written | {"fields.md": fields_page()}
 
 
-def schema(record: type[Record]) -> Json:
+def schema(record: type[Record], details: Details = NO_DETAILS) -> Json:
     """A record's own JSON Schema, by wire names."""
-    return {"$schema": DIALECT, **_described(record, record.model_json_schema(by_alias=True))}
+    content = record.model_json_schema(by_alias=True)
+    if GATE_RESULT in content.get("$defs", {}):
+        content["$defs"] = _with_details(content["$defs"], details, "#/$defs/{model}")
+    return {"$schema": DIALECT, **_described(record, content)}
 
 
-def asyncapi() -> Json:
+def asyncapi(details: Details = NO_DETAILS) -> Json:
     """The AsyncAPI 3.0 document, seen from the worker: it receives inputs and sends outputs."""
     return {
         "asyncapi": "3.0.0",
@@ -109,13 +131,35 @@ def asyncapi() -> Json:
         "operations": {_operation_id(topic): _operation(topic) for topic in public_topics()},
         "components": {
             "messages": {record.__name__: _message(record) for record in _records()},
-            "schemas": _component_schemas(),
+            "schemas": _with_details(_component_schemas(), details, "#/components/schemas/{model}"),
         },
     }
 
 
 def _records() -> list[type[Record]]:
     return [record for topic in public_topics() for record in topic.records]
+
+
+def _with_details(schemas: Json, details: Details, ref_template: str) -> Json:
+    """The schemas with, for each gate, what its results' `detail` looks like."""
+    if not details:
+        return schemas
+    shapes: Json = {}
+    for model in details.values():
+        shape = model.model_json_schema(by_alias=True, ref_template=ref_template)
+        shapes |= {**shape.pop("$defs", {}), model.__name__: shape}
+    by_gate = [
+        {
+            "if": {"properties": {"gate": {"const": gate}}},
+            "then": {"properties": {"detail": {"anyOf": [_ref(model, ref_template), UNANSWERED]}}},
+        }
+        for gate, model in details.items()
+    ]
+    return schemas | {GATE_RESULT: schemas[GATE_RESULT] | {"allOf": by_gate}} | shapes
+
+
+def _ref(model: type[BaseModel], ref_template: str) -> Json:
+    return {"$ref": ref_template.format(model=model.__name__)}
 
 
 def _described(record: type[Record], content: Json) -> Json:

@@ -6,6 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from app.core.actions.registration import GATE as REGISTRATION
+from app.core.actions.stages import GATES
 from app.core.decide.decide import DecisionPoint
 from app.core.decide.replay import decide
 from app.core.foundation.arrival import Arrival
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from app.offline.panels import Row
 
 TENANT = "evaluation"
-NOT_OF_CONTENT = frozenset({"controls", "registration", "topology", "tier_auth"})
+NOT_OF_CONTENT = frozenset({REGISTRATION, *(gate.name for gate in GATES if not gate.judges_content)})
 """Gates that judge who acts and with whose leave. Every other one judges what the action does."""
 UNREADABLE = "UNREADABLE"
 

@@ -6,12 +6,13 @@ Everything comes from the models that loading uses: a field that they get is her
 
 from __future__ import annotations
 
+import inspect
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from pydantic.json_schema import GenerateJsonSchema
 
-from app.core.policy.bundles import BundleFile
+from app.core.actions.stages import BUNDLE_FORM, GATES
 from app.core.quality_bundle.quality_models import QualityBundleFile
 from app.core.registry.registry_entries import EntryFile, Kind
 from app.core.registry.registry_readers import KINDS
@@ -33,6 +34,17 @@ _LOADED = (
 )
 
 
+_GATES_HEAD = f"""# Gates of actions
+
+{_WRITTEN}
+
+A bundle's `stages` names the gates that run, in their order. Each that ran is an entry of the verdict's
+`gateResults`; the tables say what is in the `detail` of each. Where a gate had to ask something slow and got
+no answer in time, its detail says so instead (`port`, `budget_ms`, `status`). How a gate is added:
+[adding-a-gate.md](../adding-a-gate.md).
+"""
+
+
 class Page(NamedTuple):
     """`models` are described in their order, each with everything that it refers to."""
 
@@ -47,7 +59,7 @@ PAGES = {
         "A policy bundle, as `sluice bundle sign` signs it. A source may also have `extends` and `include` "
         "([policy.md](../policy.md)), which are resolved before signing. Schema: "
         "[bundle.schema.json](bundle.schema.json). " + _LOADED + ": `sluice bundle check FILE`.",
-        {"Bundle": BundleFile},
+        {"Bundle": BUNDLE_FORM.model},
     ),
     "quality_bundle": Page(
         "Quality bundles",
@@ -77,10 +89,15 @@ class _WithDefaults(GenerateJsonSchema):
         return made()
 
 
+def gate_details() -> dict[str, type[BaseModel]]:
+    """The shape of each gate's detail, by the gate's name, for the schema of a verdict."""
+    return {gate.name: gate.detail for gate in GATES}
+
+
 def reference_documents() -> dict[str, str]:
     """Every generated file: its path below docs/ and its text."""
     schemas = {
-        "bundle": _schema(BundleFile),
+        "bundle": _schema(BUNDLE_FORM.model),
         "quality_bundle": _schema(QualityBundleFile),
         "registry": registry_schema(),
     }
@@ -88,7 +105,8 @@ def reference_documents() -> dict[str, str]:
         f"{FOLDER}/{name}.schema.json": json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
         for name, schema in schemas.items()
     }
-    return files | {f"{FOLDER}/{name}.md": _page(page) for name, page in PAGES.items()}
+    pages = {f"{FOLDER}/{name}.md": _page(page) for name, page in PAGES.items()}
+    return files | pages | {f"{FOLDER}/gates.md": _gates_page()}
 
 
 def registry_schema() -> Json:
@@ -133,6 +151,21 @@ def _page(page: Page) -> str:
             if name not in told:
                 told.add(name)
                 lines += _section(f"### {name}", definitions[name])
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _gates_page() -> str:
+    lines = [_GATES_HEAD]
+    for gate in GATES:
+        lines += (f"## {gate.name}", "", *_prose(inspect.getdoc(gate) or ""))
+        what = "what an action does" if gate.judges_content else "who acts, and with whose leave"
+        place = f"`{gate.name}` ([bundle.md](bundle.md))" if gate.part is not None else "nothing of its own"
+        lines += (f"It judges {what}. It reads of the bundle: {place}.", "")
+        schema = gate.detail.model_json_schema(by_alias=True, schema_generator=_WithDefaults)
+        lines += _section("### Detail", schema)
+        definitions = schema.get("$defs", {})
+        for name in _mentioned(schema, definitions):
+            lines += _section(f"### {name}", definitions[name])
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from app.core.actions.stages import shipped_stages
+from app.core.actions.stages import load_bundle, shipped_stages
 from app.core.decide.decide import DecisionPoint
 from app.core.decide.replay import Replay
 from app.core.foundation.arrival import Arrival
-from app.core.policy.bundles import Bundle, load_bundle
 from app.core.policy.policy import Policy
 from app.core.registry.loading import load_registry
 from app.offline.bundle_source import whole_bundle
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from app.core.foundation.chain import OutRecord
+    from app.core.policy.bundles import Bundle
 
 Extent = Literal["short", "full"]
 """How much is tried: `short` takes seconds and runs in the tests, `full` is for `make attacks`."""

@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from app.bootstrap import build_decision_point
+from app.core.actions.stages import load_bundle
 from app.core.decide.replay import Replay
 from app.core.foundation.arrival import Arrival
-from app.core.policy.bundles import load_bundle
 from app.core.policy.policy import Policy
 from app.core.registry.loading import load_registry
 from app.offline.bundle_source import whole_bundle

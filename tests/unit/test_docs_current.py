@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from app.core.policy.bundles import BundleFile
+from app.core.actions.stages import BUNDLE_FORM
 from app.core.quality_bundle.quality_models import QualityBundleFile
 from app.offline.bundle_source import whole_bundle
-from app.offline.reference import FOLDER, SPECS, reference_documents
+from app.offline.reference import FOLDER, SPECS, gate_details, reference_documents
 from tests.unit import memory_records, retrieval_records
 from tests.unit.records import HASH, action, ledger_records
 from topics import records
@@ -81,7 +81,7 @@ def resolved(document: dict[str, Any], reference: str) -> Any:
     return node
 
 
-GENERATED = {**documents(), **reference_documents()}
+GENERATED = {**documents(gate_details()), **reference_documents()}
 
 
 @pytest.mark.parametrize("path", GENERATED)
@@ -128,7 +128,7 @@ def test_every_field_of_every_kind_is_on_a_reference_page() -> None:
     for kind, spec in SPECS.items():
         section = page.partition(f"## {kind}\n")[2].partition("\n## ")[0]
         assert all(f"| `{field.alias or name}` |" in section for name, field in spec.model_fields.items())
-    bundles: dict[str, type[BaseModel]] = {"bundle": BundleFile, "quality_bundle": QualityBundleFile}
+    bundles: dict[str, type[BaseModel]] = {"bundle": BUNDLE_FORM.model, "quality_bundle": QualityBundleFile}
     for name, model in bundles.items():
         page = GENERATED[f"{FOLDER}/{name}.md"]
         assert all(f"| `{field.alias or one}` |" in page for one, field in model.model_fields.items())

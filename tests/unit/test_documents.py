@@ -15,9 +15,9 @@ from pydantic import TypeAdapter
 from typer.testing import CliRunner
 
 from app.cli.main import cli
+from app.core.actions.stages import load_bundle
 from app.core.cases.cases import run_cases
 from app.core.policy.bundle_cases import Case
-from app.core.policy.bundles import load_bundle
 from app.core.registry.registry_entries import RegistryFile
 from app.offline.bundle_source import whole_bundle
 from tests.documents.blocks import NOT_RUN, RECORD, ROOT, RUN, Block, blocks, documents

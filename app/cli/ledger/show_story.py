@@ -15,7 +15,7 @@ from app.core.foundation.clock import milliseconds_of
 from app.offline.story import OWN_IDS, hash_holds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from app.offline.story import Event, Story
 
@@ -160,7 +160,7 @@ def _gates(fields: dict[str, Any]) -> Iterator[Text]:
     for gate in _list(fields, "gateResults"):
         yield _mark(gate.get("passed")) + _gate_line(gate)
         if gate.get("passed") is not True:
-            yield from _evidence(gate.get("detail"))
+            yield from _evidence(gate.get("detail"), titles_of(str(gate.get("gate"))))
     for stage in _list(fields, "stages"):
         if stage.get("stage"):
             reason = f"  {_text(stage['reason'])}" if stage.get("reason") else ""
@@ -180,9 +180,19 @@ def _gate_line(gate: dict[str, Any]) -> Text:
     return line + Text(f"  {gate.get('durationMs')} ms", style="dim")
 
 
-def _evidence(detail: Any) -> Iterator[Text]:
+def titles_of(gate: str) -> dict[str, str]:
+    """What the fields of a gate's detail are called for people, by field; a gate that does not ship, or a
+    field that has no title, goes by its own name."""
+    from app.core.actions.stages import GATES  # noqa: PLC0415 - the gates; most stories are read without them
+
+    fields = [pair for one in GATES if one.name == gate for pair in one.detail.model_fields.items()]
+    return {field.alias or name: field.title for name, field in fields if field.title}
+
+
+def _evidence(detail: Any, titles: Mapping[str, str]) -> Iterator[Text]:
     """A line for each thing that a gate which did not pass found."""
-    for name, value in detail.items() if isinstance(detail, dict) else ():
+    shown = detail.items() if isinstance(detail, dict) else ()
+    for name, value in ((titles.get(name, name), value) for name, value in shown):
         found = value if isinstance(value, list) and value else [value]
         for one in found:
             if isinstance(one, dict):

@@ -1,4 +1,8 @@
-"""`sluice bundle diff`: what one revision of a bundle changes of another, and what of it got looser."""
+"""`sluice bundle diff`: what one revision of a bundle changes of another, and what of it got looser.
+
+Of a policy bundle the gates and their own parts are compared; what they share (action types, patterns, the
+memory gate) is listed as it changed.
+"""
 
 from __future__ import annotations
 
@@ -88,10 +92,12 @@ def diff(
     after: Annotated[str, typer.Argument(metavar="B", help="The same, of the newer one.")],
     as_json: AsJson = False,
 ) -> None:
-    """Show what B changes of A, and of a quality bundle what got looser.
+    """Show what B changes of A, and what got looser.
 
-    A quality bundle that is looser than the one in force counts with two
-    approvers' signatures only: `sluice bundle cosign` adds the second.
+    Of a policy bundle that is: what its gates take less strictly, each in
+    its own part of the bundle, and gates that no longer run. A quality
+    bundle that is looser than the one in force counts with two approvers'
+    signatures only: `sluice bundle cosign` adds the second.
 
     Exit codes: 0 nothing got looser, 1 something did, 2 could not.
 
@@ -119,8 +125,24 @@ def _compared(old: NamedBundle, new: NamedBundle) -> tuple[Sequence[Change], Seq
         return changes(old.bundle, new.bundle), looser(old.bundle, new.bundle)
     if isinstance(old.bundle, QualityBundle) or isinstance(new.bundle, QualityBundle):
         stop("one is a policy bundle and the other a quality bundle")
-    plain = document_changes(old.document, new.document)
-    return [Change(one.path, one.before, one.after, looser=False) for one in plain], ()
+    from app.core.actions.stages import BUNDLE_FORM  # noqa: PLC0415 - the gates; a quality bundle needs none
+
+    loosenings = list(BUNDLE_FORM.find_loosenings(old.bundle, new.bundle))
+    paths = tuple(f"$.{path}" for one in loosenings for path in one.paths)
+    changed = [
+        Change(one.path, one.before, one.after, looser=_is_part_of(one.path, paths))
+        for one in document_changes(old.document, new.document)
+    ]
+    return changed, [one.sentence for one in loosenings]
+
+
+def _is_part_of(path: str, looser: Iterable[str]) -> bool:
+    """Whether a changed field is one of those, lies in one or holds one."""
+    return any(_holds(one, path) or _holds(path, one) for one in looser)
+
+
+def _holds(above: str, path: str) -> bool:
+    return path == above or path.startswith((f"{above}.", f"{above}["))
 
 
 def _fields(named: NamedBundle) -> dict[str, str]:
@@ -135,10 +157,13 @@ def _show(old: NamedBundle, new: NamedBundle, changed: Sequence[Change], sentenc
         console.print(told, soft_wrap=True, highlight=False)
     for sentence in sentences:
         console.print(f"[red]looser[/]: {shown(sentence)}", soft_wrap=True, highlight=False)
-    if sentences:
-        console.print("It counts with the signatures of two approvers only.", style="red")
-    elif isinstance(new.bundle, QualityBundle):
-        console.print("[green]nothing got looser[/]")
+    if isinstance(new.bundle, QualityBundle):
+        if sentences:
+            console.print("It counts with the signatures of two approvers only.", style="red")
+        else:
+            console.print("[green]nothing got looser[/]")
+    elif not sentences:
+        console.print("[green]no gate got looser[/]; what the gates share is for people to compare")
 
 
 def _value(value: Any) -> str:

@@ -49,7 +49,7 @@ def assess(
         known.types,
         known.reversible,
         known.risk,
-        known.reversibility,
+        known.reversibilities,
         rows,
         known.tightened or rows > known.rows_upper_bound,
         known.tier,

@@ -7,11 +7,15 @@ the action type knows counts as irreversible here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from pydantic import BaseModel, Field
+
+from app.core.actions.gate import Detail, Gate
 from app.core.actions.stage import PASSED, StageResult
 from app.core.commands.inspection import together
 from app.core.foundation.canonical import wire_int
+from topics.records.base import LedgerCount, Severity  # noqa: TC001 - pydantic reads the annotations
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,10 +30,34 @@ LISTED_HITS = 16
 _TEXT_END = "\x00"
 
 
-class FastReject:
+class PatternFound(BaseModel):
+    """A pattern that was hit: the JSON path of the text, and how it was found there ("plain", or the
+    disguises that were seen through, outermost first)."""
+
+    id: str
+    reason: str
+    severity: Severity
+    path: str
+    form: str
+
+
+class FastRejectDetail(Detail):
+    """Of the check that answered; nothing where all three passed. `hits`: how many patterns were hit, where
+    there are more than the list shows."""
+
+    targets: Annotated[list[str] | None, Field(title="forbidden target")] = None
+    rows: LedgerCount | None = None
+    threshold: Annotated[int | None, Field(title="rows at most")] = None
+    patterns: Annotated[list[PatternFound] | None, Field(title="pattern")] = None
+    hits: int | None = None
+    inconclusive: Annotated[str | None, Field(title="not read to its end")] = None
+
+
+class FastReject(Gate):
     """Blocks on what is certain, escalates on what is doubtful or could not be read to its end."""
 
     name = "fast_reject"
+    detail = FastRejectDetail
 
     def evaluate(self, context: ActionContext) -> StageResult:
         """Blocks with `forbidden_target`, `irreversible_rows` or `forbidden_pattern` and what was hit.

@@ -7,27 +7,60 @@ asks a person. All rules are evaluated and listed, so that a verdict shows every
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from pydantic import Field
+
+from app.core.actions.gate import Detail, Gate
 from app.core.actions.stage import PASSED, StageResult
+from app.core.policy.bundle_parts import BundlePart
+from app.core.quality_bundle.looser import Loosening
+from app.core.rules.rule import Rule
+from app.core.rules.rule_set import RuleSet
 from app.core.rules.variables import Cited, variables_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from app.core.actions.stage import ActionContext
     from app.core.rules.compiled import RuleResult
-    from app.core.rules.rule_set import RuleSet
 
 
-class Rules:
+def find_loosenings(before: list[Rule], after: list[Rule]) -> Iterator[Loosening]:
+    """A rule that is gone or that a person may overrule now; of changed conditions nobody can tell which asks
+    for more."""
+    newer = {one.id: one for one in after}
+    for old in before:
+        path, new = (f"[{old.id}]",), newer.get(old.id)
+        if new is None:
+            yield Loosening(f"the rule {old.id} is gone", path)
+        elif new.type == "assertion" != old.type:
+            yield Loosening(f"a person may overrule {old.id} now", path)
+        elif (old.type, old.when, old.condition, old.facts) != (new.type, new.when, new.condition, new.facts):
+            yield Loosening(
+                f"the rule {old.id} has another condition, which may hold where the old one fails", path
+            )
+
+
+class RulesDetail(Detail):
+    """How many rules were evaluated, and the ids of those that failed or that could not be decided. Nothing
+    where the bundle has no rules."""
+
+    rules: int | None = None
+    failed: Annotated[list[str] | None, Field(title="failed rule")] = None
+    inconclusive: Annotated[list[str] | None, Field(title="undecided rule")] = None
+
+
+class Rules(Gate):
     """Blocks on a failed rule, escalates on an inconclusive one."""
 
     name = "rules"
+    detail = RulesDetail
+    part = BundlePart(name, list[Rule], find_loosenings, [], RuleSet)
 
     def evaluate(self, context: ActionContext) -> StageResult:
         """`rules` lists every rule; the evidence is the ids of the facts used, `entries` their hashes."""
-        bundle_rules = context.bundle.rules
+        bundle_rules: RuleSet = context.bundle.parts[self.name]
         if not bundle_rules:
             return PASSED
         cited = Cited(context.registry.facts, context.tenant, context.now_ms)

@@ -47,12 +47,12 @@ class ActionContext:
 
     `bundle` is the agent's own, or the default where nobody knows it; `bundle_granted` says whether it is the
     one `bundle_asked_for`. `now_ms` is the input's broker time. `action_type` is the registry's or the
-    classified one, `types` this and the one that the caller claims; `reversible` (None for unknown), `tier`,
-    `risk` and `reversibility` (per mille) are the strictest of both. `rows` is what this action counts for,
-    `rows_before` the session's total without it, `tightened` whether the caller's word made the action
-    stricter than it is known to be, `inspection` what Gate 1 has read already, `escalated` the
-    reason of an earlier stage that escalated, `flags`
-    what was read in the session and is flagged. `tool` is None when unregistered.
+    classified one, `types` this and the one that the caller claims; `reversible` (None for unknown), `tier`
+    and `risk` (per mille) are the strictest of both, `reversibilities` what each of them says. `rows` is what
+    this action counts for, `rows_before` the session's total without it, `tightened` whether the caller's
+    word made the action stricter than it is known to be, `inspection` what Gate 1 has read already,
+    `escalated` the reason of an earlier stage that escalated, `flags` what was read in the session and is
+    flagged. `tool` is None when unregistered.
     """
 
     action: ProposedAction
@@ -69,7 +69,7 @@ class ActionContext:
     types: tuple[str, ...]
     reversible: bool | None
     risk: int
-    reversibility: int
+    reversibilities: tuple[bool | None, ...]
     rows: int
     tightened: bool
     tier: str

@@ -1,4 +1,4 @@
-"""The stages that ship, by the names that bundles use."""
+"""The gates that ship: the one place where they are listed. docs/adding-a-gate.md says how one is added."""
 
 from __future__ import annotations
 
@@ -10,13 +10,31 @@ from app.core.actions.fast_reject import FastReject
 from app.core.actions.rules import Rules
 from app.core.actions.tier_auth import TierAuth
 from app.core.actions.topology import TopologyCheck
+from app.core.policy.bundles import BundleForm
 
 if TYPE_CHECKING:
+    from app.core.actions.gate import Gate
     from app.core.actions.stage import Stage
+    from app.core.policy.bundles import Bundle
 
-_SHIPPED: tuple[type[Stage], ...] = (Controls, FastReject, Rules, ConsequenceScore, TopologyCheck, TierAuth)
+GATES: tuple[Gate, ...] = (
+    Controls(),
+    FastReject(),
+    Rules(),
+    ConsequenceScore(),
+    TopologyCheck(),
+    TierAuth(),
+)
+"""In the order in which they are described. Which of them run, and in what order, each bundle says."""
+BUNDLE_FORM = BundleForm(gate.part for gate in GATES if gate.part is not None)
+"""What a policy bundle may say."""
 
 
 def shipped_stages() -> tuple[Stage, ...]:
-    """Every stage that ships, in the order of the pipeline."""
-    return tuple(stage() for stage in _SHIPPED)
+    """Every gate that ships, as a decision point takes them."""
+    return GATES
+
+
+def load_bundle(raw: bytes) -> Bundle:
+    """The policy bundle in a file's bytes. Raises BundleError with the path and the reason."""
+    return BUNDLE_FORM.load(raw)

@@ -6,9 +6,13 @@ also where an escalation of an earlier gate ends up, and where an unregistered t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
+from pydantic import Field
+
+from app.core.actions.gate import Detail, Gate
 from app.core.actions.stage import StageResult
+from topics.records.base import Tier  # noqa: TC001 - pydantic reads the annotations
 
 if TYPE_CHECKING:
     from app.core.actions.stage import ActionContext
@@ -17,10 +21,21 @@ OBLIGATIONS: dict[str, tuple[str, ...]] = {"T1": (), "T2": ("log",), "T3": (), "
 _WAITS = {"T3": "tier_T3: needs a person's approval", "T4": "tier_T4: needs a VP's approval"}
 
 
-class TierAuth:
+class TierAuthDetail(Detail):
+    """The action's tier and its agent's; where a person is asked, who may agree and to what."""
+
+    tier: Tier
+    agent_tier: Annotated[Tier | None, Field(title="the agent's tier")]
+    required_role: Annotated[str | None, Field(title="may be approved by")] = None
+    reasons: Annotated[list[str] | None, Field(title="reason")] = None
+
+
+class TierAuth(Gate):
     """Passes, escalates, or blocks an unregistered tool in high_stakes mode."""
 
     name = "tier_auth"
+    detail = TierAuthDetail
+    judges_content = False
 
     def evaluate(self, context: ActionContext) -> StageResult:
         """A tool outside the agent's list is above its authority like a tier above its own: it escalates,

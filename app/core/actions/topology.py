@@ -8,24 +8,66 @@ and what it leaves open escalates.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
+from pydantic import Field
+
+from app.core.actions.gate import Detail, Gate
 from app.core.actions.pipeline import INCONCLUSIVE
 from app.core.actions.stage import PASSED, StageResult
 from app.core.foundation.canonical import wire_int
+from app.core.foundation.strict import StrictModel
+from app.core.policy.bundle_parts import BundlePart
+from app.core.quality_bundle.looser import Loosening
 from app.core.registry.topology import link_violations
+from topics.records.base import LedgerCount  # noqa: TC001 - pydantic reads the annotations
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from app.core.actions.stage import ActionContext
     from topics.records import ProposedAction
 
 DELEGATION = "DELEGATION"
 
 
-class TopologyCheck:
+LONGEST_CHAIN = 64
+"""What a bundle may allow at most; the depth of a chain that nobody follows any more."""
+
+
+class Topology(StrictModel):
+    """`max_chain_depth`: delegations that a chain may hold from its root agent on, counting the new one.
+
+    0 forbids delegation altogether.
+    """
+
+    max_chain_depth: Annotated[int, Field(ge=0, le=LONGEST_CHAIN)] = 3
+
+
+def find_loosenings(before: Topology, after: Topology) -> Iterator[Loosening]:
+    """A longer chain."""
+    old, new = before.max_chain_depth, after.max_chain_depth
+    if new > old:
+        yield Loosening(f"a chain may hold {new} delegations, not {old}", ("max_chain_depth",))
+
+
+class TopologyDetail(Detail):
+    """Of a delegation; nothing where the action is none. `delegations` from the root on, this one counted;
+    null: unknown."""
+
+    delegate_to: Annotated[str | None, Field(title="delegated to")] = None
+    delegations: LedgerCount | None = None
+    max_chain_depth: Annotated[int | None, Field(title="delegations at most")] = None
+    violations: Annotated[list[str] | None, Field(title="violation")] = None
+
+
+class TopologyCheck(Gate):
     """Blocks a delegation that a list, an authority or the chain forbids; escalates one it cannot judge."""
 
     name = "topology"
+    detail = TopologyDetail
+    judges_content = False
+    part = BundlePart(name, Topology, find_loosenings, Topology())
 
     def evaluate(self, context: ActionContext) -> StageResult:
         """A delegation is an action of type DELEGATION, also if only claimed, or one that names
@@ -37,7 +79,8 @@ class TopologyCheck:
         action = context.action
         if action.delegate_to is None and DELEGATION not in context.types:
             return PASSED
-        chain, bound = _chain(context), context.bundle.topology.max_chain_depth
+        policy: Topology = context.bundle.parts[self.name]
+        chain, bound = _chain(context), policy.max_chain_depth
         violations = _violations(context, chain, bound)
         detail = {
             "delegate_to": action.delegate_to,

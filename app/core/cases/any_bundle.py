@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from app.core.actions.stages import load_bundle
 from app.core.cases.quality_cases import run_quality_cases
 from app.core.foundation.errors import BundleError
 from app.core.foundation.strict import json_object
-from app.core.policy.bundles import Bundle, load_bundle
 from app.core.quality_bundle.quality_bundle import QualityBundle, load_quality_bundle
 
 if TYPE_CHECKING:
     from app.core.cases.case_failure import CaseFailure
+    from app.core.policy.bundles import Bundle
 
 QUALITY_FIELD = "action_matrix"
 """Every quality bundle has it, and no policy bundle may."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, create_model, field_validator, model_validator
 
 from app.core.commands.library import Library, PatternSets
 from app.core.content.inspector import ContentInspector
@@ -16,11 +16,14 @@ from app.core.foundation.strict import LONGEST_WAIT_MS, MAX_CASES, Name, StrictM
 from app.core.foundation.words import words_of
 from app.core.policy.bundle_cases import Case  # noqa: TC001 - pydantic reads the annotations
 from app.core.policy.memory_policy import MemoryPolicy
-from app.core.registry.topology import Topology
-from app.core.rules.rule import Rule  # noqa: TC001 - pydantic reads the annotations
-from app.core.rules.rule_set import RuleSet
+from app.core.quality_bundle.looser import Loosening
 from topics.records.base import Tier  # noqa: TC001 - pydantic reads the annotations
 from topics.records.inputs import ActionType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from app.core.policy.bundle_parts import BundlePart
 
 FIRST_STAGE, LAST_STAGE = "controls", "tier_auth"
 """A freeze stops everything else; what was escalated goes on to the gate that says who must agree."""
@@ -34,20 +37,10 @@ StageName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 REMEMBERED_TOOL_NAMES = 4096
 REMEMBERED_CONTENT = 2
 MAX_STAGES = 64
+_ABOUT_FILE = """A bundle as it is written down. `stages`: the gates of actions in their order; no other one
+runs.
 
-
-class ByReversibility(StrictModel):
-    """A per-mille value for each answer to "can it be undone?"."""
-
-    reversible: PerMille
-    irreversible: PerMille
-    unknown: PerMille
-
-    def of(self, reversible: bool | None) -> int:
-        """The value for True, False or None (unknown)."""
-        if reversible is None:
-            return self.unknown
-        return self.reversible if reversible else self.irreversible
+What stands under a gate's name is that gate's own part ([gates.md](gates.md))."""
 
 
 class TierByReversibility(StrictModel):
@@ -78,47 +71,6 @@ class ActionTypePolicy(StrictModel):
     words: list[Annotated[str, Field(pattern=r"^[a-z0-9]+$")]] = Field(default_factory=list)
 
 
-class ConsequenceWeights(StrictModel):
-    """Shares of the consequence score, in per mille, 1000 together."""
-
-    reversibility: PerMille
-    rows: PerMille
-    action_type: PerMille
-
-    @model_validator(mode="after")
-    def _whole(self) -> Self:
-        if self.reversibility + self.rows + self.action_type != PER_MILLE:
-            raise ValueError("the weights must sum to 1000")
-        return self
-
-
-class RowStep(StrictModel):
-    """From this many rows on, the row part of the score."""
-
-    from_rows: Rows
-    score: PerMille
-
-
-class Consequence(StrictModel):
-    """Gate 2's layer 2: parts, weights and thresholds of the score, in per mille."""
-
-    weights: ConsequenceWeights
-    reversibility: ByReversibility
-    row_steps: Annotated[list[RowStep], Field(min_length=1)]
-    escalate_at: PerMille
-    block_at: Annotated[int, Field(ge=0, le=1001, description="1001 never blocks")]
-
-    @model_validator(mode="after")
-    def _rising(self) -> Self:
-        rows = [step.from_rows for step in self.row_steps]
-        scores = [step.score for step in self.row_steps]
-        if rows[0] != 0 or rows != sorted(set(rows)) or scores != sorted(scores):
-            raise ValueError("row_steps must start at 0 rows, rise in rows and never fall in score")
-        if self.escalate_at > self.block_at:
-            raise ValueError("escalate_at is above block_at")
-        return self
-
-
 class OutcomePolicy(StrictModel):
     """What an outcome that is not signed may do: count up to `unsigned_factor` times the rows reserved for
     its action. `alarm_recipient` is told of one that claims more."""
@@ -127,8 +79,9 @@ class OutcomePolicy(StrictModel):
     alarm_recipient: Name = "operator"
 
 
-class BundleFile(StrictModel):
-    """A bundle as it is written down. `stages`: the gates of actions in their order; no other one runs."""
+class BundleFrame(StrictModel):
+    """What a bundle says whichever gates there are. `stages`: the gates of actions in their order; no other
+    one runs."""
 
     id: Name
     revision: Annotated[int, Field(ge=1, le=2**53 - 1)]
@@ -139,9 +92,6 @@ class BundleFile(StrictModel):
     action_types: dict[ActionType, ActionTypePolicy]
     irreversible_row_threshold: Rows
     patterns: PatternSets = PatternSets()
-    rules: list[Rule] = Field(default_factory=list)
-    consequence: Consequence
-    topology: Topology = Topology()
     memory: MemoryPolicy = MemoryPolicy()
     outcomes: OutcomePolicy = OutcomePolicy()
     escalation_ttl_ms: Annotated[int, Field(ge=1, le=LONGEST_WAIT_MS)]
@@ -165,24 +115,24 @@ class BundleFile(StrictModel):
 
 
 class Bundle:
-    """A loaded bundle: its file's fields, its hash and what was compiled from it."""
+    """A loaded bundle: its file's fields, its hash and what was compiled from it.
 
-    def __init__(self, file: BundleFile, bundle_hash: str) -> None:
-        """Raises BundleError when a pattern or a rule does not compile."""
+    `written` and `parts` hold each gate's part by its key, as it stands in the file and as it was compiled.
+    """
+
+    def __init__(self, file: BundleFrame, bundle_hash: str, parts: Sequence[BundlePart[Any]] = ()) -> None:
+        """Raises BundleError when a pattern or a gate's part does not compile."""
         self.id = file.id
         self.revision = file.revision
         self.hash = bundle_hash
         self.stages = tuple(file.stages)
         self.action_types: dict[str, ActionTypePolicy] = dict(file.action_types.items())
         self.irreversible_row_threshold = file.irreversible_row_threshold
-        self.consequence = file.consequence
-        self.row_steps = [step.from_rows for step in file.consequence.row_steps]
-        self.row_scores = [step.score for step in file.consequence.row_steps]
         self.escalation_ttl_ms = file.escalation_ttl_ms
         self.largest_rows_upper_bound = max(one.rows_upper_bound for one in file.action_types.values())
         self.library = Library(file.patterns)
-        self.rules = RuleSet(file.rules)
-        self.topology = file.topology
+        self.written: dict[str, Any] = {one.key: getattr(file, one.key) for one in parts}
+        self.parts: dict[str, Any] = {one.key: one.compile(self.written[one.key]) for one in parts}
         self.memory = file.memory
         self.outcomes = file.outcomes
         self.inspector = _inspector(file.memory.content.model_dump_json())
@@ -206,12 +156,41 @@ def _inspector(content: str) -> ContentInspector:
     return ContentInspector(ContentSets.model_validate_json(content))
 
 
-def load_bundle(raw: bytes) -> Bundle:
-    """The bundle in a file's bytes. Raises BundleError with the path and the reason."""
-    try:
-        document: dict[str, Any] = json_object(raw)
-        return Bundle(BundleFile.model_validate(document), digest(document))
-    except ValidationError as error:
-        raise BundleError(first_error(error)) from None
-    except ValueError as error:
-        raise BundleError(str(error)) from None
+class BundleForm:
+    """What a policy bundle may say: the frame, and each gate's part under its key.
+
+    `parts` are the gates' in their order; `model` is the pydantic model of a whole bundle.
+    """
+
+    def __init__(self, parts: Iterable[BundlePart[Any]]) -> None:
+        """Raises ValueError for a part whose key is a field of the frame, or another part's."""
+        self.parts = tuple(parts)
+        keys = [one.key for one in self.parts]
+        if len({*keys, *BundleFrame.model_fields}) != len(keys) + len(BundleFrame.model_fields):
+            raise ValueError(f"a key of {keys} is taken already")
+        fields: dict[str, Any] = {one.key: (one.written, one.default) for one in self.parts}
+        self.model: type[BundleFrame] = create_model(
+            "BundleFile", __base__=BundleFrame, __doc__=_ABOUT_FILE, **fields
+        )
+
+    def load(self, raw: bytes) -> Bundle:
+        """The bundle in a file's bytes. Raises BundleError with the path and the reason."""
+        try:
+            document: dict[str, Any] = json_object(raw)
+            return Bundle(self.model.model_validate(document), digest(document), self.parts)
+        except ValidationError as error:
+            raise BundleError(first_error(error)) from None
+        except ValueError as error:
+            raise BundleError(str(error)) from None
+
+    def find_loosenings(self, before: Bundle, after: Bundle) -> Iterator[Loosening]:
+        """What the gates of the second bundle take less strictly than those of the first."""
+        for name in before.stages:
+            if name not in after.stages:
+                yield Loosening(f"the gate {name} no longer runs", ("stages",))
+        for part in self.parts:
+            if part.key in before.stages and part.key in after.stages:
+                pair = before.written[part.key], after.written[part.key]
+                for one in part.find_loosenings(*pair):
+                    paths = (f"{part.key}.{path}" if path else part.key for path in one.paths)
+                    yield Loosening(one.sentence, tuple(paths))

@@ -29,8 +29,8 @@ _DOUBT = {True: 0, None: 1, False: 2}
 class Standing:
     """`bundle_asked_for`: the id that the action names, else its agent's registered one, else the default;
     `granted` whether the principal's bundle is that one. `action_type` is the registry's, else the classified
-    one; `types` are this and the claimed one. `reversible` None is unknown; it, `tier`, `risk`,
-    `reversibility` (per mille) and `rows_upper_bound` are the strictest of what is known and what is claimed,
+    one; `types` are this and the claimed one. `reversible` None is unknown; it, `tier`, `risk` (per mille)
+    and `rows_upper_bound` are the strictest of what is known and what is claimed, `reversibilities` is both,
     and `tightened` says that these differ; `entries` is "kind/id@revision" to hash of what it rests on."""
 
     principal: Principal
@@ -42,7 +42,7 @@ class Standing:
     reversible: bool | None
     tier: str
     risk: int
-    reversibility: int
+    reversibilities: tuple[bool | None, ...]
     rows_upper_bound: int
     tightened: bool
     entries: dict[str, str]
@@ -87,7 +87,7 @@ def standings(policy: Policy) -> Standings:
             max(undone, key=_DOUBT.__getitem__),
             _tier(bundle, tool, readings),
             max(one.risk for one in policies),
-            max(map(bundle.consequence.reversibility.of, undone)),
+            tuple(dict.fromkeys(undone)),
             max(one.rows_upper_bound for one in policies),
             len(readings) > 1,
             hashes_of(principal.agent, tool, principal.org),

@@ -1,4 +1,4 @@
-"""Who may hand work to whom: the bundle's bound on chains, and what is wrong with one link of a chain.
+"""Who may hand work to whom: what is wrong with one link of a chain of delegations.
 
 Seed 001, Gate 2B: the delegate stands in the orchestrator's whitelist and the orchestrator in the delegate's
 list of callers; product.md adds that a child's authority is its parent's or narrower.
@@ -6,27 +6,11 @@ list of callers; product.md adds that a child's authority is its parent's or nar
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
-
-from pydantic import Field
-
-from app.core.foundation.strict import StrictModel
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from app.core.registry.registry import Registry
     from app.core.registry.registry_entries import Agent
-
-LONGEST_CHAIN = 64
-"""What a bundle may allow at most; the depth of a chain that nobody follows any more."""
-
-
-class Topology(StrictModel):
-    """`max_chain_depth`: delegations that a chain may hold from its root agent on, counting the new one.
-
-    0 forbids delegation altogether.
-    """
-
-    max_chain_depth: Annotated[int, Field(ge=0, le=LONGEST_CHAIN)] = 3
 
 
 def link_violations(registry: Registry, parent_id: str, child_id: str) -> list[str]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from app.core.actions.stages import load_bundle
 from app.core.foundation.canonical import canonical
-from app.core.policy.bundles import load_bundle
 from app.core.quality_bundle.quality_bundle import load_quality_bundle
 from app.core.registry.registry_entries import EntryFile
 from app.core.trust.dsse import read_envelope

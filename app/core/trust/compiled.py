@@ -8,12 +8,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from app.core.actions.stages import load_bundle
 from app.core.cases.case_failure import count_cases
 from app.core.cases.quality_cases import run_quality_cases
 from app.core.foundation.canonical import canonical
 from app.core.foundation.errors import BundleError, RegistryError, UnknownStageError
 from app.core.foundation.guarded import guarded
-from app.core.policy.bundles import Bundle, load_bundle
 from app.core.quality_bundle.looser import looser
 from app.core.quality_bundle.quality_bundle import load_quality_bundle
 from app.core.registry.loading import FACT, build_registry, merged
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from app.core.cases.case_failure import CaseFailure
     from app.core.foundation.arrival import Arrival
+    from app.core.policy.bundles import Bundle
     from app.core.quality_bundle.quality_bundle import QualityBundle
     from app.core.registry.keys import PublicKey
     from app.core.registry.registry import Registry

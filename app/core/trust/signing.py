@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from app.core.actions.stages import load_bundle
 from app.core.foundation.canonical import canonical, digest
 from app.core.foundation.errors import EnvelopeError, RegistryError
 from app.core.foundation.strict import first_error, json_object
-from app.core.policy.bundles import load_bundle
 from app.core.quality_bundle.quality_bundle import load_quality_bundle
 from app.core.registry.keys import Roots
 from app.core.registry.loading import load_registry

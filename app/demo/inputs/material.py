@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from app.core.actions.stages import load_bundle
 from app.core.foundation.clock import milliseconds_of, rfc3339
 from app.core.foundation.strict import json_object
-from app.core.policy.bundles import load_bundle
 from app.core.quality_bundle.quality_bundle import load_quality_bundle
 from app.core.registry.neutral_registry import neutral_entries
 from app.core.registry.quality_entries import provenance_id

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from app.bootstrap import build_decision_point
+from app.core.actions.stages import load_bundle
 from app.core.foundation.strict import json_object
-from app.core.policy.bundles import load_bundle
 from app.core.policy.point import PointParts
 from app.core.policy.policy import Policy
 from app.core.policy.standing import standings

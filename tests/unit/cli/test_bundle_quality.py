@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from app.cli.offline.evaluate import SHIPPED
+from app.core.actions.stages import load_bundle
 from app.core.cases.cases import run_cases
-from app.core.policy.bundles import load_bundle
 from app.core.quality_bundle.quality_bundle import load_quality_bundle
 from app.core.trust.dsse import Envelope, read_envelope, verified
 from app.core.trust.signed_entries import QUALITY_BUNDLE_TYPE
@@ -182,6 +182,20 @@ def test_policy_bundles_are_compared_field_by_field(tmp_path: Path) -> None:
         "$.escalation_ttl_ms",
         "$.revision",
     ]
+
+
+def test_a_policy_bundle_is_looser_where_a_gate_takes_less(tmp_path: Path) -> None:
+    longer = bundle_document(2, topology={"max_chain_depth": 9})
+    found = diffed(tmp_path, bundle_document(), longer, "--json")
+    told = json.loads(found.stdout)
+    assert found.exit_code == 1
+    assert told["looser"] == ["a chain may hold 9 delegations, not 3"]
+    assert [one["path"] for one in told["changes"] if one["looser"]] == ["$.topology.max_chain_depth"]
+    default = {name: one for name, one in bundle_document().items() if name != "topology"}
+    left_out = json.loads(diffed(tmp_path, default, longer, "--json").stdout)
+    assert [one["path"] for one in left_out["changes"] if one["looser"]] == ["$.topology"]
+    shorter = diffed(tmp_path, longer, bundle_document(3, topology={"max_chain_depth": 2}))
+    assert (shorter.exit_code, "no gate got looser" in shorter.stdout) == (0, True)
 
 
 def test_a_policy_bundle_is_not_compared_with_one_of_quality(tmp_path: Path) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from app.core.actions.stages import shipped_stages
+from app.core.actions.stages import load_bundle, shipped_stages
 from app.core.decide.decide import DecisionPoint
 from app.core.decide.replay import decide
 from app.core.foundation.arrival import Arrival
-from app.core.policy.bundles import load_bundle
 from app.core.policy.policy import Policy
 from app.core.registry.loading import load_registry
 from app.core.state.session import Account, SessionState, session_key

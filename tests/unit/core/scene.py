@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from app.core.actions.stages import shipped_stages
+from app.core.actions.stages import load_bundle, shipped_stages
 from app.core.decide.decide import DecisionPoint
 from app.core.foundation.arrival import Arrival
 from app.core.foundation.canonical import canonical
 from app.core.foundation.limits import SessionLimits
-from app.core.policy.bundles import Bundle, load_bundle
 from app.core.policy.policy import Policy
 from app.core.registry.loading import load_registry
 from app.core.state.session import SessionState, session_key
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
     from app.core.actions.stage import Stage
     from app.core.foundation.requests import Answer, Request
+    from app.core.policy.bundles import Bundle
     from app.core.registry.registry import Registry
     from app.core.state.decision import Decision
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from app.core.policy.bundles import load_bundle
+from app.core.actions.stages import load_bundle
 from app.core.registry.loading import load_registry
 from app.demo.inputs.material import generated_registry, prepare
 from app.demo.inputs.panel_sessions import MESSAGES, WRITES

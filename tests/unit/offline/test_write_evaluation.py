@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from app.core.actions.stages import load_bundle
 from app.core.foundation.errors import BundleError
 from app.core.foundation.requests import Answer, Request
-from app.core.policy.bundles import Bundle, load_bundle
 from app.offline.panels import NotAPanel, Row, WriteRow, load_mixed
 from app.offline.scores import macro, write_scores
 from app.offline.write_evaluation import JudgedWrite, NotMeasured, WriteTrial, judged_writes
@@ -21,6 +21,8 @@ from tests.unit.offline.panel_rows import panel, row, write_row
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from app.core.policy.bundles import Bundle
 
 LIBRARY = {
     "attack": [

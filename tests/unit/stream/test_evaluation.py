@@ -6,11 +6,11 @@ import json
 from typing import TYPE_CHECKING
 
 from app.bootstrap import build_decision_point
+from app.core.actions.stages import load_bundle
 from app.core.decide.inbound import KEY_MISMATCH
 from app.core.foundation.arrival import Arrival
 from app.core.foundation.chain import Chain
 from app.core.foundation.requests import Answer, Request
-from app.core.policy.bundles import load_bundle
 from app.core.policy.policy import Policy
 from app.core.registry.loading import load_registry
 from app.core.state.decision import Decision, Shared

@@ -40,7 +40,7 @@ SHIPPED = bundle()
 ROW_STEPS = [{"from_rows": 0, "score": 0}, {"from_rows": 20, "score": 1000}]
 BY_ROWS = bundle(
     revision=2,
-    consequence=SHIPPED.consequence.model_dump()
+    consequence=SHIPPED.written["consequence"].model_dump()
     | {"row_steps": ROW_STEPS, "escalate_at": 420, "block_at": 430},
 )
 """Blocks by the rows of the session alone, so that the same action is allowed in another state of it."""

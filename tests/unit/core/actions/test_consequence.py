@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.actions.consequence import rows_part, score
 from tests.unit.core.scene import BUNDLE_BYTES, Session, bundle, point
 
-SHIPPED = bundle()
+if TYPE_CHECKING:
+    from app.core.actions.consequence import Score
+
+SHIPPED: Score = bundle().parts["consequence"]
 ROWS = st.integers(0, 10**7) | st.sampled_from([0, 9, 10, 11, 99, 100, 999, 1000, 10**30])
 PARTS = st.integers(0, 1000)
 
@@ -24,19 +26,17 @@ def policy(**changes: Any) -> dict[str, Any]:
 @given(ROWS, ROWS, PARTS, PARTS)
 def test_more_rows_never_score_lower(one: int, two: int, reversibility: int, risk: int) -> None:
     low, high = sorted((one, two))
-    scores = [
-        score(SHIPPED.consequence, reversibility, rows_part(SHIPPED, rows), risk) for rows in (low, high)
-    ]
+    scores = [SHIPPED.total(reversibility, SHIPPED.rows_part(rows), risk) for rows in (low, high)]
     assert scores[0] <= scores[1]
 
 
 @given(PARTS, PARTS, PARTS)
 def test_a_score_is_a_share_of_a_thousand(reversibility: int, rows: int, risk: int) -> None:
-    assert 0 <= score(SHIPPED.consequence, reversibility, rows, risk) <= 1000
+    assert 0 <= SHIPPED.total(reversibility, rows, risk) <= 1000
 
 
 def test_a_step_begins_at_its_own_count() -> None:
-    assert [rows_part(SHIPPED, rows) for rows in (0, 9, 10, 99, 100, 10**9)] == [0, 0, 100, 100, 300, 1000]
+    assert [SHIPPED.rows_part(rows) for rows in (0, 9, 10, 99, 100, 10**9)] == [0, 0, 100, 100, 300, 1000]
 
 
 def test_the_score_counts_the_sessions_rows_and_this_actions() -> None:

@@ -124,7 +124,10 @@ def test_rows_of_earlier_actions_count_like_this_actions(rows: int) -> None:
 def test_a_score_of_550_at_around_and_between_the_thresholds(
     escalate_at: int, block_at: int, outcome: str
 ) -> None:
-    consequence = PLAIN.consequence.model_dump() | {"escalate_at": escalate_at, "block_at": block_at}
+    consequence = PLAIN.written["consequence"].model_dump() | {
+        "escalate_at": escalate_at,
+        "block_at": block_at,
+    }
     session = Session(point(*TOOLS, policy=bundle(patterns={}, consequence=consequence), stages=STAGES))
     verdict = session.verdict(toolName="PAYMENT-False", rows_affected=0)
     assert gate(verdict)["detail"]["score_per_mille"] == 550
@@ -132,7 +135,7 @@ def test_a_score_of_550_at_around_and_between_the_thresholds(
 
 
 def test_a_full_score_can_be_kept_from_blocking() -> None:
-    consequence = PLAIN.consequence.model_dump() | {"block_at": 1001}
+    consequence = PLAIN.written["consequence"].model_dump() | {"block_at": 1001}
     types = {name: {**one.model_dump(), "risk": 1000} for name, one in PLAIN.action_types.items()}
     policy = bundle(patterns={}, consequence=consequence, action_types=types)
     verdict = Session(point(*TOOLS, policy=policy, stages=STAGES)).verdict(

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from app.core.actions.stages import load_bundle
 from app.core.foundation.errors import BundleError
-from app.core.policy.bundles import load_bundle
 from tests.unit.core.scene import BUNDLE_BYTES, ROOT, bundle
 
 SHIPPED: dict[str, Any] = json.loads(BUNDLE_BYTES)

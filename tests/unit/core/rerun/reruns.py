@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from app.core.actions.stages import shipped_stages
+from app.core.actions.stages import load_bundle, shipped_stages
 from app.core.decide.replay import Replay, nobody
 from app.core.foundation.arrival import Arrival
 from app.core.foundation.chain import Chain
 from app.core.foundation.requests import Answer
 from app.core.memory.reviews import PORT as HELD_INPUT
-from app.core.policy.bundles import FIRST_STAGE, LAST_STAGE, Bundle, load_bundle
+from app.core.policy.bundles import FIRST_STAGE, LAST_STAGE, Bundle
 from app.core.rerun.evidence import PolicyEvidence
 from app.core.rerun.rerun import Rerunner
 from app.core.rerun.walk import recorded_decision

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.core.actions.stage import PASSED, StageResult
+from app.core.actions.stages import load_bundle
 from app.core.foundation.limits import SessionLimits
 from app.core.foundation.requests import Answer, Request
-from app.core.policy.bundles import load_bundle
 from tests.unit.core.rerun.reruns import Case, document
 from tests.unit.core.scene import LIMITS, MINUTE, action, entry, point
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from app.core.actions.stage import PASSED, StageResult
+from app.core.actions.stages import load_bundle
 from app.core.foundation.errors import UnknownStageError
 from app.core.foundation.requests import Answer, Request
-from app.core.policy.bundles import Bundle, load_bundle
 from app.core.rerun.evidence import PolicyEvidence
 from app.core.rerun.rerun import Rerunner
 from app.core.rerun.rerun_result import Difference, Rerun
@@ -24,6 +24,7 @@ from topics.catalog import REGISTRY
 
 if TYPE_CHECKING:
     from app.core.actions.stage import ActionContext, Asking, Stage
+    from app.core.policy.bundles import Bundle
 
 RULE = {
     "id": "within_budget",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from app.core.actions.stages import load_bundle
 from app.core.decide.replay import decide
 from app.core.foundation.limits import SessionLimits
 from app.core.foundation.requests import Answer, Request
-from app.core.policy.bundles import Bundle, load_bundle
 from app.core.rerun.evidence import PolicyEvidence
 from app.core.rerun.rerun import Rerunner
 from app.core.rerun.rerun_result import Difference, Rerun
@@ -22,6 +22,9 @@ from tests.unit.core.rerun.reruns import REVIEWER, Case, document, evidence, mem
 from tests.unit.core.scene import ENTRIES, MINUTE, entry, point
 from tests.unit.core.trust.scene import STRANGER
 from topics.catalog import REGISTRY
+
+if TYPE_CHECKING:
+    from app.core.policy.bundles import Bundle
 
 FINDINGS = [
     {

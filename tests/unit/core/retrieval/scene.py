@@ -10,13 +10,12 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from app.core.actions.stages import shipped_stages
+from app.core.actions.stages import load_bundle, shipped_stages
 from app.core.decide.decide import DecisionPoint
 from app.core.decide.replay import decide
 from app.core.foundation.arrival import Arrival
 from app.core.foundation.chain import Chain
 from app.core.foundation.clock import rfc3339
-from app.core.policy.bundles import Bundle, load_bundle
 from app.core.policy.policy import Policy
 from app.core.quality_bundle.quality_bundle import QualityBundle, load_quality_bundle
 from app.core.registry.loading import load_registry
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
 
     from app.core.foundation.limits import SessionLimits
     from app.core.metadata.resolution import Resolution
+    from app.core.policy.bundles import Bundle
     from app.core.rerun.rerun_result import Rerun
     from app.core.state.decision import Decision
 

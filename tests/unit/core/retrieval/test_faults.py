@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.core.policy.bundles import Bundle, load_bundle
+from app.core.actions.stages import load_bundle
 from app.core.rerun.evidence import PolicyEvidence
 from tests.unit.core.retrieval.scene import BUNDLE, Scene, evidence_of, item, retrieval
 from topics.catalog import RETRIEVALS
 
 if TYPE_CHECKING:
+    from app.core.policy.bundles import Bundle
     from tests.unit.core.retrieval.reading import Reading
 
 REFUSED = "INTERNAL_ERROR"

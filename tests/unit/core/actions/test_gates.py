@@ -1,0 +1,217 @@
+"""Every gate says all that others read of it, and what it writes is what it says that it writes."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from pydantic import Field
+
+from app.cli.ledger.show_story import titles_of
+from app.core.actions.gate import Detail, Gate
+from app.core.actions.stage import PASSED, StageResult
+from app.core.actions.stages import BUNDLE_FORM, GATES, load_bundle
+from app.core.foundation.errors import BundleError
+from app.core.foundation.strict import StrictModel
+from app.core.policy.bundle_parts import BundlePart
+from app.core.policy.bundles import BundleForm
+from app.core.quality_bundle.looser import Loosening
+from app.offline.reference import gate_details, reference_documents
+from tests.unit.core.scene import BUNDLE_BYTES, ROOT, Session, bundle, entry, point
+from topics.asyncapi import asyncapi, schema
+from topics.records import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from app.core.actions.stage import ActionContext
+
+SHIPPED: dict[str, Any] = json.loads(BUNDLE_BYTES)
+RULES = [
+    {"id": "few", "type": "invariant", "reason": "too many", "condition": "action.rows < 50"},
+    {"id": "known", "type": "assertion", "reason": "no", "condition": "action.parameters.known == true"},
+]
+ENTRIES = (
+    entry("org", "acme", forbidden_targets=["vault"], irreversible_row_threshold=40),
+    entry("tool", "delegate", tier="T1", action_type="DELEGATION", reversible=True),
+    entry("agent", "lead", tenant_id="acme", tier="T3", delegates_to=["helper"]),
+    entry("agent", "helper", tenant_id="acme", tier="T2"),
+)
+FROZEN = entry("freeze", "f", subject="tenant", subject_id="acme", reason="stop")
+ACTIONS: dict[str, dict[str, Any]] = {
+    "harmless": {},
+    "a forbidden target": {"parameters": {"path": "vault"}},
+    "a forbidden pattern": {"toolName": "anything", "parameters": {"cmd": "rm -rf /"}},
+    "too many rows": {"toolName": "erase", "rows_affected": 45},
+    "a failed rule": {"toolName": "change", "rows_affected": 60},
+    "for a person": {"toolName": "erase"},
+    "unregistered": {"toolName": "nothing", "mode": "standard"},
+    "a delegation": {"agent_id": "lead", "toolName": "delegate", "delegate_to": "helper"},
+    "too large a count": {"rows_affected": 10**30},
+}
+
+
+def verdicts() -> Iterator[dict[str, Any]]:
+    for rules in ([], RULES):
+        for frozen in ((), (FROZEN,)):
+            session = Session(point(*ENTRIES, *frozen, policy=bundle(rules=rules)))
+            for name, fields in ACTIONS.items():
+                yield session.verdict(action_id=name, **fields)
+
+
+def test_every_detail_has_the_shape_that_its_gate_declares() -> None:
+    shapes, seen = gate_details(), set()
+    validator = Draft202012Validator(schema(Verdict, shapes))
+    for verdict in verdicts():
+        for result in verdict["gateResults"]:
+            shape = shapes[result["gate"]]
+            known = {field.alias or name for name, field in shape.model_fields.items()}
+            assert set(result["detail"]) <= known, result
+            if result["detail"]:
+                shape.model_validate(result["detail"])
+            seen |= {(result["gate"], name) for name in result["detail"]}
+        linked = {**verdict, "event_hash": "sha256:" + 64 * "0", "prev_hash": "GENESIS", "sequence": 1}
+        wrong = [one.message for one in validator.iter_errors({**linked, "decider_version": "1"})]
+        assert not [one for one in wrong if "detail" in one], wrong
+    every = {
+        (gate, field.alias or name)
+        for gate, one in shapes.items()
+        for name, field in one.model_fields.items()
+    }
+    assert every - seen <= {("fast_reject", "hits"), ("fast_reject", "inconclusive")}, "no action shows these"
+
+
+def test_a_detail_of_another_shape_is_refused_by_the_published_schema() -> None:
+    verdict = next(verdicts())
+    validator = Draft202012Validator(schema(Verdict, gate_details()))
+    (score,) = [one for one in verdict["gateResults"] if one["gate"] == "consequence"]
+    path = ["gateResults", verdict["gateResults"].index(score), "detail"]
+    assert path not in [list(one.path) for one in validator.iter_errors(verdict)]
+    score["detail"] = {"score_per_mille": "high"}
+    assert path in [list(one.path) for one in validator.iter_errors(verdict)]
+    score["detail"] = {"port": "oracle", "budget_ms": 50, "status": "overrun"}
+    assert path not in [list(one.path) for one in validator.iter_errors(verdict)]
+
+
+def test_every_gate_is_described_where_people_look() -> None:
+    """README's list, the page of gates and the AsyncAPI document."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    page = reference_documents()["reference/gates.md"]
+    schemas = asyncapi(gate_details())["components"]["schemas"]
+    for gate in GATES:
+        assert f"| `{gate.name}`" in readme
+        assert f"## {gate.name}\n" in page
+        assert gate.detail.__name__ in schemas
+        assert gate.__doc__
+        assert gate.part is None or gate.part.key == gate.name
+        assert all(
+            field.title is None or titles_of(gate.name)[field.alias or name] == field.title
+            for name, field in gate.detail.model_fields.items()
+        )
+
+
+CONSEQUENCE = SHIPPED["consequence"]
+STEPS = CONSEQUENCE["row_steps"]
+ONE_LOWER = {"reversible": 0, "irreversible": 999, "unknown": 700}
+
+
+@pytest.mark.parametrize(
+    ("change", "sentences"),
+    [
+        ({}, []),
+        ({"escalation_ttl_ms": 5}, []),
+        ({"stages": ["controls", "rules", "tier_auth"]}, ["the gate fast_reject no longer runs",
+          "the gate consequence no longer runs", "the gate topology no longer runs"]),
+        ({"topology": {"max_chain_depth": 2}}, []),
+        ({"topology": {"max_chain_depth": 4}}, ["a chain may hold 4 delegations, not 3"]),
+        ({"consequence": CONSEQUENCE | {"block_at": 870}}, []),
+        ({"consequence": CONSEQUENCE | {"block_at": 1001, "escalate_at": 701}}, [
+            "a consequence score escalates from 701 per mille, not from 700",
+            "a consequence score blocks from 1001 per mille, not from 880"]),
+        ({"consequence": CONSEQUENCE | {"row_steps": [*STEPS[:2], *STEPS[3:]]}},
+         ["the row part of the consequence score is lower from 100 rows on"]),
+        ({"consequence": CONSEQUENCE | {"row_steps": [{"from_rows": 0, "score": 1000}]}}, []),
+        ({"consequence": CONSEQUENCE | {"weights": {"reversibility": 1000, "rows": 0, "action_type": 0}}},
+         ["the parts of the consequence score have other weights"]),
+        ({"consequence": CONSEQUENCE | {"reversibility": ONE_LOWER}},
+         ["the reversibility part of what is irreversible falls from 1000 to 999 per mille"]),
+        ({"rules": RULES}, ["the rule old is gone"]),
+        ({"rules": [{**RULES[0], "id": "old", "type": "assertion"}]}, ["a person may overrule old now"]),
+        ({"rules": [{**RULES[0], "id": "old", "condition": "true"}]},
+         ["the rule old has another condition, which may hold where the old one fails"]),
+        ({"rules": [{**RULES[0], "id": "old", "reason": "in other words"}]}, []),
+    ],
+)  # fmt: skip
+def test_what_gates_take_less_strictly_is_said(change: dict[str, Any], sentences: list[str]) -> None:
+    base = {"patterns": {}, "rules": [{**RULES[0], "id": "old"}]}
+    before, after = bundle(**base), bundle(**{**base, "revision": 2, **change})
+    found = list(BUNDLE_FORM.find_loosenings(before, after))
+    assert [one.sentence for one in found] == sentences
+    assert all(one.paths for one in found)
+
+
+# A gate in one file, as docs/adding-a-gate.md has it: here it is, and the bundle that names it.
+
+
+class Curfew(StrictModel):
+    """`until_hour`: actions wait until then, UTC."""
+
+    until_hour: Annotated[int, Field(ge=0, le=23)] = 0
+
+
+def find_loosenings(before: Curfew, after: Curfew) -> Iterator[Loosening]:
+    """An earlier end."""
+    if after.until_hour < before.until_hour:
+        yield Loosening("the curfew ends earlier", ("until_hour",))
+
+
+class CurfewDetail(Detail):
+    """The hour that it was."""
+
+    hour: int
+
+
+class CurfewGate(Gate):
+    """Blocks what comes too early in the day."""
+
+    name = "curfew"
+    detail = CurfewDetail
+    part = BundlePart(name, Curfew, find_loosenings, Curfew())
+
+    def evaluate(self, context: ActionContext) -> StageResult:
+        policy: Curfew = context.bundle.parts[self.name]
+        hour = context.now_ms // 3_600_000 % 24
+        return PASSED if hour >= policy.until_hour else StageResult("block", "too_early", {"hour": hour})
+
+
+FORM = BundleForm([*BUNDLE_FORM.parts, CurfewGate.part])
+NAMED = {**SHIPPED, "patterns": {}, "stages": ["controls", "curfew", "tier_auth"]}
+
+
+@pytest.mark.parametrize(("until", "outcome"), [(13, "ALLOW"), (14, "BLOCK"), (None, "ALLOW")])
+def test_a_new_gate_reads_its_own_part_of_the_bundle(until: int | None, outcome: str) -> None:
+    part = {} if until is None else {"curfew": {"until_hour": until}}
+    policy = FORM.load(json.dumps({**NAMED, **part}).encode())
+    session = Session(point(policy=policy, added=[CurfewGate()]))
+    assert session.verdict()["outcome"] == outcome
+
+
+def test_a_part_is_checked_described_and_compared() -> None:
+    with pytest.raises(BundleError, match=r"^\$\.curfew\.until_hour"):
+        FORM.load(json.dumps({**NAMED, "curfew": {"until_hour": 24}}).encode())
+    with pytest.raises(BundleError, match=r"^\$\.curfew"):
+        load_bundle(json.dumps({**NAMED, "curfew": {}}).encode())
+    assert FORM.model.model_json_schema()["properties"]["curfew"]["default"] == {"until_hour": 0}
+    late, early = (FORM.load(json.dumps({**NAMED, "curfew": {"until_hour": one}}).encode()) for one in (9, 8))
+    assert [*FORM.find_loosenings(late, early)] == [
+        Loosening("the curfew ends earlier", ("curfew.until_hour",))
+    ]
+    assert [*FORM.find_loosenings(early, late)] == []
+
+
+@pytest.mark.parametrize("key", ["memory", "topology"])
+def test_a_key_that_is_taken_is_refused(key: str) -> None:
+    with pytest.raises(ValueError, match="is taken"):
+        BundleForm([*BUNDLE_FORM.parts, BundlePart(key, Curfew, find_loosenings, Curfew())])
