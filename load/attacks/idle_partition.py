@@ -29,7 +29,7 @@ from load.attacks.attempt import Attempt
 from load.inputs.publisher import Pace
 from load.recounts import figures
 from load.recounts.findings import findings
-from load.runs.scene import LOOK_S, Bed, open_scene
+from load.scene import LOOK_S, Bed, open_scene
 from load.sites.ledger_read import gather
 from load.sites.site import SHORT
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from app.broker.handle import Broker
     from load.attacks.attempt import Extent
-    from load.runs.scene import Scene
+    from load.scene import Scene
     from load.sites.process import WorkerProcess
 
 TRANSACTIONS = "__transaction_state"

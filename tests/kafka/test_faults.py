@@ -9,7 +9,7 @@ import pytest
 
 from load.faults import carry_out
 from load.recounts.figures import table
-from load.runs.scene import Bed
+from load.scene import Bed
 from load.sites.site import SHORT
 
 if TYPE_CHECKING:

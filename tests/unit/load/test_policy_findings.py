@@ -19,10 +19,10 @@ from app.core.registry.keys import Roots
 from app.core.trust.compiled import Compiled
 from app.core.trust.fold import fold
 from app.demo.inputs.trust import ThrowawayTrust
+from load.changing_policy import Policies, policy_figures
 from load.inputs.policy_traffic import ELSEWHERE, PolicyTraffic
 from load.inputs.publisher import Placed
 from load.recounts.answers import Account, account
-from load.runs.changing_policy import Policies, policy_figures
 from load.sites import policy, quality_policy
 from load.sites.worker import Poison, SlowProbe
 from tests.unit.load.decided import BEGAN_MS, TRUST, changed, decided

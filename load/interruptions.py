@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from load.inputs.publisher import Pace
 from load.recounts import figures
 from load.recounts.findings import findings
-from load.runs.scene import LOOK_S, open_scene
+from load.scene import LOOK_S, open_scene
 from load.sites.ledger_read import gather
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from load.recounts.figures import Figure
-    from load.runs.scene import Bed, Scene
+    from load.scene import Bed, Scene
     from load.sites.process import WorkerProcess
     from load.sites.site import Scale
 

@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any
 import rfc8785
 
 from load.inputs.publisher import Pace, changing
+from load.interruptions import kill_again_and_again
 from load.recounts import figures
 from load.recounts.answers import account
 from load.recounts.findings import bites, integrity
 from load.recounts.reruns import executed_again
-from load.runs.interruptions import kill_again_and_again
-from load.runs.scene import STALL_S, open_scene
+from load.scene import STALL_S, open_scene
 from load.sites import policy, quality_policy
 from load.sites.fleet import RunFailed
 from load.sites.ledger_read import gather, policy_refusals
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from load.inputs.publisher import Placed, PolicyPublisher
     from load.recounts.answers import Account
     from load.recounts.figures import Figure
-    from load.runs.scene import Bed, Scene
+    from load.scene import Bed, Scene
     from load.sites.site import Scale, Site
 
 LETTERS_PARTITION = 0

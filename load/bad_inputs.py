@@ -26,7 +26,7 @@ from load.recounts import figures
 from load.recounts.answers import account
 from load.recounts.findings import bites, integrity
 from load.recounts.reruns import executed_again
-from load.runs.scene import open_scene
+from load.scene import open_scene
 from load.sites.ledger_read import gather
 from load.sites.site import MALFORMED, POISON
 from topics.catalog import ACTIONS, MEMORY_WRITES, VERDICTS
@@ -34,7 +34,7 @@ from topics.catalog import ACTIONS, MEMORY_WRITES, VERDICTS
 if TYPE_CHECKING:
     from load.recounts.answers import Account, Answered
     from load.recounts.figures import Figure
-    from load.runs.scene import Bed, Scene
+    from load.scene import Bed, Scene
     from load.sites.ledger_read import Evidence
     from load.sites.site import Event, Scale
 
