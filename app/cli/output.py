@@ -24,7 +24,7 @@ from app.settings import Settings, SettingsError, load_settings
 
 if TYPE_CHECKING:
     from app.adapters.kafka.kafka_read import UnknownTopics
-    from app.core.reports.report_figures import Rate
+    from app.core.reports.report import Rate
 
 WELL = 0
 WRONG = 1

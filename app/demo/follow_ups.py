@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from app.core.foundation.clock import milliseconds_of, rfc3339
-from app.core.trust.review_signing import signed_review
+from app.core.trust.signing import signed_review
 from app.demo.answers import ENTERED
 from app.demo.inputs.panel_sessions import HELD_TO_APPROVE, HELD_TO_REJECT
 from app.demo.inputs.plan import input_of, retrieval_of

@@ -13,8 +13,7 @@ from app.core.decide.replay import decide
 from app.core.foundation.arrival import Arrival
 from app.core.foundation.limits import ROOM_FOR_ONE
 from app.core.policy.policy import Policy
-from app.core.registry.loading import build_registry
-from app.core.registry.neutral_registry import neutral_entries
+from app.core.registry.loading import build_registry, neutral_entries
 from app.core.state.session import SessionState, session_key
 from topics.catalog import ACTIONS
 

@@ -20,7 +20,7 @@ from app.core.registry.registry_entries import RegistryFile
 from app.core.trust.compiled import Compiled
 from app.core.trust.dsse import read_envelope
 from app.core.trust.fold import fold
-from app.core.trust.publishing import arrivals
+from app.core.trust.in_force import arrivals
 from app.offline.bundle_source import whole_bundle
 from topics.catalog import BUNDLES, REGISTRY
 from topics.unreadable import Unreadable

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from app.core.foundation.strict import first_error
-from app.core.metadata.provenance import form_fault
-from app.core.metadata.resolution import ProvenanceState
+from app.core.metadata.provenance import ProvenanceState, form_fault
 from app.core.quality_bundle.lookup import Lookup, milliseconds
 from app.core.retrieval.dimensions import ItemFacts, judge
 from app.core.retrieval.facts import FUTURE, confidence_of

@@ -20,8 +20,7 @@ from app.core.foundation.limits import ROOM_FOR_ONE
 from app.core.foundation.requests import Answer
 from app.core.policy.policy import Policy
 from app.core.policy.similarity_settings import without
-from app.core.registry.loading import build_registry
-from app.core.registry.neutral_registry import neutral_entries
+from app.core.registry.loading import build_registry, neutral_entries
 from app.core.state.session import SessionState, session_key
 from app.offline.action_evaluation import TENANT, UNREADABLE
 from topics.catalog import MEMORY_WRITES

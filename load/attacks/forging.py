@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from app.core.actions.verdict import RERUN_FIELDS
 from app.core.foundation.canonical import canonical, digest
-from app.core.metadata.resolution import Resolution
+from app.core.metadata.provenance import Resolution
 from app.core.rerun.walk import Written, kind_of
 from app.core.state.decision import Shared
 from app.core.state.history import History, SourceName
-from app.core.text.uri_places import normal_uri
+from app.core.text.places import normal_uri
 from load.attacks.recorded_site import BEGAN_MS, PARTITION, TERMS, VERSION, RecordedSite, decided_under
 from topics.catalog import (
     ACTIONS,

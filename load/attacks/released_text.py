@@ -24,8 +24,7 @@ from app.core.foundation.arrival import Arrival
 from app.core.foundation.clock import milliseconds_of, rfc3339
 from app.core.foundation.limits import ROOM_FOR_ONE
 from app.core.policy.policy import Policy
-from app.core.registry.loading import build_registry
-from app.core.registry.neutral_registry import neutral_agent
+from app.core.registry.loading import build_registry, neutral_agent
 from app.core.state.session import SessionState, session_key
 from app.offline.policy_files import unsigned_any_bundle, unsigned_bundle
 from app.settings import ROOT

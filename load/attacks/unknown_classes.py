@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING
 
-from app.core.metadata.resolution import ProvenanceState
+from app.core.metadata.provenance import ProvenanceState
 from app.core.quality_bundle.quality_bundle import load_quality_bundle
 from app.core.quality_bundle.severity import SEVERITY, TIERS
 from app.core.retrieval.dimensions import ItemFacts, judge_item
@@ -20,7 +20,7 @@ from load.attacks.attempt import Attempt
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from app.core.metadata.resolution import ProvenanceStatus
+    from app.core.metadata.provenance import ProvenanceStatus
     from load.attacks.attempt import Extent
 
 SHIPPED = ROOT / "config" / "quality" / "default.json"

@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from app.core.registry.keys import SigningKey
 from app.core.trust.dsse import sign
-from app.core.trust.review_signing import signed_review
 from app.core.trust.signed_entries import PAYLOAD_TYPES
+from app.core.trust.signing import signed_review
 from app.demo.inputs.trust import publish_policy
 from app.stream.engine.outbox import home_of
 from load.sites import policy

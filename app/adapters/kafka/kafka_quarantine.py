@@ -14,7 +14,7 @@ from app.adapters.kafka.kafka_consumers import Connection, batches_since
 from app.adapters.kafka.kafka_inputs import KafkaHeldInput
 from app.adapters.kafka.kafka_publish import publish
 from app.adapters.kafka.kafka_read import KafkaUnreachable, open_reader, partitions_of
-from app.core.reports.from_ledger import NotInLedgerError, decision_in, event_in
+from app.core.reports.ledger_values import NotInLedgerError, decision_in, event_in
 from app.core.reports.memory_recount import Recount
 from topics.catalog import (
     BY_NAME,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from app.adapters.kafka.kafka_consumers import Isolation
     from app.adapters.kafka.kafka_publish import Outgoing, Placed
     from app.adapters.kafka.kafka_read import Reader, StoredRecord
-    from app.core.reports.from_ledger import Event
+    from app.core.reports.ledger_values import Event
     from topics.records import MemoryDecision
 
 

@@ -13,7 +13,7 @@ from rich.table import Column
 from app.cli.demo.demo_tables import number, table, word, wrapped
 from app.cli.ledger.retrieval_line import COLOURS
 from app.cli.output import percent, shown
-from app.core.reports.report_figures import CONFIDENCE, FALSE_DENY, OUTCOMES, PROVENANCE, STALE
+from app.core.reports.report import CONFIDENCE, FALSE_DENY, OUTCOMES, PROVENANCE, STALE
 from app.demo.inputs.panel_sessions import REPEATING
 from app.demo.inputs.readings import STORY_AGAIN, STORY_CONTRACT, STORY_READ
 from topics.catalog import VERDICTS

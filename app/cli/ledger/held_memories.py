@@ -25,7 +25,7 @@ from app.cli.output import (
 from app.core.foundation.clock import milliseconds_of
 from app.core.foundation.ids import coordinates_of, memory_id
 from app.core.memory.context import digest_of
-from app.core.reports.from_ledger import NotInLedgerError, Waiting, decision_in
+from app.core.reports.ledger_values import NotInLedgerError, Waiting, decision_in
 from app.ports import PortUnavailable
 from app.settings import real_names
 from topics.catalog import MEMORY_WRITES
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from app.adapters.kafka.kafka_quarantine import Place
-    from app.core.reports.from_ledger import Event
+    from app.core.reports.ledger_values import Event
     from topics.records.memory import MemoryFinding
 
 T = TypeVar("T")

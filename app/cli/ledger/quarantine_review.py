@@ -18,7 +18,7 @@ from app.cli.output import WELL, WRONG, console, errors, print_json, shown, stop
 from app.cli.policy.key_files import private_keys_or_stop
 from app.core.foundation.clock import rfc3339
 from app.core.foundation.strict import first_error
-from app.core.trust.review_signing import signed_review
+from app.core.trust.signing import signed_review
 from topics.catalog import REVIEWS
 from topics.headers import input_headers
 

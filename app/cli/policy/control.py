@@ -30,7 +30,7 @@ from app.core.foundation.errors import CoreError
 from app.core.trust.compiled import Compiled
 from app.core.trust.dsse import read_envelope
 from app.core.trust.fold import fold
-from app.core.trust.publishing import Rehearsal, arrivals, refused_of, rehearse
+from app.core.trust.in_force import Rehearsal, arrivals, refused_of, rehearse
 from app.settings import no_root_keys
 from topics.catalog import BUNDLES, BY_NAME, REGISTRY
 from topics.headers import input_headers

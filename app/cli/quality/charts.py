@@ -8,13 +8,12 @@ from app.cli.output import percent
 from app.cli.quality.elements import Chart, card, cut, element, plain
 from app.cli.quality.outcome_charts import WIDTH, by_class, by_day, calendar, legend
 from app.cli.quality.trend import MOST_LINES, Line, bars, trend, trend_legend
-from app.core.reports.report_figures import PROVENANCE, STALE
+from app.core.reports.report import PROVENANCE, STALE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.core.reports.report import Coverage, QualityReport
-    from app.core.reports.report_figures import Figure, Figures
+    from app.core.reports.report import Coverage, Figure, Figures, QualityReport
 
 _ROW, _BAR, _WIDE = 58.0, 20.0, 372.0
 """Bars end short of the width, so that the mark of the target has room."""

@@ -6,12 +6,12 @@ from datetime import date, timedelta
 from typing import TYPE_CHECKING
 
 from app.cli.quality.elements import Chart, cut, element, plain
-from app.core.reports.report_figures import OUTCOMES
+from app.core.reports.report import OUTCOMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from app.core.reports.report_figures import Figures
+    from app.core.reports.report import Figures
 
 WIDTH = 400.0
 _ROW, _BAR = 50.0, 22.0

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from app.cli.output import NOTHING, percent
 from app.cli.quality.charts import charts, standing
 from app.cli.quality.elements import element, plain
-from app.core.reports.report import COVERAGE_MEANING
-from app.core.reports.report_figures import (
+from app.core.reports.report import (
     CONFIDENCE,
+    COVERAGE_MEANING,
     FALSE_DENY,
     FIGURES,
     OUTCOMES,
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from app.core.reports.ledger_values import Basis
-    from app.core.reports.report import Coverage, QualityReport
-    from app.core.reports.report_figures import Figure, Figures
+    from app.core.reports.report import Coverage, Figure, Figures, QualityReport
 
 _COUNTED = ("decisions", *OUTCOMES, *(figure.title.lower() for figure in FIGURES))
 

@@ -16,16 +16,14 @@ from app.cli.quality.quality_promote import promote
 from app.cli.quality_read import From, day_or_stop, read_or_stop
 from app.core.foundation.clock import rfc3339
 from app.core.reports.ledger_values import ALARM, DECISION, REPORTED
-from app.core.reports.report import quality_report
-from app.core.reports.report_figures import FIGURES, OUTCOMES
+from app.core.reports.report import FIGURES, OUTCOMES, quality_report
 from app.core.reports.report_tally import QualityTally, Scope
 from topics.catalog import ALARMS, QUALITY_DECISIONS, SESSION_EVENTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from app.core.reports.report import Coverage, QualityReport
-    from app.core.reports.report_figures import Figures
+    from app.core.reports.report import Coverage, Figures, QualityReport
 
 
 _EVERYTHING = "everything"

@@ -25,8 +25,7 @@ from app.core.cases.quality_cases import run_quality_cases
 from app.core.foundation.errors import BundleError
 from app.core.quality_bundle.quality_bundle import load_quality_bundle
 from app.core.reports.ledger_values import DECISION
-from app.core.reports.observed import Observed, judging_alike
-from app.core.reports.promotion import criteria, promoted, rationale_of
+from app.core.reports.promotion import Observed, criteria, judging_alike, promoted, rationale_of
 from topics.catalog import QUALITY_DECISIONS
 
 if TYPE_CHECKING:

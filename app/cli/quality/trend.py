@@ -14,7 +14,7 @@ from app.cli.quality.outcome_charts import day_ticks
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from app.core.reports.report_figures import Rate
+    from app.core.reports.report import Rate
 
 _WIDTH = 560.0
 _LEFT, _TOP, _WIDE, _HIGH = 62.0, 12.0, 490.0, 200.0

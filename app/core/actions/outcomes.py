@@ -13,7 +13,7 @@ from app.core.foundation.chain import OutRecord
 from app.core.foundation.clock import rfc3339
 from app.core.foundation.ids import outcome_id
 from app.core.foundation.refusals import refused
-from app.core.registry.signatures import is_signed
+from app.core.registry.keys import is_signed
 from app.core.state.decision import Decision
 from app.core.state.draft import SessionDraft
 from app.core.state.expiry import time_records

@@ -16,8 +16,7 @@ from app.core.foundation.clock import milliseconds_of
 from app.core.foundation.errors import RegistryError
 from app.core.foundation.limits import ROOM_FOR_ONE
 from app.core.policy.policy import Policy
-from app.core.registry.loading import build_registry
-from app.core.registry.neutral_registry import neutral_agent, neutral_tool
+from app.core.registry.loading import build_registry, neutral_agent, neutral_tool
 from app.core.state.session import Account, SessionState, session_key
 from topics.catalog import ACTIONS
 from topics.reading import Unreadable, read

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from app.core.cases.case_failure import CaseFailure, decided, placed
 from app.core.foundation.clock import milliseconds_of
 from app.core.metadata.moments import time_of
-from app.core.metadata.resolution import ProvenanceState
+from app.core.metadata.provenance import ProvenanceState
 from app.core.retrieval.dimensions import ItemFacts, judge_item, under_rollout
 from app.core.retrieval.facts import FUTURE, NO_TIME, class_of, confidence_of
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from app.core.quality_bundle.quality_bundle import QualityBundle
-    from app.core.quality_bundle.quality_case import CaseItem, QualityCase
+    from app.core.quality_bundle.quality_models import CaseItem, QualityCase
 
 _MS = 1000
 

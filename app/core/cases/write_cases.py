@@ -18,8 +18,7 @@ from app.core.foundation.requests import Answer
 from app.core.memory.analysis import PORT as ANALYSIS
 from app.core.memory.similarity import PORT as EMBEDDING
 from app.core.policy.policy import Policy
-from app.core.registry.loading import build_registry
-from app.core.registry.neutral_registry import neutral_agent
+from app.core.registry.loading import build_registry, neutral_agent
 from app.core.state.session import SessionState, session_key
 from topics.catalog import MEMORY_WRITES
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from app.core.cel.reads import Size, at, size_of
+from app.core.cel.tree import Size, at, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from app.core.cel.reads import Path
+    from app.core.cel.tree import Path
 
 MAX_ITEMS = 256
 """Entries of one list or map: a `map` or `filter` over them takes 2.6 ms, over 2000 it took 843 MB."""

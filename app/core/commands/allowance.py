@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from app.core.text.unfold import TooManyForms
+
 PARSED_CHARS_PER_ACTION = 4 * 1024
 """All that one action gives to parsers: 1 to 2 ms for each thousand."""
 CODE_CHARS = 32 * 1024
@@ -58,8 +60,9 @@ class Allowance:
         self.spent = self._parsed_left < 0 or self._texts_left < 0
         return f"more than {self._parsed} characters to parse" if self.spent else None
 
-    def not_unfolded(self, form: str) -> str | None:
-        """Why the form of a text may not be read any more, None where it may."""
+    def spend_on_form(self, form: str) -> None:
+        """Count a form of a text before it is read. Raises TooManyForms where no more may be read."""
         self._forms_left -= len(form)
         self.all_unfolded = self._forms_left < 0
-        return f"more than {self._forms} characters of disguises" if self.all_unfolded else None
+        if self.all_unfolded:
+            raise TooManyForms(f"more than {self._forms} characters of disguises")

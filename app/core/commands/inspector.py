@@ -149,10 +149,7 @@ class Inspector:
             return
         try:
             for form in forms(leaf.text):
-                past = self._allowance.not_unfolded(form.text)
-                if past is not None:
-                    self._doubt(past)
-                    return
+                self._allowance.spend_on_form(form.text)
                 self._texts.append(form.text)
                 self._text(form.text, language, Place(leaf.trail, form.how))
         except TooManyForms as error:

@@ -13,8 +13,8 @@ from app.core.commands.languages import REMEMBERED_KEYS
 from app.core.commands.sql.injection_patterns import BREAKOUT, BREAKOUT_TELLS
 from app.core.commands.targets import SPELLING_TELLS
 from app.core.text.encodings import ENCODING_TELLS
-from app.core.text.paths import LONGEST_PATH
 from app.core.text.patterns import PatternSet
+from app.core.text.places import LONGEST_PATH
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

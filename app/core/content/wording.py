@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from app.core.text.decodings import decodings, is_readable_hex
-from app.core.text.respelt import identifiers_parted
+from app.core.text.spelling import identifiers_parted
 from app.core.text.vocabulary import LONGEST
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from app.core.foundation.refusals import refused
 from app.core.foundation.requests import Request
 from app.core.memory.admitted import Released, admitted
 from app.core.memory.quarantine import expire, reviewed
-from app.core.registry.signatures import signed_by
+from app.core.registry.keys import signed_by
 from app.core.state.book import Left
 from app.core.state.decision import Decision
 from app.core.state.draft import SessionDraft

@@ -1,6 +1,6 @@
-"""Whether a provenance reference could lead anywhere but to the memory itself (seed 004, "Failure modes").
+"""A provenance reference by its form (seed 004, "Failure modes"), and what is recorded of where it leads.
 
-Only the form is judged, by RFC 3986; nothing is resolved here.
+Whether it could lead anywhere but to the memory itself is judged by RFC 3986; nothing is resolved here.
 """
 
 from __future__ import annotations
@@ -9,15 +9,13 @@ import ipaddress
 import re
 from functools import lru_cache
 from socket import inet_aton
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from app.core.metadata.resolution import ProvenanceState
-from app.core.text.uri_places import normal_uri
+from app.core.text.places import normal_uri
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?:[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*")
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]|%[0-9A-Fa-f]{2}){0,252}")
@@ -194,3 +192,27 @@ def _unregistered(uri: str, scheme: str, item_id: str) -> ProvenanceState:
 
 
 RESOLVABLE = frozenset({"http", "https"})
+
+
+class Resolution(NamedTuple):
+    """A reference's newest recorded resolution.
+
+    `hash`: "sha256:<hex>" over the bytes that were found, None if nothing was; `seen_ms`: ms since 1970;
+    `detail`: why it could not be resolved, else empty.
+    """
+
+    status: Literal["resolved", "unresolvable"]
+    hash: str | None
+    resolver: str
+    seen_ms: int
+    detail: str
+
+
+ProvenanceStatus = Literal["missing", "verified", "unverified", "unregistered_scheme"]
+
+
+class ProvenanceState(NamedTuple):
+    """Where an item's reference leads; `detail` in words, never empty."""
+
+    status: ProvenanceStatus
+    detail: str

@@ -20,7 +20,7 @@ from app.core.quality_bundle.quality_models import (
 )
 
 if TYPE_CHECKING:
-    from app.core.metadata.resolution import Resolution
+    from app.core.metadata.provenance import Resolution
     from topics.records.retrievals import AutonomyTier, QualityOutcome
 
 _MS = 1000

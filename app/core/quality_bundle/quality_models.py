@@ -1,21 +1,27 @@
-"""A quality bundle as it is written down (seed 004, "Deployment"; product.md, "Retrievals").
+"""A quality bundle and its cases as they are written down (seed 004, "Deployment", "Testing"; product.md).
 
-Every table is by content class. What the tables must hold together is checked by `fault_in`.
+Every table is by content class. What the tables must hold together is checked by `fault_in`. A case says what
+must come of an item under the bundle.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
 from pydantic import Field, field_validator, model_validator
 
 from app.core.foundation.clock import milliseconds_of
 from app.core.foundation.strict import LONGEST_WAIT_MS, MAX_CASES, Instant, Name, StrictModel
+from app.core.metadata.provenance import ProvenanceStatus  # noqa: TC001 - pydantic reads the annotations
 from app.core.metadata.write_quality import ClassName
 from app.core.quality_bundle.lookup import Tables
-from app.core.quality_bundle.quality_case import QualityCase  # noqa: TC001 - pydantic reads the annotations
 from app.core.quality_bundle.severity import milder
-from topics.records.retrievals import AutonomyTier, Dimension, QualityOutcome
+from topics.records.retrievals import (
+    AutonomyTier,
+    Dimension,
+    QualityFlag,
+    QualityOutcome,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
@@ -190,3 +196,45 @@ class QualityBundleFile(StrictModel):
         if fault is not None:
             raise ValueError(fault)
         return self
+
+
+AgeSeconds = Annotated[float, Field(ge=-1e12, le=1e12, allow_inf_nan=False)]
+
+
+class CaseItem(StrictModel):
+    """`freshness_age_seconds`, or the `timestamp` that an item brings; with neither it brings none.
+
+    The class and the score may be anything that an item may bring; left out, it brings none.
+    """
+
+    content_class: Any = None
+    freshness_age_seconds: AgeSeconds | None = None
+    timestamp: Any = None
+    confidence_score: Any = None
+    provenance: ProvenanceStatus = "missing"
+
+    @model_validator(mode="after")
+    def _one_age(self) -> Self:
+        if self.freshness_age_seconds is not None and self.timestamp is not None:
+            raise ValueError("an item has freshness_age_seconds or a timestamp")
+        return self
+
+
+class QualityExpected(StrictModel):
+    """What must come of it; null is not looked at. `outcome` is under the class's rollout, and
+    `would_have_been` what flag-only hides: "nothing" where it hides nothing."""
+
+    outcome: QualityOutcome
+    flags: list[QualityFlag] | None = None
+    would_have_been: QualityOutcome | Literal["nothing"] | None = None
+
+
+class QualityCase(StrictModel):
+    """An item that an agent at `tier` reads at `at`, for `tool` if one is named."""
+
+    name: Name
+    item: CaseItem
+    tier: AutonomyTier
+    tool: Name | None = None
+    expect: QualityExpected
+    at: Instant = "2026-01-01T00:00:00.000Z"

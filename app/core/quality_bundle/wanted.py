@@ -12,14 +12,14 @@ import orjson
 from app.core.foundation.chain import OutRecord
 from app.core.foundation.clock import rfc3339
 from app.core.metadata.provenance import MAX_URI_CHARACTERS, RESOLVABLE, scheme_of
-from app.core.text.uri_places import normal_uri
+from app.core.text.places import normal_uri
 from topics.catalog import PROVENANCE_WANTED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Literal
 
-    from app.core.metadata.resolution import Resolution
+    from app.core.metadata.provenance import Resolution
     from app.core.quality_bundle.quality_bundle import QualityBundle
 
 SCHEMA = "sluice/provenance_wanted/v1"

@@ -1,6 +1,10 @@
-"""Ed25519 keys (RFC 8032): public ones as base64 of their 32 raw bytes, private ones as PKCS#8 PEM.
+"""Ed25519 keys (RFC 8032), and who signed a record: an enforcement point its outcome, a reviewer the review.
 
-A key's id is the hex SHA-256 of its raw public bytes. It says which key to try and is never itself trusted.
+Public keys are base64 of their 32 raw bytes, private ones PKCS#8 PEM. A key's id is the hex SHA-256 of its
+raw public bytes; it says which key to try and is never itself trusted.
+
+What is signed is the RFC 8785 form of the record as sent, without `signature`. The records' fields differ, so
+a signature of one kind does not fit another.
 """
 
 from __future__ import annotations
@@ -15,10 +19,14 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from app.core.foundation.errors import CoreError
+from app.core.foundation.canonical import canonical
+from app.core.foundation.errors import CanonicalError, CoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from app.core.registry.registry import Registry
+    from topics.records import ActionOutcome, ReviewDecision
 
 RAW_BYTES = 32
 _SIGN_BIT = 0x7F
@@ -128,3 +136,24 @@ class Roots:
                 raise UnusableKeyError(f"{key.text} is both a root key and a retired one")
         self.by_id: Mapping[str, PublicKey] = {key.keyid: key for key in (*until, *in_use)}
         self.retired_at_ms: Mapping[str, int] = {key.keyid: at_ms for key, at_ms in until.items()}
+
+
+def signed_bytes(record: ActionOutcome | ReviewDecision) -> bytes:
+    """What is signed. Raises CanonicalError."""
+    return canonical(record.model_dump(by_alias=True, exclude_unset=True, exclude={"signature"}))
+
+
+def signed_by(key: Ed25519PublicKey, record: ActionOutcome | ReviewDecision) -> bool:
+    """Whether the record bears a valid Ed25519 signature (base64) of this key."""
+    try:
+        key.verify(base64.b64decode(record.signature or "", validate=True), signed_bytes(record))
+    except (InvalidSignature, binascii.Error, ValueError, CanonicalError):
+        return False
+    return True
+
+
+def is_signed(registry: Registry, outcome: ActionOutcome) -> bool:
+    """Whether an outcome is signed by the enforcement point that `reported_by` names: only then may it lower
+    a total."""
+    point = registry.enforcement_points.get(outcome.reported_by)
+    return point is not None and signed_by(point.public_key, outcome)

@@ -1,7 +1,10 @@
-"""A registry out of its entries, of which each has its hash.
+"""A registry made of its entries, each with its hash; and the one in which the bundle alone decides.
 
 File: {"entries": [{"kind", "id", "revision", "spec"}]}. Of one kind and id the highest revision counts, but
 of facts all do, each for its time; the same revision twice is refused.
+
+In the neutral registry no tool has a tier or a type of its own, every agent may do every tier, and the
+organisation forbids nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +24,6 @@ from app.core.text.patterns import PatternError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
 
 FACT = "fact"
 """The kind of which every revision counts, each for its time."""
@@ -92,3 +94,28 @@ def _add(registry: Registry, path: str, entry: EntryFile) -> None:
         raise RegistryError(f"{path}.forbidden_targets[{error.index}]: {error.message}") from None
     except UnusableKeyError as error:
         raise RegistryError(f"{path}.public_key: {error}") from None
+
+
+HIGHEST_TIER = "T4"
+
+
+def neutral_entries(tenant: str, agents: Iterable[str], tools: Iterable[str]) -> list[EntryFile]:
+    """The organisation, its agents and the tools, each in the order of the names."""
+    return [
+        EntryFile(
+            kind="org", id=tenant, revision=1, spec={"enforcement": "enforce", "forbidden_targets": []}
+        ),
+        *(neutral_agent(tenant, agent) for agent in sorted(set(agents))),
+        *(neutral_tool(tool) for tool in sorted(set(tools))),
+    ]
+
+
+def neutral_agent(tenant: str, agent: str, **more: str) -> EntryFile:
+    """An agent that may do everything, and what `more` its entry says."""
+    spec = {"tenant_id": tenant, "tier": HIGHEST_TIER, **more}
+    return EntryFile(kind="agent", id=agent, revision=1, spec=spec)
+
+
+def neutral_tool(tool: str, *, trusts_row_claims: bool = False) -> EntryFile:
+    """A tool of which nothing more is known than, perhaps, that its row estimates are true."""
+    return EntryFile(kind="tool", id=tool, revision=1, spec={"trusts_row_claims": trusts_row_claims})

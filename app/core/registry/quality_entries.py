@@ -1,17 +1,23 @@
-"""Registry entries about retrieved items: recorded provenance, what is known to be bad, signed overrides."""
+"""Registry entries about retrieved items: recorded provenance, what is known to be bad, signed overrides.
+
+Poisoning detection goes first (seed 004): whether an item falls under what is known to be bad is found here.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, TypeAdapter, ValidationError, field_validator, model_validator
 
 from app.core.foundation.strict import Instant, StrictModel
 from app.core.registry.registry_entries import SHORTEST_REASON, Entry, Name, OfTenant
-from app.core.text.uri_places import place_of
+from app.core.text.places import host_of, place_of, places_above
 from topics.records.base import Digest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 BadSubject = Literal["item", "source", "content"]
 Uri = Annotated[str, Field(min_length=1, max_length=8192)]
@@ -120,3 +126,49 @@ class QualityOverrideEntry(Entry):
 def provenance_id(tenant: str, uri: str) -> str:
     """The id of the entry that records a reference: "tenant_id/" and the hex SHA-256 of the URI."""
     return f"{tenant}/{sha256(uri.encode()).hexdigest()}"
+
+
+LONGEST_COMPARED = 8192
+"""Characters of a URI that is taken apart."""
+MOST_SEGMENTS = 64
+"""Slashes before the query of a URI that is taken apart. One that is longer, or has more of them, counts as
+bad where anything of its host is: nobody hides a place behind padding, and no item costs more than this."""
+BadName = tuple[str | None, str, str]
+"""Tenant (None: every tenant), subject and value; of sources also "host" with scheme and host, for a quick
+no."""
+Known = dict[BadName, "KnownBad"]
+"""Of several entries under one name the first by its key."""
+HOST = "host"
+
+
+def names_of(entry: KnownBad) -> Iterator[BadName]:
+    """The names under which an entry is kept."""
+    yield entry.tenant, entry.subject, entry.value
+    if entry.subject == "source":
+        yield entry.tenant, HOST, host_of(entry.value) or ""
+
+
+def found_bad(
+    known: Known, tenant: str, item_id: str | None, uri: Any, body_digest: str | None
+) -> tuple[KnownBad, ...]:
+    """The entry that decides on an item, of all that it falls under the first by its key: its tenant's and
+    every tenant's; empty if there is none. One is enough to deny, and one is all that a record holds."""
+    subjects = [("item", item_id or ""), ("content", body_digest or "")]
+    if isinstance(uri, str):
+        subjects += _of_source(known, tenant, uri)
+    found = (known.get((whose, *subject)) for subject in subjects for whose in (None, tenant))
+    first = min((one for one in found if one is not None), key=lambda one: one.key, default=None)
+    return () if first is None else (first,)
+
+
+def _of_source(known: Known, tenant: str, uri: str) -> list[tuple[str, str]]:
+    host = host_of(uri)
+    if host is None or not any((whose, HOST, host) in known for whose in (None, tenant)):
+        return []
+    if len(uri) > LONGEST_COMPARED or _segments(uri) > MOST_SEGMENTS:
+        return [(HOST, host)]
+    return [("source", place) for place in places_above(uri, LONGEST_COMPARED)]
+
+
+def _segments(uri: str) -> int:
+    return uri.partition("#")[0].partition("?")[0].count("/")

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from app.core.registry.known_bad import found_bad
+from app.core.registry.quality_entries import found_bad
 
 if TYPE_CHECKING:
     from app.core.registry.facts import Fact
-    from app.core.registry.known_bad import Known
-    from app.core.registry.quality_entries import KnownBad, Provenance, QualityOverrideEntry
+    from app.core.registry.quality_entries import Known, KnownBad, Provenance, QualityOverrideEntry
     from app.core.registry.registry_entries import (
         Agent,
         Approver,

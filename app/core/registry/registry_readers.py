@@ -13,7 +13,6 @@ from app.core.foundation.clock import milliseconds_of
 from app.core.foundation.strict import StrictModel
 from app.core.registry.facts import Fact, FactSpec
 from app.core.registry.keys import PublicKey
-from app.core.registry.known_bad import names_of
 from app.core.registry.quality_entries import (
     KnownBad,
     KnownBadSpec,
@@ -21,6 +20,7 @@ from app.core.registry.quality_entries import (
     ProvenanceSpec,
     QualityOverrideEntry,
     QualityOverrideSpec,
+    names_of,
     provenance_id,
 )
 from app.core.registry.registry_entries import (
@@ -41,7 +41,7 @@ from app.core.registry.registry_entries import (
     ToolSpec,
 )
 from app.core.text.patterns import target_set
-from app.core.text.uri_places import normal_uri, place_of
+from app.core.text.places import normal_uri, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

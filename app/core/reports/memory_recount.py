@@ -17,7 +17,7 @@ from topics.records import QuarantineEntered
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from app.core.reports.from_ledger import Event
+    from app.core.reports.ledger_values import Event
     from topics.records import MemoryDecision
 
 Counts = dict[tuple[int, Whose], Statistics]

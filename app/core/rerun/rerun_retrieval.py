@@ -9,14 +9,14 @@ from app.core.decide.inbound import message_of
 from app.core.foundation.chain import OutRecord
 from app.core.foundation.guarded import guarded
 from app.core.foundation.limits import ROOM_FOR_ONE
-from app.core.metadata.resolution import Resolution
+from app.core.metadata.provenance import Resolution
 from app.core.registry.registry_entries import UNREGISTERED
 from app.core.rerun.rerun_way import Way
 from app.core.retrieval.faults import INTERNAL_ERROR
 from app.core.retrieval.record import RERUN_FIELDS
 from app.core.state.decision import Decision, Shared
 from app.core.state.session import SessionState, session_key
-from app.core.text.uri_places import normal_uri
+from app.core.text.places import normal_uri
 from topics.catalog import QUALITY_DECISIONS
 from topics.reading import Unreadable
 from topics.records import ProposedRetrieval

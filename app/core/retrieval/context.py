@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from app.core.foundation.arrival import Arrival
-    from app.core.metadata.resolution import Resolution
+    from app.core.metadata.provenance import Resolution
     from app.core.policy.bundles import Bundle
     from app.core.policy.point import PointParts
     from app.core.policy.policy import Principal

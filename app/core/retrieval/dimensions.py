@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypedDict
 from app.core.quality_bundle.severity import SEVERITY, milder
 
 if TYPE_CHECKING:
-    from app.core.metadata.resolution import ProvenanceState, ProvenanceStatus
+    from app.core.metadata.provenance import ProvenanceState, ProvenanceStatus
     from app.core.quality_bundle.lookup import Cell, Limit, Lookup
     from app.core.quality_bundle.quality_bundle import QualityBundle
     from topics.records.retrievals import AutonomyTier, Dimension, QualityFlag, QualityOutcome, ReasonCode

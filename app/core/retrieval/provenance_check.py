@@ -14,17 +14,17 @@ from app.core.metadata.provenance import (
     GATE_SOURCE,
     MAX_URI_CHARACTERS,
     RESOLVABLE,
+    ProvenanceState,
     form_fault,
     spelling_of,
     unverified,
 )
-from app.core.metadata.resolution import ProvenanceState
 from app.core.retrieval.signed_assertion import form_problem, signed_by_source
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from app.core.metadata.resolution import Resolution
+    from app.core.metadata.provenance import Resolution
     from app.core.quality_bundle.quality_bundle import QualityBundle
     from app.core.registry.registry import Registry
     from app.core.registry.registry_entries import Entry, Source

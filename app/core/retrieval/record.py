@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from app.core.content.inspection import Finding
     from app.core.foundation.arrival import Arrival
-    from app.core.metadata.resolution import Resolution
+    from app.core.metadata.provenance import Resolution
     from app.core.retrieval.context import RetrievalContext
     from app.core.retrieval.judgement import Judged
     from topics.records.retrieval_inputs import RetrievedItem

@@ -11,11 +11,10 @@ from app.core.cel.language import ExpressionError, Failure
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from app.core.cel.evaluation import Evaluation
-    from app.core.cel.language import Expression, Language
+    from app.core.cel.language import Evaluation, Expression, Language
     from app.core.registry.facts import Fact
-    from app.core.rules.citations import Resolved
     from app.core.rules.rule import Rule
+    from app.core.rules.variables import Resolved
 
 
 @dataclass(frozen=True)

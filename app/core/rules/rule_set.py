@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from cel_expr_python import cel
 
-from app.core.cel.evaluation import MAX_WORK, Allowance, Evaluation
-from app.core.cel.language import ExpressionError, Language
-from app.core.cel.reads import NOTHING
-from app.core.cel.work import EVALUATION, NODE, coarse
+from app.core.cel.bounds import EVALUATION, NODE, coarse
+from app.core.cel.language import MAX_WORK, Allowance, Evaluation, ExpressionError, Language
+from app.core.cel.tree import NOTHING
 from app.core.foundation.errors import BundleError
-from app.core.rules.citations import NO_FACTS, Citation, Citations, citation
 from app.core.rules.compiled import FACTS, CompiledRule
-from app.core.rules.variables import VARIABLES, known_as
+from app.core.rules.variables import NO_FACTS, VARIABLES, Citation, Citations, citation, known_as
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from app.core.foundation.chain import OutRecord
-    from app.core.metadata.resolution import Resolution
+    from app.core.metadata.provenance import Resolution
     from app.core.state.book import Change
     from app.core.state.history import History, SourceName
     from app.core.state.session import Transition

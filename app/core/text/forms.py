@@ -11,10 +11,10 @@ from itertools import zip_longest
 from string import ascii_lowercase
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.core.text import decodings, spaceless
+from app.core.text import decodings, spelling
 from app.core.text.letters import alike, plain
 from app.core.text.patterns import PatternSet
-from app.core.text.respelt import (
+from app.core.text.spelling import (
     identifiers_parted,
     rejoined,
     reversals,
@@ -80,7 +80,7 @@ READ_CHARS = 128 * 1024
 _TELLS = PatternSet(
     [
         *decodings.TELLS,
-        *spaceless.TELLS,
+        *spelling.TELLS,
         ("leet", r"[a-z][0-9@$!|+][a-z0-9]|[0-9@$!|][a-z]|[a-z]{2}[013457@$]"),
         ("identifier", r"[a-z]_[a-z]|(?-i:[a-z][A-Z][a-z])"),
     ]
@@ -142,10 +142,10 @@ class Forms:
         tells = _TELLS.matches(text)
         yield from decodings.decodings(text, tells)
         if "spaceless" in tells and "letters apart" in tells:
-            yield "letter-spaced", spaceless.closed_up(text, self._words)
+            yield "letter-spaced", spelling.closed_up(text, self._words)
         if "run" in tells:
-            yield "run-together", spaceless.parted(text, self._words)
-        yield "portions", spaceless.of_portions(text)
+            yield "run-together", spelling.parted(text, self._words)
+        yield "portions", spelling.of_portions(text)
         if "leet" in tells:
             yield "leet", without_leet(text, self._words)
         if "identifier" in tells:

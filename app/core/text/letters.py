@@ -1,9 +1,12 @@
 # ruff: noqa: RUF001 - the look-alikes are what the file is about
-"""Text with one spelling for each letter: compatibility forms, accents, invisible and look-alike characters.
+"""Text with one spelling for each letter: look-alikes, compatibility forms, accents and invisible characters.
 
-Unicode Standard Annex 15 (NFKC), Technical Standard 39 (confusables), CVE-2021-42574 (bidirectional
+`as_seen` folds a text to the ASCII that it looks like, for actions; `plain` keeps every script, for content.
+Expressions of the content library go through `plain_letters` too, so both sides are written alike in every
+language.
+
+Unicode Standard Annex 15 (NFKC), Technical Standard 39 (confusables), CWE-1007, CVE-2021-42574 (bidirectional
 controls).
-Expressions of the library go through `plain_letters` too, so both sides are spelt alike in every language.
 """
 
 from __future__ import annotations
@@ -12,7 +15,96 @@ import re
 import unicodedata
 from typing import NamedTuple
 
-from app.core.text.lookalikes import as_seen
+_LOOK_ALIKES = {
+    "a": "аɑα⍺",
+    "b": "ЬƄ",
+    "c": "сϲᴄⅽ",
+    "d": "ԁⅾ",
+    "e": "еҽ℮",
+    "g": "ɡց",
+    "h": "һհ",
+    "i": "іıι¡ⅰ",
+    "j": "јϳ",
+    "k": "кκ",
+    "l": "ӏⅼ∣ǀ",
+    "m": "ⅿм",
+    "n": "ոп",
+    "o": "оοօ൦",
+    "p": "рρ",
+    "q": "ԛ",
+    "r": "гᴦ",
+    "s": "ѕꜱ",
+    "t": "тτ",
+    "u": "υսц",
+    "v": "νѵⅴ",
+    "w": "ѡԝա",
+    "x": "хⅹ",
+    "y": "уүγ",
+    "z": "ᴢ",
+    "A": "АΑ",
+    "B": "ВΒ",
+    "C": "СϹⅭ",
+    "D": "Ⅾ",
+    "E": "ЕΕ",
+    "F": "Ϝ",
+    "G": "Ԍ",
+    "H": "НΗ",
+    "I": "ІΙӀ",
+    "J": "Ј",
+    "K": "КΚ",
+    "L": "Ⅼ",
+    "M": "МΜⅯ",
+    "N": "Ν",
+    "O": "ОΟ",
+    "P": "РΡ",
+    "S": "Ѕ",
+    "T": "ТΤ",
+    "V": "Ѵ",
+    "W": "Ԝ",
+    "X": "ХΧ",
+    "Y": "ΥҮ",
+    "Z": "Ζ",
+    "'": "‘’‚‛′ʹʻʼˈ´׳",
+    '"': "“”„‟″ʺ״",
+    "-": "‐‑‒–—―−⁃﹘",
+    "/": "⁄∕╱⧸",
+    "\\": "∖⧵⧹",
+    "*": "∗⁎٭",
+    ";": ";",  # the Greek question mark
+    ":": "∶ː",
+    "|": "∣❘",
+    ".": "․。",
+    ",": "‚",
+    "<": "‹",
+    ">": "›",
+    "=": "═",
+    "~": "∼",
+    "$": "﹩",
+    "(": "❨",
+    ")": "❩",
+    " ": "\u1680\u180e\u2028\u2029\u3000\u00a0",
+}
+_PLAIN = {other: plain for plain, others in _LOOK_ALIKES.items() for other in others}
+_ANY_ALIKE = re.compile("[" + "".join(map(re.escape, _PLAIN)) + "]")
+_UNSEEN = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    "\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]"
+)
+_ACCENT_MARKS = re.compile("[\u0300-\u036f\u20d0-\u20ff]")
+
+
+def as_seen(text: str) -> str:
+    """The text folded to the ASCII that it looks like; other letters stay. An ASCII text is itself."""
+    if text.isascii():
+        return text
+    bare = _UNSEEN.sub("", text)
+    folded = unicodedata.normalize("NFKC", _without_alike(bare))
+    return _ACCENT_MARKS.sub("", _without_alike(folded))
+
+
+def _without_alike(text: str) -> str:
+    return _ANY_ALIKE.sub(lambda found: _PLAIN[found.group()], text)
+
 
 _INVISIBLE = re.compile(
     "\x1b\\[[0-9;]{0,12}[A-Za-z]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f"

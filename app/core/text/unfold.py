@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.core.text.encodings import decodings
-from app.core.text.lookalikes import as_seen
+from app.core.text.letters import as_seen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -37,9 +37,6 @@ class Form(NamedTuple):
 class TooManyForms(Exception):
     """A text has more forms than are read, so that one of those left may say anything."""
 
-    def __init__(self) -> None:
-        super().__init__("the text unfolds to more forms than are read")
-
 
 def unfold(first: Iterable[Form], undisguise: Undisguise, size: int) -> Iterator[Form]:
     """The forms that the first ones unfold to, each different text once; not the first ones themselves.
@@ -59,7 +56,7 @@ def unfold(first: Iterable[Form], undisguise: Undisguise, size: int) -> Iterator
                 if text in seen:
                     continue
                 if len(seen) >= FORMS or left < 0:
-                    raise TooManyForms
+                    raise TooManyForms("the text unfolds to more forms than are read")
                 seen.add(text)
                 layer.append(Form(disguise if form.how == PLAIN else f"{form.how} > {disguise}", text))
                 yield layer[-1]

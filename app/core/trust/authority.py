@@ -1,19 +1,38 @@
-"""Which key may sign what, and when: the roots, and the approvers' entries in force at a moment."""
+"""Which key may sign what, and when; and the rules on who signed, and how many of them.
+
+The roots and the approvers' entries in force at a moment say whose signature is allowed. Seed 004, "Quality
+bundle change without policy review": a quality bundle is no back door to relax controls, so for some changes
+an allowed signature is not enough.
+
+- A quality bundle that is looser than the revision in force counts with two approvers only, not two keys.
+  What was refused was never in force, so nothing is reached in small steps through it.
+- A tenant that is enforced goes over into shadow mode, where nothing is withheld, by two approvers only. One
+  may begin there: that is how a tenant is brought in.
+- Which quality bundle judges a tenant is changed by two approvers only; so is the first revision of one that
+  a tenant is led to already: else one of them could publish a lax one under a new id and lead the tenant to
+  it, or lead the tenant to a name first.
+- An override is one named person's word: it counts with the signature of that approver, who has a role that
+  decides on escalations, for a tenant whose items that approver may decide on, and for a bounded time.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, get_args
 
-from app.core.foundation.clock import rfc3339
+from app.core.foundation.clock import milliseconds_of, rfc3339
 from app.core.registry.keys import PublicKey, UnusableKeyError
+from app.core.registry.quality_entries import LONGEST_OVERRIDE_MS, QualityOverrideSpec
+from app.core.registry.registry_entries import OrgSpec
 from app.core.trust.refused import Reason
 from app.core.trust.signed_entries import APPROVER
+from topics.records.base import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from app.core.registry.keys import Roots
     from app.core.registry.registry_entries import Approver
+    from app.core.trust.revisions import Accepted
 
 
 class Authority:
@@ -92,3 +111,96 @@ class Authority:
 
 def _public_key(approver: Approver) -> PublicKey:
     return PublicKey(approver.public_key.public_bytes_raw())
+
+
+ORG = "org"
+OVERRIDE = "quality_override"
+SHADOW = "shadow"
+DECIDES: frozenset[str] = frozenset(get_args(Role))
+"""The roles that answer an escalation, of which an override is the answer."""
+ENOUGH = 2
+"""Approvers who must agree where one is not enough."""
+
+
+def looser_refusal(looser: Sequence[str], before: str, approvers: Collection[str]) -> Reason | None:
+    """Why a quality bundle that takes this back of `before` ("id@revision") may not replace it."""
+    if not looser or len(approvers) >= ENOUGH:
+        return None
+    more = f" (and {len(looser) - 1} more)" if len(looser) > 1 else ""
+    return _alone(approvers, f"it is looser than {before}: {looser[0]}{more}")
+
+
+def first_refusal(
+    quality_bundle_id: str, newest: Mapping[tuple[str, str], Accepted], approvers: Collection[str]
+) -> Reason | None:
+    """Why a quality bundle's first revision may not count: a tenant is led to it already."""
+    if len(approvers) >= ENOUGH:
+        return None
+    led = (one.said.id for one in newest.values() if one.kind == ORG and _named(one) == quality_bundle_id)
+    tenant = next(led, None)
+    return None if tenant is None else _alone(approvers, f"tenant {tenant} names it already")
+
+
+def entry_refusal(
+    entry: Accepted, newest: Mapping[tuple[str, str], Accepted], approvers: Mapping[str, Approver]
+) -> Reason | None:
+    """Why a valid entry of the registry does not count with these approvers; `newest` by kind and id."""
+    spec = entry.document["spec"]
+    if entry.kind == ORG:
+        return _org_refusal(spec, entry.said.id, newest, approvers)
+    if entry.kind == OVERRIDE:
+        return _override_refusal(QualityOverrideSpec.model_validate(spec), entry.at_ms, approvers)
+    return None
+
+
+def _org_refusal(
+    spec: Mapping[str, Any],
+    tenant: str,
+    newest: Mapping[tuple[str, str], Accepted],
+    approvers: Collection[str],
+) -> Reason | None:
+    if len(approvers) >= ENOUGH:
+        return None
+    known = newest.get((ORG, tenant))
+    before = OrgSpec() if known is None else OrgSpec.model_validate(known.document["spec"])
+    after = OrgSpec.model_validate(spec)
+    if known is not None and after.enforcement == SHADOW != before.enforcement:
+        return _alone(approvers, f"tenant {tenant} goes from {before.enforcement} to {SHADOW}")
+    led = (before.quality_bundle_id, after.quality_bundle_id)
+    if led[0] == led[1]:
+        return None
+    return _alone(approvers, f"tenant {tenant} goes from {_name(led[0])} to {_name(led[1])}")
+
+
+def _override_refusal(
+    override: QualityOverrideSpec, published_ms: int, approvers: Mapping[str, Approver]
+) -> Reason | None:
+    """One that takes an override back is held to the same: the word is the named approver's."""
+    approver = approvers.get(override.approver_id)
+    if approver is None:
+        told = f"approver {override.approver_id}, whose word it is, did not sign it"
+        return Reason("key_not_allowed", "$.spec.approver_id", told)
+    if not approver.roles & DECIDES:
+        told = f"approver {approver.id} has no role that decides: {' or '.join(sorted(DECIDES))}"
+        return Reason("key_not_allowed", "$.spec.approver_id", told)
+    if approver.tenants is not None and override.tenant_id not in approver.tenants:
+        told = f"approver {approver.id} does not decide on items of {override.tenant_id}"
+        return Reason("key_not_allowed", "$.spec.tenant_id", told)
+    if milliseconds_of(override.expires_at) > published_ms + LONGEST_OVERRIDE_MS:
+        latest = rfc3339(published_ms + LONGEST_OVERRIDE_MS)
+        return Reason("invalid_entry", "$.spec.expires_at", f"an override of now ends by {latest}")
+    return None
+
+
+def _named(org: Accepted) -> str | None:
+    named: str | None = org.document["spec"].get("quality_bundle_id")
+    return named
+
+
+def _alone(approvers: Collection[str], why: str) -> Reason:
+    told = f"{' and '.join(sorted(approvers))} alone signed it, a second approver must, for {why}"
+    return Reason("second_approver_missing", "$.signatures", told)
+
+
+def _name(quality_bundle_id: str | None) -> str:
+    return "the default quality bundle" if quality_bundle_id is None else quality_bundle_id

@@ -24,8 +24,7 @@ from heapq import merge
 from typing import TYPE_CHECKING
 
 from app.core.foundation.clock import rfc3339
-from app.core.trust.approvals import entry_refusal, first_refusal, looser_refusal
-from app.core.trust.authority import Authority
+from app.core.trust.authority import Authority, entry_refusal, first_refusal, looser_refusal
 from app.core.trust.changes import Changes
 from app.core.trust.refused import Reason, Refused
 from app.core.trust.revisions import Accepted, Revisions

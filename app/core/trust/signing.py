@@ -1,7 +1,12 @@
-"""What an owner signs: a bundle's document, the entries of a registry file; checked first as loading will."""
+"""What a person signs: a bundle's document, the entries of a registry file, a review of a held memory.
+
+Documents and entries are checked first as loading will. app/core/registry/keys.py checks the same bytes of a
+review.
+"""
 
 from __future__ import annotations
 
+import base64
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,17 +17,18 @@ from app.core.foundation.canonical import canonical, digest
 from app.core.foundation.errors import EnvelopeError, RegistryError
 from app.core.foundation.strict import first_error, json_object
 from app.core.quality_bundle.quality_bundle import load_quality_bundle
-from app.core.registry.keys import Roots
+from app.core.registry.keys import Roots, signed_bytes
 from app.core.registry.loading import load_registry
 from app.core.registry.registry_entries import EntryFile, RegistryFile
 from app.core.trust.authority import Authority
 from app.core.trust.dsse import MAX_SIGNATURES, read_envelope, sign
 from app.core.trust.signed_entries import APPROVER, PAYLOAD_TYPES, QUALITY_BUNDLE_TYPE, Change
 from topics.catalog import BUNDLES, REGISTRY
+from topics.records import ReviewDecision
 from topics.unreadable import Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from app.core.trust.dsse import Envelope, Signer
 
@@ -92,3 +98,13 @@ def _together(bodies: list[dict[str, Any]]) -> list[dict[str, Any]]:
     except ValidationError as error:
         raise RegistryError(f"these entries are no single change: {first_error(error)}") from None
     return [{**body, "change": change} for body in bodies]
+
+
+_UNSIGNED = "none"
+
+
+def signed_review(fields: Mapping[str, str], key: Signer) -> ReviewDecision:
+    """`fields`: all of a ReviewDecision but the signature. Raises pydantic.ValidationError."""
+    review = ReviewDecision.model_validate({**fields, "signature": _UNSIGNED})
+    signature = base64.b64encode(key.sign(signed_bytes(review))).decode()
+    return review.model_copy(update={"signature": signature})

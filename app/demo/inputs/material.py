@@ -14,7 +14,7 @@ from app.core.actions.stages import load_bundle
 from app.core.foundation.clock import milliseconds_of, rfc3339
 from app.core.foundation.strict import json_object
 from app.core.quality_bundle.quality_bundle import load_quality_bundle
-from app.core.registry.neutral_registry import neutral_entries
+from app.core.registry.loading import neutral_entries
 from app.core.registry.quality_entries import provenance_id
 from app.demo.inputs.demo_config import load_library, load_recipe
 from app.demo.inputs.panel_sessions import load_writes, make_sessions, with_memories

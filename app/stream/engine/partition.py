@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from app.core.decide.decide import DecisionPoint
     from app.core.foundation.arrival import Arrival
-    from app.core.metadata.resolution import Resolution
+    from app.core.metadata.provenance import Resolution
     from app.core.state.decision import Decision
     from app.core.state.history import History, SourceName
     from app.core.state.session import SessionState

@@ -9,7 +9,7 @@ import logging
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.core.metadata.resolution import Resolution
+from app.core.metadata.provenance import Resolution
 from app.ports import Known
 from app.stream.feeds.compacted_feed import CompactedFeed
 from topics.reading import Unreadable, read

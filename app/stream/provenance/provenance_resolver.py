@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import orjson
 from aiokafka.errors import KafkaError
 
-from app.core.text.uri_places import normal_uri
+from app.core.text.places import normal_uri
 from app.ports import Found
 from app.stream.provenance.provenance_turns import Reference
 from app.stream.provenance.provenance_work import Work

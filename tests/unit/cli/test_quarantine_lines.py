@@ -12,7 +12,7 @@ from rich.console import Console
 from app.cli.ledger.held_memories import Life, left, place_or_stop, print_life
 from app.cli.output import span
 from app.core.foundation.clock import milliseconds_of
-from app.core.reports.from_ledger import decision_in, event_in
+from app.core.reports.ledger_values import decision_in, event_in
 from tests.unit.records import MOMENT, ledger_records
 
 NOW_MS = milliseconds_of(MOMENT)

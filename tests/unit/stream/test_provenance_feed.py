@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiokafka.errors import KafkaConnectionError
 
-from app.core.metadata.resolution import Resolution
+from app.core.metadata.provenance import Resolution
 from app.ports import Known
 from app.stream.feeds.provenance_feed import CLOCKS_APART_MS, Kept, ProvenanceFeed
 from tests.unit.stream.read_topic import Topic

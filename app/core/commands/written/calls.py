@@ -16,7 +16,7 @@ from app.core.commands.allowance import UNFOLDED_CHARS
 from app.core.commands.languages import REMEMBERED_KEYS
 from app.core.commands.tells import JOINT, may_be_disguised
 from app.core.foundation.words import vocabulary, words_of
-from app.core.text.paths import LONGEST_PATH, plain_path
+from app.core.text.places import LONGEST_PATH, plain_path
 from app.core.text.unfold import forms
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from app.core.commands.patterns.words import CommandWords
 from app.core.commands.shell.outputs import known_output
 from app.core.foundation.words import vocabulary
-from app.core.text.paths import plain_path
+from app.core.text.places import plain_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

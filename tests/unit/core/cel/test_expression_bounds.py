@@ -9,12 +9,10 @@ from cel_expr_python import cel
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.cel.bounds import pattern_work
-from app.core.cel.evaluation import MAX_WORK, Allowance
-from app.core.cel.language import ExpressionError, Language
-from app.core.cel.reads import Size
+from app.core.cel.bounds import coarse, pattern_work
+from app.core.cel.language import MAX_WORK, Allowance, ExpressionError, Language
+from app.core.cel.tree import Size
 from app.core.cel.values import MAX_ALL_ITEMS, MAX_ALL_TEXT, MAX_ITEMS, Values
-from app.core.cel.work import coarse
 
 OBJECT = cel.Type.Map(cel.Type.STRING, cel.Type.DYN)
 LANGUAGE = Language({"p": OBJECT, "now": cel.Type.TIMESTAMP})

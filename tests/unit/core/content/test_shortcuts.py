@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from app.core.content.lexicon import Lexicon
 from app.core.content.prefilter import needs_script, words_and_signs
-from app.core.text import spaceless
+from app.core.text import spelling
 from app.core.text.patterns import PatternSet
 from app.core.text.vocabulary import Vocabulary
 from tests.unit.core.content.small_library import inspector, pattern
@@ -28,7 +28,7 @@ PIECES = [
     ".",
 ]
 WORDS = ["act", "ignore", "rules", "a", "1", " ", ".", "-"]
-TELLS = PatternSet(spaceless.TELLS)
+TELLS = PatternSet(spelling.TELLS)
 LETTERS = st.lists(
     st.sampled_from(["a", "b", "no", "\u00e9", "0", "@", " ", "  ", "\t", "\n", ".", "-", "忽"]), max_size=40
 )
@@ -68,8 +68,8 @@ def test_a_pattern_of_two_scripts_is_found_in_either() -> None:
 def test_nothing_is_closed_up_or_parted_that_the_tells_do_not_tell(text: str) -> None:
     words = Vocabulary(["ignore", "rules", "no"], ["ignore", "rules", "no"])
     tells = TELLS.matches(text)
-    assert "letters apart" in tells or spaceless.closed_up(text, words) == text
-    assert "run" in tells or spaceless.parted(text, words) == text
+    assert "letters apart" in tells or spelling.closed_up(text, words) == text
+    assert "run" in tells or spelling.parted(text, words) == text
 
 
 @given(st.integers(1, 10), st.integers(1, 9), st.integers(0, 10))
@@ -77,4 +77,4 @@ def test_a_text_of_equal_portions_is_read_without_the_cuts(size: int, count: int
     letters = "abcdefghij"
     text = " ".join([letters[:size]] * count + [letters[:rest]] * bool(rest))
     equal = 1 < size <= 8 and count + bool(rest) >= 6 and rest <= size
-    assert spaceless.of_portions(text) == (text.replace(" ", "") if equal else text)
+    assert spelling.of_portions(text) == (text.replace(" ", "") if equal else text)

@@ -9,7 +9,7 @@ import pytest
 from app.core.decide.replay import decide
 from app.core.foundation.arrival import Arrival
 from app.core.foundation.requests import Answer
-from app.core.registry.signatures import signed_by
+from app.core.registry.keys import signed_by
 from app.core.state.decision import Shared
 from tests.unit.core.memory.write_scene import CAROL, HOUR, PARTITION, STRANGER, Place, place, review
 from tests.unit.core.scene import START, entry, kinds, only

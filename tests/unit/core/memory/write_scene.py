@@ -15,7 +15,7 @@ from app.core.registry.keys import SigningKey
 from app.core.state.book import Book
 from app.core.state.decision import Shared
 from app.core.state.session import SessionState, session_key
-from app.core.trust.review_signing import signed_review
+from app.core.trust.signing import signed_review
 from tests.unit.core.scene import LIMITS, START, bundle, entry, only, point, public_key
 from topics.catalog import MEMORY_WRITES, REVIEWS
 

@@ -10,9 +10,8 @@ import pytest
 
 from app.core.foundation.errors import RegistryError
 from app.core.policy.policy import DEFAULT_QUALITY, Policy
-from app.core.registry.known_bad import LONGEST_COMPARED, MOST_SEGMENTS
 from app.core.registry.loading import build_registry, load_registry, merged
-from app.core.registry.quality_entries import provenance_id
+from app.core.registry.quality_entries import LONGEST_COMPARED, MOST_SEGMENTS, provenance_id
 from app.core.registry.registry_entries import NO_ORG, EntryFile
 from tests.unit.core.scene import POINT_KEY, entry, public_key
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.reports.from_ledger import NotInLedgerError, Waiting, decision_in, event_in
+from app.core.reports.ledger_values import NotInLedgerError, Waiting, decision_in, event_in
 from app.core.reports.memory_recount import (
     Behind,
     Difference,
@@ -23,7 +23,7 @@ from app.core.state.statistics import NOTHING, Statistics, Whose
 from tests.unit.records import ledger_records
 
 if TYPE_CHECKING:
-    from app.core.reports.from_ledger import Event
+    from app.core.reports.ledger_values import Event
     from topics.records import MemoryDecision
 
 AGENT = Whose("tenant-1", "agent-1")

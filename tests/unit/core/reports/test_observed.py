@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.core.reports.observed import Observed, denying_tiers, judging_alike
-from app.core.reports.promotion import criteria
-from app.core.reports.report_figures import Rate
+from app.core.reports.promotion import Observed, criteria, denying_tiers, judging_alike
+from app.core.reports.report import Rate
 from tests.quality_ledger import FIRST, flag_only
 from tests.unit.core.retrieval.quality_scene import MATRIX, NOTE, quality_bundle
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from app.core.quality_bundle.quality_bundle import load_quality_bundle
-from app.core.reports.observed import Observed
-from app.core.reports.promotion import criteria, promoted, rationale_of
+from app.core.reports.promotion import Observed, criteria, promoted, rationale_of
 from tests.quality_ledger import DIGEST, FIRST, decision, flag_only
 from tests.unit.core.retrieval.quality_scene import MATRIX, NOTE, quality_bundle
 

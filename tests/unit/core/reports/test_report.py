@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.reports.ledger_values import DECISION, LedgerValues
-from app.core.reports.report import quality_report
-from app.core.reports.report_figures import OUTCOMES, Rate
+from app.core.reports.report import OUTCOMES, Rate, quality_report
 from app.core.reports.report_tally import (
     MAX_CLASSES,
     NO_CLASS,

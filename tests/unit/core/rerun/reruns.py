@@ -18,8 +18,8 @@ from app.core.rerun.evidence import PolicyEvidence
 from app.core.rerun.rerun import Rerunner
 from app.core.rerun.walk import recorded_decision
 from app.core.trust.dsse import sign
-from app.core.trust.review_signing import signed_review
 from app.core.trust.signed_entries import PAYLOAD_TYPES
+from app.core.trust.signing import signed_review
 from tests.unit.core.scene import (
     BUNDLE_BYTES,
     ENTRIES,

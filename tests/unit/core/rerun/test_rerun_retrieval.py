@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from app.core.foundation.canonical import digest
-from app.core.metadata.resolution import Resolution
+from app.core.metadata.provenance import Resolution
 from app.core.rerun.evidence import PolicyEvidence
 from app.core.retrieval.record import RERUN_FIELDS
 from tests.unit.core.retrieval.scene import (

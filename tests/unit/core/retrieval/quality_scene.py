@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from app.core.metadata.resolution import ProvenanceState
+from app.core.metadata.provenance import ProvenanceState
 from app.core.quality_bundle.quality_bundle import QualityBundle, load_quality_bundle
 from app.core.retrieval.dimensions import ItemFacts
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from app.core.foundation.limits import SessionLimits
-    from app.core.metadata.resolution import Resolution
+    from app.core.metadata.provenance import Resolution
     from app.core.policy.bundles import Bundle
     from app.core.rerun.rerun_result import Rerun
     from app.core.state.decision import Decision

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.core.metadata.resolution import ProvenanceState
+from app.core.metadata.provenance import ProvenanceState
 from app.core.retrieval.dimensions import ItemFacts, judge_item
 from app.core.retrieval.facts import class_of, facts_of
 from app.core.retrieval.provenance_check import ProvenanceCheck

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.core.metadata.moments import MAX_TIME_CHARACTERS, instant_ms, time_of
-from app.core.metadata.resolution import ProvenanceState, ProvenanceStatus
+from app.core.metadata.provenance import ProvenanceState, ProvenanceStatus
 from app.core.quality_bundle.severity import DIMENSIONS, OUTCOMES, TIERS
 from app.core.retrieval.dimensions import ItemFacts, judge_item, under_rollout
 from tests.unit.core.retrieval.quality_scene import SINCE, quality_bundle

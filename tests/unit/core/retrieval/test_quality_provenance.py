@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from app.core.metadata.provenance import unverified
-from app.core.metadata.resolution import Resolution
+from app.core.metadata.provenance import Resolution, unverified
 from app.core.registry.loading import load_registry
 from app.core.registry.quality_entries import provenance_id
 from app.core.retrieval.facts import facts_of

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.metadata.resolution import ProvenanceState
+from app.core.metadata.provenance import ProvenanceState
 from app.core.quality_bundle.severity import SEVERITY, TIERS
 from app.core.retrieval.dimensions import ItemFacts, judge
 from tests.unit.core.retrieval.items import REQUESTS

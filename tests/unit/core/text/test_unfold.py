@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.text.encodings import ENCODING_TELLS, LONGEST_RUN
-from app.core.text.lookalikes import as_seen
+from app.core.text.letters import as_seen
 from app.core.text.patterns import PatternSet
 from app.core.text.unfold import FORMS, TooManyForms, forms
 

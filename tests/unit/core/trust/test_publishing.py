@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.core.trust.publishing import Rehearsal, arrivals, record_key, rehearse
+from app.core.trust.in_force import Rehearsal, arrivals, record_key, rehearse
 from tests.unit.core.trust.scene import (
     ALICE,
     ROOTS,

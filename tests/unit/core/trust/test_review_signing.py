@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from app.core.decide.inbound import MODELS
-from app.core.registry.keys import SigningKey
-from app.core.registry.signatures import signed_by
-from app.core.trust.review_signing import signed_review
+from app.core.registry.keys import SigningKey, signed_by
+from app.core.trust.signing import signed_review
 from topics.catalog import REVIEWS
 from topics.reading import read
 from topics.records import ReviewDecision

@@ -1,12 +1,47 @@
-"""Where a URI leads, in one way of writing it: what is known of a place is found however it is spelt.
+"""Where a path or a URI leads, in one way of writing it: one place, one text, however a caller wrote it.
 
-Normal form after RFC 3986, sections 6.2.2 and 6.2.3: scheme and host in lower case, unreserved characters not
-encoded, no dot segments, no default port; and beyond it no user, no final dot of the host, no final slash.
+A URI's normal form follows RFC 3986, sections 6.2.2 and 6.2.3: scheme and host in lower case, unreserved
+characters not encoded, no dot segments, no default port; and beyond it no user, no final dot of the host, no
+final slash.
 """
 
 from __future__ import annotations
 
+import posixpath
 import re
+from urllib.parse import unquote
+
+LONGEST_PATH = 1024
+_FILE_URL = re.compile(r"^file:/{0,2}(?:localhost)?(?=/)")
+_OTHER_ROOT = re.compile(
+    r"^/(?:proc/[^/]+/root|host|hostfs|rootfs|mnt/host|mnt/root|mnt|sysroot|private)"
+    r"(?=/(?:etc|var|usr|root|home|lib)/)"
+)
+"""The machine's own files under another name: mounted into a container, or macOS's `/private`."""
+_HOME = re.compile(
+    r"^(?:\$\{?home\}?|~[a-z0-9._-]*|/home/[^/]+|/users/[^/]+|/root|%userprofile%|\$env:userprofile"
+    r"|c:/users/[^/]+)(?=/)"
+)
+
+
+def plain_path(text: str) -> str | None:
+    """The path in lower case, with slashes, without `.` and `..`, homes as `~`; None for what is no path.
+
+    A path of one word is one too: `.bashrc`.
+    """
+    if not 1 < len(text) <= LONGEST_PATH or "\n" in text:
+        return None
+    path = text.strip().strip("\"'").lower().replace("\\", "/")
+    path = _FILE_URL.sub("", path)
+    if "%" in path and "%user" not in path:
+        path = unquote(path)
+    trailing = path.endswith("/")
+    path = re.sub(r"^//+", "/", posixpath.normpath(path))
+    while path.startswith("../"):
+        path = path[3:]
+    path = _HOME.sub("~", _OTHER_ROOT.sub("", path))
+    return path + "/" if trailing and path != "/" else path
+
 
 _PARTS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/?#]*))?([^?#]*)(\?[^#]*)?(?:#.*)?", re.DOTALL)
 _ABOVE = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]*):(?://([^/?#]*))?")
