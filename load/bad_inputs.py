@@ -32,11 +32,11 @@ from load.sites.site import MALFORMED, POISON
 from topics.catalog import ACTIONS, MEMORY_WRITES, VERDICTS
 
 if TYPE_CHECKING:
-    from load.recounts.answers import Account, Answered
+    from load.recounts.answers import AnswerAccount, Answered
     from load.recounts.figures import Figure
     from load.scene import Bed, Scene
     from load.sites.ledger_read import Evidence
-    from load.sites.site import Event, Scale
+    from load.sites.site import InputRecord, Scale
 
 PARTITION_KEY = b"p:"
 LEAST_KINDS = 200
@@ -67,7 +67,7 @@ async def malformed(bed: Bed, scale: Scale) -> list[Figure]:
     ]
 
 
-def _malformed_answered(found: Account) -> list[Figure]:
+def _malformed_answered(found: AnswerAccount) -> list[Figure]:
     unreadable = [one for one in found.inputs.values() if one.kind.startswith(MALFORMED)]
     silent = sum(len(one.letters) != 1 or bool(one.decisions) for one in unreadable)
     return [
@@ -77,7 +77,7 @@ def _malformed_answered(found: Account) -> list[Figure]:
     ]
 
 
-def _neighbours(evidence: Evidence, found: Account) -> list[Figure]:
+def _neighbours(evidence: Evidence, found: AnswerAccount) -> list[Figure]:
     transactions = Transactions.of(evidence)
     pairs = [pair for pair in _pairs(found) if pair[0].decisions and pair[1].decisions]
     together = [pair for pair in pairs if pair[0].record.timestamp_ms == pair[1].record.timestamp_ms]
@@ -114,7 +114,7 @@ def _p99(values: list[int]) -> int:
     return sorted(values)[int(len(values) * 0.99)]
 
 
-def _pairs(found: Account) -> list[tuple[Answered, Answered]]:
+def _pairs(found: AnswerAccount) -> list[tuple[Answered, Answered]]:
     """Inputs before and after a malformed one."""
     by_partition: dict[int, list[Answered]] = defaultdict(list)
     for (topic, partition, _), one in sorted(found.inputs.items(), key=lambda item: item[0]):
@@ -177,7 +177,7 @@ async def poison(bed: Bed, scale: Scale) -> list[Figure]:
     ]
 
 
-async def _take(scene: Scene, event: Event, crashes: int) -> None:
+async def _take(scene: Scene, event: InputRecord, crashes: int) -> None:
     """Publish a poisonous input and return when the workers have got over it, with so many crashes in all."""
     await scene.busy(0)
     await scene.publisher.insert(event)
@@ -185,7 +185,7 @@ async def _take(scene: Scene, event: Event, crashes: int) -> None:
     await scene.calm()
 
 
-def _denied(found: Account) -> int:
+def _denied(found: AnswerAccount) -> int:
     """Poisonous inputs with one unread denial and one dead letter."""
     return sum(
         one.kind == POISON

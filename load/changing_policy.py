@@ -37,8 +37,8 @@ from topics.catalog import BUNDLES
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
 
-    from load.inputs.publisher import Placed, PolicyPublisher
-    from load.recounts.answers import Account
+    from load.inputs.publisher import PolicyPublisher, PublishedChange
+    from load.recounts.answers import AnswerAccount
     from load.recounts.figures import Figure
     from load.scene import Bed, Scene
     from load.sites.site import Scale, Site
@@ -65,7 +65,7 @@ class Policies:
     standing: frozenset[str]
 
     @classmethod
-    def of(cls, placed: Iterable[Placed], standing: Sequence[dict[str, Any]]) -> Policies:
+    def of(cls, placed: Iterable[PublishedChange], standing: Sequence[dict[str, Any]]) -> Policies:
         """From the first policy and what was published on it."""
         entries = {_name(entry): entry for entry in (*policy.entries(), *standing)}
         bundles = {BUNDLE: [policy.bundle()], QUALITY: [quality_policy.document()]}
@@ -104,7 +104,7 @@ class Policies:
         return found if judged_by is None else found | {QUALITY: self.quality[judged_by]}
 
 
-def line_of(one: Placed) -> str:
+def line_of(one: PublishedChange) -> str:
     """Which of the three a control record moves on."""
     if one.spot[0] != BUNDLES:
         return ENTRIES
@@ -112,7 +112,7 @@ def line_of(one: Placed) -> str:
 
 
 def policy_figures(
-    found: Account, placed: Sequence[Placed], standing: Sequence[dict[str, Any]]
+    found: AnswerAccount, placed: Sequence[PublishedChange], standing: Sequence[dict[str, Any]]
 ) -> list[Figure]:
     """All of it, from the run's ledger, what was published, and the entries that never change."""
     policies = Policies.of(placed, standing)
@@ -133,7 +133,7 @@ def policy_figures(
     ]
 
 
-def _letters(found: Account, placed: Sequence[Placed]) -> list[Figure]:
+def _letters(found: AnswerAccount, placed: Sequence[PublishedChange]) -> list[Figure]:
     due = Counter((*one.spot, one.event.due) for one in placed if one.event.due is not None)
     there = Counter((b["input"]["topic"], b["input"]["offset"], b["code"]) for b in found.refused)
     elsewhere = sum(body["partition"] != LETTERS_PARTITION for body in found.refused)
@@ -158,7 +158,7 @@ def _back(line: Iterable[tuple[Hashable, Revisions]]) -> int:
     return back
 
 
-def _lag_ms(seen: Iterable[tuple[dict[str, Any], Revisions]], placed: Sequence[Placed]) -> int:
+def _lag_ms(seen: Iterable[tuple[dict[str, Any], Revisions]], placed: Sequence[PublishedChange]) -> int:
     """The longest time from the moment when a newer policy was whole to an input decided under the older."""
     replaced: dict[tuple[str, int], int] = {}
     before: dict[str, int] = {}

@@ -31,7 +31,7 @@ class TopicLayout:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundTopic:
     """A topic as the broker has it; `config` in Kafka's own names."""
 
     partitions: int
@@ -39,7 +39,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class TopicDifference:
     """A topic that is not as the catalog says; `mend` is a command, or why there is none."""
 
     topic: str
@@ -49,7 +49,9 @@ class Difference:
     mend: str
 
 
-def differences(layout: TopicLayout, found: Mapping[str, Found], bootstrap_servers: str) -> list[Difference]:
+def differences(
+    layout: TopicLayout, found: Mapping[str, FoundTopic], bootstrap_servers: str
+) -> list[TopicDifference]:
     """Every difference between the catalog and a broker. `found` by real name; other topics are no matter."""
     return [
         difference
@@ -61,13 +63,13 @@ def differences(layout: TopicLayout, found: Mapping[str, Found], bootstrap_serve
 
 
 def _of_topic(
-    name: str, topic: Topic, partitions: int, found: Found | None, bootstrap_servers: str
-) -> Iterator[Difference]:
+    name: str, topic: Topic, partitions: int, found: FoundTopic | None, bootstrap_servers: str
+) -> Iterator[TopicDifference]:
     if found is None:
-        yield Difference(name, "topic", "present", "missing", "sluice topics create")
+        yield TopicDifference(name, "topic", "present", "missing", "sluice topics create")
         return
     if found.partitions != partitions:
-        yield Difference(
+        yield TopicDifference(
             name,
             "partitions",
             str(partitions),
@@ -78,7 +80,7 @@ def _of_topic(
         actual = found.config.get(key, "")
         if actual != value:
             mend = _mend_config(name, key, value, bootstrap_servers)
-            yield Difference(name, key, value, actual, mend)
+            yield TopicDifference(name, key, value, actual, mend)
 
 
 def _mend_partitions(actual: int) -> str:

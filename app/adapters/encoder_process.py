@@ -39,7 +39,7 @@ NICENESS = 15
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class EncodedLibrary:
     """A library's vectors and calibration."""
 
     attack: NDArray[np.float32]
@@ -54,7 +54,7 @@ class Answering:
     def __init__(self, encoder: Encoder, libraries: int) -> None:
         """Only the last `libraries` are kept; the parent forgets by the same rule."""
         self._encoder = encoder
-        self._libraries: dict[str, Known] = {}
+        self._libraries: dict[str, EncodedLibrary] = {}
         self._kept = libraries
 
     def answers(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -76,18 +76,18 @@ class Answering:
     def _parts(self, windows: list[str]) -> list[str]:
         return [part for window in windows for part in self._encoder.parts(window)]
 
-    def _learn_or_find(self, message: dict[str, Any]) -> Known | None:
+    def _learn_or_find(self, message: dict[str, Any]) -> EncodedLibrary | None:
         if "id" in message:
             return self._libraries[message["library"]]
         attack, benign = (self._encoder.vectors(message[side]) for side in ("attack", "benign"))
         if len(self._libraries) == self._kept:
             del self._libraries[next(iter(self._libraries))]
-        known = Known(attack, benign, message["at_least"], message["margin"])
+        known = EncodedLibrary(attack, benign, message["at_least"], message["margin"])
         self._libraries[message["library"]] = known
         return None
 
 
-def _nearest(rows: NDArray[np.float32] | None, known: Known) -> dict[str, Any]:
+def _nearest(rows: NDArray[np.float32] | None, known: EncodedLibrary) -> dict[str, Any]:
     """Of the part that speaks most for an attack: the nearest texts of both sides, as place and cosine."""
     if rows is None:
         return {"attack": None, "benign": None}

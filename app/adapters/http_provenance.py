@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
     from app.adapters.checked_network import Lookup, TenantLookup
-    from app.adapters.http_target import HttpRules, Target
+    from app.adapters.http_target import HttpRules, HttpTarget
 
 
 _STRONG_TAG = re.compile(r'"[!#-~]{0,510}"')
@@ -116,7 +116,7 @@ class HttpProvenance:
         except _OF_THE_SERVER as fault:
             return Found(None, _told(fault), "passing")
 
-    async def _follow(self, target: Target, known: Known | None, lookup: Lookup) -> Known:
+    async def _follow(self, target: HttpTarget, known: Known | None, lookup: Lookup) -> Known:
         """Through the redirects. Conditions go to the first server only: another's "unchanged" would be about
         something else. What was found behind a redirect has no validators for the same reason."""
         for hop in range(self._rules.max_redirects + 1):
@@ -126,7 +126,7 @@ class HttpProvenance:
             target = redirected(target, answer, self._rules)
         raise Unresolvable(f"redirected more than {self._rules.max_redirects} times")
 
-    async def _ask(self, target: Target, known: Known | None, lookup: Lookup) -> Known | str:
+    async def _ask(self, target: HttpTarget, known: Known | None, lookup: Lookup) -> Known | str:
         """What lies there, or the Location of a redirect."""
         network = CheckedNetwork(self._rules, lookup, _HEAD_BYTES)
         connection = httpcore2.AsyncHTTPConnection(
@@ -149,7 +149,7 @@ class HttpProvenance:
         finally:
             await network.close()
 
-    def _request(self, target: Target, known: Known | None) -> httpcore2.Request:
+    def _request(self, target: HttpTarget, known: Known | None) -> httpcore2.Request:
         sent = {
             "host": target.authority,
             "accept": "*/*",

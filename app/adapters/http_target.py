@@ -161,7 +161,7 @@ class HttpRules:
         return host in self.allowed_hosts or (bool(parent) and f"*.{parent}" in self.allowed_hosts)
 
 
-class Target(NamedTuple):
+class HttpTarget(NamedTuple):
     """One request's goal. `host` in lower case, `path` with its query, as on the wire."""
 
     scheme: str
@@ -176,7 +176,7 @@ class Target(NamedTuple):
         return host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
 
 
-def target_of(uri: str, rules: HttpRules) -> Target:
+def target_of(uri: str, rules: HttpRules) -> HttpTarget:
     """The goal that a URI names, if the rules let it be asked. Raises Unresolvable."""
     if _CHARACTERS.fullmatch(uri) is None:
         raise Unresolvable("not a URI of printable ASCII characters")
@@ -194,10 +194,10 @@ def target_of(uri: str, rules: HttpRules) -> Target:
     port = _DEFAULT_PORTS[parts.scheme] if port is None else port
     if port not in rules.allowed_ports:
         raise Unresolvable(f"port {port} is not allowed")
-    return Target(parts.scheme, host, port, _path(parts))
+    return HttpTarget(parts.scheme, host, port, _path(parts))
 
 
-def redirected(target: Target, location: str, rules: HttpRules) -> Target:
+def redirected(target: HttpTarget, location: str, rules: HttpRules) -> HttpTarget:
     """Where a redirect leads, held to the same rules. Raises Unresolvable."""
     if _CHARACTERS.fullmatch(location) is None:
         raise Unresolvable("redirected to what is no URI")

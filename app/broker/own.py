@@ -109,7 +109,7 @@ class Status:
 
 
 @dataclass(frozen=True)
-class Wish:
+class StartOptions:
     """What `start` was asked for; None: not said."""
 
     bootstrap_servers: str | None = None
@@ -117,7 +117,7 @@ class Wish:
     data: Path | None = None
 
 
-def start(home: Path, wish: Wish) -> tuple[Broker, bool]:
+def start(home: Path, wish: StartOptions) -> tuple[Broker, bool]:
     """The running broker and whether it was started now. Raises BrokerError."""
     if wish.bootstrap_servers:
         return locate.reach(wish.bootstrap_servers), False
@@ -165,7 +165,7 @@ def _with_local(known: Status, broker: LocalBroker) -> Status:
     )
 
 
-def _refuse_another(running: Broker, wish: Wish) -> None:
+def _refuse_another(running: Broker, wish: StartOptions) -> None:
     other_port = wish.port is not None and not running.bootstrap_servers.endswith(f":{wish.port}")
     other_data = wish.data is not None and (
         not isinstance(running, LocalBroker) or running.layout.data.resolve() != wish.data.resolve()

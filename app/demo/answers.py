@@ -24,7 +24,7 @@ from topics.catalog import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from app.adapters.kafka.kafka_publish import Placed
+    from app.adapters.kafka.kafka_publish import PublishedAt
     from app.adapters.kafka.kafka_read import StoredRecord
     from app.demo.inputs.plan import Planned
 
@@ -33,7 +33,7 @@ Coordinates = tuple[str, int, int]
 """An input's topic (without prefix), partition, offset."""
 
 
-class Read(NamedTuple):
+class AnsweredRetrieval(NamedTuple):
     """A retrieval with its items' decisions, in their order, and its ServedRetrieval; by wire names."""
 
     planned: Planned
@@ -53,7 +53,7 @@ class Read(NamedTuple):
         return [one["item_id"] for one in shown if (one["ledger_event_id"], one["item_id"]) not in known]
 
 
-class ReadAnswers:
+class RetrievalAnswers:
     """Fed with decisions on items and with what was served, in any order."""
 
     def __init__(self) -> None:
@@ -73,12 +73,12 @@ class ReadAnswers:
             self.twice += where in self._served
             self._served[where] = body
 
-    def of(self, where: Coordinates, planned: Planned) -> Read | None:
+    def of(self, where: Coordinates, planned: Planned) -> AnsweredRetrieval | None:
         """The retrieval that lies there, once it is answered whole: every item, and what is shown of them."""
         decisions, served = self._decisions.get(where, {}), self._served.get(where)
         if served is None or decisions.keys() != set(range(len(planned.fields["items"]))):
             return None
-        return Read(planned, [decisions[place] for place in sorted(decisions)], served)
+        return AnsweredRetrieval(planned, [decisions[place] for place in sorted(decisions)], served)
 
 
 ANSWERING = (VERDICTS, DEAD_LETTERS, SESSION_EVENTS, MEMORY_DECISIONS)
@@ -92,7 +92,7 @@ ENTERED = "sluice/quarantine_entered/v1"
 OF_ITEMS = "sluice/retrieval_escalation_opened/v1"
 
 
-class Answered(NamedTuple):
+class AnsweredInput(NamedTuple):
     """An input and the record that answers it; `body` by wire names."""
 
     planned: Planned
@@ -110,12 +110,12 @@ class Answers:
         self.quarantine: list[dict[str, Any]] = []
         self.admitted: list[dict[str, Any]] = []
         self._answered_twice = 0
-        self._read = ReadAnswers()
+        self._read = RetrievalAnswers()
         self._prefix = prefix
         self._published: dict[Coordinates, Planned] = {}
         self._found: dict[Coordinates, tuple[str, dict[str, Any]]] = {}
 
-    def expect(self, planned: Iterable[Planned], placed: Iterable[Placed]) -> None:
+    def expect(self, planned: Iterable[Planned], placed: Iterable[PublishedAt]) -> None:
         """These inputs now lie there."""
         for one, place in zip(planned, placed, strict=True):
             self._published[one.topic, place.partition, place.offset] = one
@@ -173,14 +173,14 @@ class Answers:
         entered = [one for one in self.quarantine if one["schema"] == ENTERED]
         return 2 * len(entered) - len(self.quarantine)
 
-    def of(self, topic: str) -> Iterator[Answered]:
+    def of(self, topic: str) -> Iterator[AnsweredInput]:
         """The inputs that this topic answers, in the order in which they were published."""
         for where, planned in self._published.items():
             found = self._found.get(where)
             if found is not None and found[0] == topic:
-                yield Answered(planned, *found)
+                yield AnsweredInput(planned, *found)
 
-    def retrievals(self) -> Iterator[Read]:
+    def retrievals(self) -> Iterator[AnsweredRetrieval]:
         """The retrievals that are answered whole, in the order in which they were published."""
         for where, planned in self._published.items():
             found = self._read.of(where, planned) if planned.topic == RETRIEVALS else None

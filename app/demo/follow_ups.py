@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import random
 
     from app.core.registry.keys import SigningKey
-    from app.demo.answers import Answers, Read
+    from app.demo.answers import AnsweredRetrieval, Answers
     from app.demo.inputs.demo_config import Override, Recipe
     from app.demo.inputs.plan import Planned
 
@@ -62,7 +62,7 @@ def _override(decision: dict[str, Any], override: Override) -> dict[str, Any]:
     return {"kind": "quality_override", "id": f"for-{decision['item_id']}", "revision": 1, "spec": spec}
 
 
-def _again(one: Read, time: str) -> Planned:
+def _again(one: AnsweredRetrieval, time: str) -> Planned:
     return retrieval_of(one.planned.fields | {"request_id": STORY_AGAIN}, time)
 
 

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
     from app.broker.process import ProcessIdentity
     from app.core.reports.report import QualityReport
-    from app.demo.answers import Answered, Answers
+    from app.demo.answers import AnsweredInput, Answers
     from app.demo.inputs.material import Material
-    from app.demo.run_place import Place
+    from app.demo.run_place import RunPlace
     from app.verifier.findings import Report
 
 NO_GATE = "-"
@@ -73,10 +73,10 @@ def counted(answers: Answers) -> list[tuple[Cause, int]]:
     return [(examples[key], counts[key]) for key in sorted(counts, key=lambda key: (key[0], -counts[key]))]
 
 
-def examples_of(answers: Answers, each: int) -> list[Answered]:
+def examples_of(answers: Answers, each: int) -> list[AnsweredInput]:
     """Up to `each` verdicts of every word, gate and kind, of different tools, in the order of `counted`."""
     order = [cause[:3] for cause, _ in counted(answers)]
-    chosen: dict[tuple[str, str, str], dict[str, Answered]] = {key: {} for key in order}
+    chosen: dict[tuple[str, str, str], dict[str, AnsweredInput]] = {key: {} for key in order}
     # From the end, where the ordinary sessions are; the growing ones are shown by themselves.
     for one in reversed(list(answers.of(VERDICTS))):
         found = chosen[cause_of(one.body)[:3]]
@@ -127,30 +127,30 @@ def escalations_by_reason(answers: Answers) -> list[tuple[tuple[str, str, str], 
     return counts.most_common()
 
 
-def settled(answers: Answers) -> list[Answered]:
+def settled(answers: Answers) -> list[AnsweredInput]:
     """The outcomes that settled a reservation."""
     return [one for one in answers.of(SESSION_EVENTS) if one.body["schema"] == SETTLED]
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class MemoryStatistics:
     """`live`: over all partitions, tenants and agents; `equal`: each of its parts is as the ledger has it."""
 
     live: Statistics
     equal: bool
 
 
-async def count_memories(place: Place) -> Counted:
+async def count_memories(place: RunPlace) -> MemoryStatistics:
     """Read both from the broker. Raises KafkaUnreachable and UnknownTopics."""
     names = {topic.name: real for real, topic in place.layout.topics().items()}
     kafka = KafkaQuarantine(place.bootstrap_servers, names)
     live = await live_statistics(kafka.changelog())
     recount = await kafka.recount(live.sequences)
     whole = summed(live.counts, lambda _: None).get(None, NOTHING)
-    return Counted(whole, not differences(live.counts, recount.counts))
+    return MemoryStatistics(whole, not differences(live.counts, recount.counts))
 
 
-async def quality_posture(place: Place) -> QualityReport:
+async def quality_posture(place: RunPlace) -> QualityReport:
     """Of all tenants and days. Raises KafkaUnreachable, UnknownTopics and NotADecisionError."""
     tally = QualityTally()
     values = LedgerValues({DECISION: tally.decision, REPORTED: tally.report, ALARM: tally.alarm})
@@ -184,7 +184,7 @@ class Examined:
 
     report: Report
     reruns: RerunTally
-    statistics: Counted
+    statistics: MemoryStatistics
     quality: QualityReport
 
 
@@ -192,7 +192,7 @@ class Examined:
 class Result:
     """What came of a run."""
 
-    place: Place
+    place: RunPlace
     worker: ProcessIdentity
     material: Material
     answers: Answers
@@ -209,7 +209,7 @@ class Result:
         return answered and not answers.unfounded and told
 
 
-def examine(place: Place, narrator: Narrator) -> Examined:
+def examine(place: RunPlace, narrator: Narrator) -> Examined:
     """Read the ledger. Raises KafkaUnreachable and UnknownTopics."""
     with narrator.step("Ledger") as step:
         report = asyncio.run(verify_ledger(place.bootstrap_servers, place.prefix))
@@ -224,7 +224,7 @@ def examine(place: Place, narrator: Narrator) -> Examined:
     return Examined(report, reruns, statistics, quality)
 
 
-async def _rerun(place: Place) -> RerunTally:
+async def _rerun(place: RunPlace) -> RerunTally:
     kafka = KafkaEvidence(place.bootstrap_servers, place.prefix)
     of = build_installation(load_settings(environment=place.for_worker(os.environ)), {})
     tally = RerunTally()

@@ -24,7 +24,7 @@ from app.demo.answers import TOPICS, Answers
 from app.demo.follow_ups import answer_escalations, make_outcomes, make_reports, make_reviews
 from app.demo.inputs.trust import publish_policy
 from app.demo.result import Result, examine
-from app.demo.run_place import Place, start_worker
+from app.demo.run_place import RunPlace, start_worker
 from topics.catalog import BY_NAME, REGISTRY
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from app.adapters.kafka.kafka_read import StoredRecord
     from app.broker.handle import Broker
-    from app.demo.inputs.material import Material, Wish
+    from app.demo.inputs.material import Material, RunOptions
     from app.demo.inputs.plan import Planned
     from app.demo.inputs.trust import ThrowawayTrust
     from app.demo.result import Narrator, Step
@@ -51,13 +51,13 @@ class Watcher(Protocol):
     def alive(self) -> None: ...
 
 
-async def create_topics(place: Place) -> int:
+async def create_topics(place: RunPlace) -> int:
     """Create the run's topics; returns how many. Raises KafkaTopicError and KafkaUnreachable."""
     return len(await create(place.bootstrap_servers, place.layout, REPLICAS))
 
 
 async def converse(
-    place: Place, material: Material, trust: ThrowawayTrust, watcher: Watcher, now: Callable[[], str]
+    place: RunPlace, material: Material, trust: ThrowawayTrust, watcher: Watcher, now: Callable[[], str]
 ) -> Answers:
     """Publish what is planned, in turn with its answers; then outcomes, reviews, stores' reports and signed
     overrides; wait until what nobody reviews has expired; then what was denied is asked for again.
@@ -84,7 +84,7 @@ async def converse(
 
 
 class _Talk:
-    def __init__(self, place: Place, burst: int, watcher: Watcher) -> None:
+    def __init__(self, place: RunPlace, burst: int, watcher: Watcher) -> None:
         self.answers = Answers(place.prefix)
         self._place = place
         self._burst = burst
@@ -153,7 +153,7 @@ def undisturbed() -> Iterator[None]:
 BROKER_VARIABLE = "KAFKA_BOOTSTRAP_SERVERS"
 
 
-def perform(wish: Wish, material: Material, narrator: Narrator) -> Result:
+def perform(wish: RunOptions, material: Material, narrator: Narrator) -> Result:
     """The whole run. Whatever happens, what it started is stopped, unless `keep` and it went well.
 
     Raises BrokerError, KafkaUnreachable, KafkaTopicError, WorkerError; the folder of the run then stays.
@@ -177,12 +177,12 @@ def _remove_if_empty(folder: Path) -> None:
         folder.rmdir()
 
 
-def _performed(wish: Wish, folder: Path, material: Material, narrator: Narrator) -> Result:
+def _performed(wish: RunOptions, folder: Path, material: Material, narrator: Narrator) -> Result:
     with ExitStack() as started:
         broker = _broker(wish, folder, narrator, started)
         keys = Path(tempfile.mkdtemp(prefix=f"{wish.run}-keys-"))
         started.callback(shutil.rmtree, keys)
-        place = Place(wish.run, folder, broker.bootstrap_servers, wish.trust.root_key, keys)
+        place = RunPlace(wish.run, folder, broker.bootstrap_servers, wish.trust.root_key, keys)
         _policy(place, wish.trust, material, narrator)
         worker = _worker(wish, place, narrator, started)
         result = _converse(wish, place, material, worker, narrator)
@@ -192,7 +192,7 @@ def _performed(wish: Wish, folder: Path, material: Material, narrator: Narrator)
     return result
 
 
-def _broker(wish: Wish, folder: Path, narrator: Narrator, started: ExitStack) -> Broker:
+def _broker(wish: RunOptions, folder: Path, narrator: Narrator, started: ExitStack) -> Broker:
     with narrator.step("Broker") as step:
         broker = locate.find_broker(_running(wish), folder / "kafka")
         if broker.kind == "external":
@@ -204,7 +204,7 @@ def _broker(wish: Wish, folder: Path, narrator: Narrator, started: ExitStack) ->
     return broker
 
 
-def _running(wish: Wish) -> str | None:
+def _running(wish: RunOptions) -> str | None:
     """The address of a broker that runs already: the one the environment names, or this checkout's."""
     given = wish.environment.get(BROKER_VARIABLE)
     if given:
@@ -213,7 +213,7 @@ def _running(wish: Wish) -> str | None:
     return found.bootstrap_servers if found is not None and found.answers else None
 
 
-def _policy(place: Place, trust: ThrowawayTrust, material: Material, narrator: Narrator) -> None:
+def _policy(place: RunPlace, trust: ThrowawayTrust, material: Material, narrator: Narrator) -> None:
     with narrator.step("Topics") as step:
         count = asyncio.run(create_topics(place))
         step.say(f"{count} under the prefix {place.prefix}, {place.layout.partitions} partitions each")
@@ -224,7 +224,7 @@ def _policy(place: Place, trust: ThrowawayTrust, material: Material, narrator: N
         step.say(f"two bundles and {entries} generated entries, signed with this run's own keys")
 
 
-def _worker(wish: Wish, place: Place, narrator: Narrator, started: ExitStack) -> Worker:
+def _worker(wish: RunOptions, place: RunPlace, narrator: Narrator, started: ExitStack) -> Worker:
     with narrator.step("Worker") as step:
         worker = start_worker(place, wish.environment)
         started.callback(_stopped, narrator, "Stop worker", worker.stop)
@@ -233,7 +233,9 @@ def _worker(wish: Wish, place: Place, narrator: Narrator, started: ExitStack) ->
     return worker
 
 
-def _converse(wish: Wish, place: Place, material: Material, worker: Worker, narrator: Narrator) -> Result:
+def _converse(
+    wish: RunOptions, place: RunPlace, material: Material, worker: Worker, narrator: Narrator
+) -> Result:
     with narrator.step("Inputs") as step:
         talk = converse(place, material, wish.trust, _Watcher(step, worker), wish.now)
         answers = asyncio.run(talk)
@@ -247,10 +249,10 @@ class _Watcher:
         self.alive = worker.check
 
 
-def _keep(wish: Wish, place: Place, broker: Broker, worker: Worker) -> None:
+def _keep(wish: RunOptions, place: RunPlace, broker: Broker, worker: Worker) -> None:
     if broker.kind != "external":
         own.remember(wish.home, broker)
-    run_place.remember(wish.home, run_place.Kept(place.run, place.folder, place.keys, worker.identity))
+    run_place.remember(wish.home, run_place.KeptRun(place.run, place.folder, place.keys, worker.identity))
 
 
 def _stopped(narrator: Narrator, what: str, stop: Callable[[], None]) -> None:

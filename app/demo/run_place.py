@@ -29,7 +29,7 @@ SETTINGS_PREFIX = "SLUICE_"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RunPlace:
     """`run` names topics and consumer group, so that runs on one broker never meet. `root_key` is where trust
     starts, base64; `keys` the folder of the private keys, outside the tree."""
 
@@ -91,7 +91,7 @@ class WorkerError(Exception):
 class Worker:
     """A running `sluice worker`. Made by `start_worker`."""
 
-    place: Place
+    place: RunPlace
     identity: ProcessIdentity
     child: subprocess.Popen[bytes]
 
@@ -122,7 +122,7 @@ class Worker:
             return False
 
 
-def start_worker(place: Place, environment: Mapping[str, str]) -> Worker:
+def start_worker(place: RunPlace, environment: Mapping[str, str]) -> Worker:
     """Start it; its output goes to the place's log."""
     command = [sys.executable, "-m", "app", "worker"]
     with place.log.open("ab") as log:
@@ -146,7 +146,7 @@ def stop_process(identity: ProcessIdentity) -> None:
         identity.wait_gone(STOP_S)
 
 
-def log_tail(place: Place) -> str:
+def log_tail(place: RunPlace) -> str:
     """The end of the worker's log, under its path."""
     text = _TERMINAL_CODE.sub("", place.log.read_text(encoding="utf-8", errors="replace"))
     lines = [line for line in text.splitlines() if line.strip()]
@@ -161,7 +161,7 @@ class KeptError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptRun:
     """The worker, and the folders of its run and its keys; the broker's note lies beside it."""
 
     run: str
@@ -170,7 +170,7 @@ class Kept:
     worker: ProcessIdentity
 
 
-def remember(home: Path, kept: Kept) -> None:
+def remember(home: Path, kept: KeptRun) -> None:
     """Write it down under `home`."""
     record = {
         "run": kept.run,
@@ -182,20 +182,20 @@ def remember(home: Path, kept: Kept) -> None:
     (home / KEPT_NAME).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
-def recall(home: Path) -> Kept | None:
+def recall(home: Path) -> KeptRun | None:
     """The one that was left, whether it still runs or not. Raises KeptError."""
     path = home / KEPT_NAME
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         worker = ProcessIdentity(int(record["pid"]), str(record["started"]))
-        return Kept(str(record["run"]), Path(record["folder"]), Path(record["keys"]), worker)
+        return KeptRun(str(record["run"]), Path(record["folder"]), Path(record["keys"]), worker)
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as error:
         raise KeptError(f"{path} is not what `sluice demo --keep` writes ({error}); remove it") from error
 
 
-def stop(home: Path) -> Kept | None:
+def stop(home: Path) -> KeptRun | None:
     """Stop worker and broker of the kept demo and remove its folder; None if none was left.
 
     Raises KeptError and BrokerError.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from app.core.actions.stage import Stage
     from app.core.policy.bundles import Bundle
     from app.core.state.decision import Decision
-    from app.offline.panels import Row
+    from app.offline.panels import ActionRow
 
 TENANT = "evaluation"
 NOT_OF_CONTENT = frozenset({REGISTRATION, *(gate.name for gate in GATES if not gate.judges_content)})
@@ -32,10 +32,10 @@ UNREADABLE = "UNREADABLE"
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedAction:
     """A row and what came of it. `gate` is the one that blocked, or the first that escalated."""
 
-    row: Row
+    row: ActionRow
     outcome: str
     gate: str | None = None
     reason: str | None = None
@@ -51,7 +51,9 @@ class Judged:
         return self.outcome == "ESCALATE" and self.gate not in NOT_OF_CONTENT
 
 
-def judged(rows: Sequence[Row], bundle: Bundle, stages: Sequence[Stage], at_ms: int) -> Iterator[Judged]:
+def judged(
+    rows: Sequence[ActionRow], bundle: Bundle, stages: Sequence[Stage], at_ms: int
+) -> Iterator[JudgedAction]:
     """Each row in a session of its own, in high_stakes mode unless it names one, under enforcement."""
     tools = [row.tool for row in rows if row.tool]
     registry = build_registry(neutral_entries(TENANT, [row.agent for row in rows], tools))
@@ -64,7 +66,7 @@ def judged(rows: Sequence[Row], bundle: Bundle, stages: Sequence[Stage], at_ms: 
         yield _judged(row, decide(point, arrival, SessionState(session_key(session_id))))
 
 
-def _action(row: Row, session_id: str) -> dict[str, Any]:
+def _action(row: ActionRow, session_id: str) -> dict[str, Any]:
     return {
         "action_id": session_id,
         "agent_id": row.agent,
@@ -78,12 +80,14 @@ def _action(row: Row, session_id: str) -> dict[str, Any]:
     }
 
 
-def _judged(row: Row, decision: Decision) -> Judged:
+def _judged(row: ActionRow, decision: Decision) -> JudgedAction:
     bodies = {record.kind: record.body for record in decision.records}
     letter = bodies.get("DeadLetter")
     if letter is not None:
-        return Judged(row, UNREADABLE, None, f"{letter['code']} at {letter['path']}: {letter['message']}")
+        return JudgedAction(
+            row, UNREADABLE, None, f"{letter['code']} at {letter['path']}: {letter['message']}"
+        )
     verdict = bodies["Verdict"]
     failed = [gate["gate"] for gate in verdict["gateResults"] if not gate["passed"]]
     gate = None if not failed else failed[-1 if verdict["outcome"] == "BLOCK" else 0]
-    return Judged(row, verdict["outcome"], gate, verdict["blockReason"])
+    return JudgedAction(row, verdict["outcome"], gate, verdict["blockReason"])

@@ -36,7 +36,7 @@ class NotAPanel(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ActionRow:
     """One proposed tool call. `file` groups rows of one origin, `source` is repository, commit, path."""
 
     id: str
@@ -52,7 +52,7 @@ class Row:
     source: str
 
 
-def load_panel(path: Path) -> list[Row]:
+def load_panel(path: Path) -> list[ActionRow]:
     """The rows in the file's order, blank lines left out. Raises NotAPanel and OSError."""
     return rows_in(path, action_row)
 
@@ -63,10 +63,10 @@ def rows_in(path: Path, row_of: Callable[[dict[str, Any]], T]) -> list[T]:
     return [_row(line, f"{path}: line {number}", row_of) for number, line in lines if line.strip()]
 
 
-def action_row(fields: dict[str, Any]) -> Row:
+def action_row(fields: dict[str, Any]) -> ActionRow:
     """The tool call in a line's fields. Raises KeyError, TypeError, AttributeError and ValueError."""
     call, file = fields["input"], fields["file"]
-    return Row(
+    return ActionRow(
         fields["id"],
         file,
         label_of(fields),
@@ -196,12 +196,12 @@ class WriteRow:
         return self.source.partition(_BEFORE_THE_COMMIT)[0]
 
 
-def load_mixed(path: Path) -> list[Row | WriteRow | RetrievalRow]:
+def load_mixed(path: Path) -> list[ActionRow | WriteRow | RetrievalRow]:
     """The rows of all kinds in the file's order, blank lines left out. Raises NotAPanel and OSError."""
     return rows_in(path, _mixed_row)
 
 
-def _mixed_row(fields: dict[str, Any]) -> Row | WriteRow | RetrievalRow:
+def _mixed_row(fields: dict[str, Any]) -> ActionRow | WriteRow | RetrievalRow:
     if fields.get("kind") == RETRIEVAL:
         return retrieval_row(fields)
     if fields.get("kind") != MEMORY_WRITE:

@@ -41,14 +41,14 @@ class PolicyFileError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Envelope:
+class FileEnvelope:
     """One line of a file; `place` says where it is from."""
 
     place: str
     value: bytes
 
 
-def envelopes(path: Path) -> list[Envelope]:
+def envelopes(path: Path) -> list[FileEnvelope]:
     """The envelopes in a file, signed or not. Raises PolicyFileError at the first line that is none."""
     return [_envelope(f"{path}: line {number}", line) for number, line in _lines(path)]
 
@@ -86,11 +86,11 @@ def _lines(path: Path) -> list[tuple[int, bytes]]:
     return [(number, line) for number, line in numbered if line.strip()]
 
 
-def _envelope(place: str, line: bytes) -> Envelope:
+def _envelope(place: str, line: bytes) -> FileEnvelope:
     found = read_envelope(line)
     if isinstance(found, Unreadable):
         raise PolicyFileError(f"{place}: not a DSSE envelope: {found.message}")
-    return Envelope(place, line)
+    return FileEnvelope(place, line)
 
 
 _REVISION_MARK = "@"

@@ -35,7 +35,7 @@ NAMED_IDS = (
 _OF_A_DECISION = ("verdict_id", "memory_id", "ledger_event_id", "action_id", "write_id", "escalationId")
 
 
-class Event(NamedTuple):
+class StoryEvent(NamedTuple):
     """A ledger record where it lies; `topic` is its name on the broker without a prefix."""
 
     topic: str
@@ -57,8 +57,8 @@ class Event(NamedTuple):
 class Story(NamedTuple):
     """A decision and what came of it, in the order of the chain."""
 
-    decision: Event
-    followed: tuple[Event, ...]
+    decision: StoryEvent
+    followed: tuple[StoryEvent, ...]
 
 
 class NamedRecords:
@@ -67,7 +67,7 @@ class NamedRecords:
     def __init__(self, an_id: str) -> None:
         self._id = an_id
         self._written = orjson.dumps(an_id)[1:-1]
-        self.found: list[Event] = []
+        self.found: list[StoryEvent] = []
 
     def take(self, located: Located) -> None:
         """Keep the record if some id in it is this one, with or without its kind in front."""
@@ -84,11 +84,11 @@ class NamedRecords:
 class Followed:
     """Takes the same records again; keeps what came of the decisions."""
 
-    def __init__(self, decisions: list[Event]) -> None:
+    def __init__(self, decisions: list[StoryEvent]) -> None:
         self._ids = [_ids_of(one) for one in decisions]
         self._written = [orjson.dumps(an_id)[1:-1] for ids in self._ids for an_id in ids]
         self._decisions = decisions
-        self._found: list[list[Event]] = [[] for _ in decisions]
+        self._found: list[list[StoryEvent]] = [[] for _ in decisions]
 
     def take(self, located: Located) -> None:
         """Keep the record with each decision of its partition and session that it names."""
@@ -120,7 +120,7 @@ def hash_holds(fields: dict[str, Any]) -> bool:
         return False
 
 
-def _ids_of(decision: Event) -> frozenset[str]:
+def _ids_of(decision: StoryEvent) -> frozenset[str]:
     named = (decision.fields.get(name) for name in _OF_A_DECISION)
     ids = {one for one in named if isinstance(one, str)}
     if decision.schema == DECISIONS[2] and isinstance(request := decision.fields.get("request_id"), str):
@@ -128,19 +128,19 @@ def _ids_of(decision: Event) -> frozenset[str]:
     return frozenset(ids)
 
 
-def _session(event: Event) -> object:
+def _session(event: StoryEvent) -> object:
     return event.fields.get("session_id")
 
 
-def _sequence(event: Event) -> int:
+def _sequence(event: StoryEvent) -> int:
     sequence = event.fields.get("sequence")
     return sequence if isinstance(sequence, int) else 0
 
 
-def _event(located: Located) -> Event | None:
+def _event(located: Located) -> StoryEvent | None:
     try:
         fields = orjson.loads(located.value or b"")
     except ValueError:
         return None
     base = next((name for name in BY_NAME if located.topic.endswith(name)), located.topic)
-    return Event(base, located.partition, located.offset, fields) if isinstance(fields, dict) else None
+    return StoryEvent(base, located.partition, located.offset, fields) if isinstance(fields, dict) else None

@@ -69,7 +69,7 @@ TOOL = "look-up"
 """Of tier T1, so that nothing but the session holds an action up."""
 
 
-class Place:
+class AttackedSession:
     """A session with the offsets of its topics; decisions are applied at once."""
 
     def __init__(self, session: str, **limits: int) -> None:

@@ -50,7 +50,7 @@ _TOOLS: dict[str, dict[str, Any]] = {
 }
 
 
-class Scene:
+class CallerScene:
     """The shipped bundle over these tools; each call in a session of its own."""
 
     def __init__(self, tools: set[str]) -> None:
@@ -79,7 +79,7 @@ class Scene:
 def run(extent: Extent) -> Iterator[Attempt]:
     """Every labelled action with every word, then the words that have a way of their own."""
     rows = [row for name in ("actions", "actions_kept_back") for row in _rows(name)]
-    scene = Scene({row["input"]["tool"] for row in rows})
+    scene = CallerScene({row["input"]["tool"] for row in rows})
     harmful = [row for row in rows if row["label"] == "harmful"][:: SHORT_STEP if extent == "short" else 1]
     for row in harmful:
         call = row["input"]["tool"], row["input"]["params"]
@@ -107,7 +107,7 @@ def _compared(tried: str, without: dict[str, Any], found: dict[str, Any]) -> Att
     return Attempt(tried, not milder and found["tier"] >= without["tier"], answer)
 
 
-def _late(scene: Scene) -> Iterator[Attempt]:
+def _late(scene: CallerScene) -> Iterator[Attempt]:
     for deadline_ms, waited_ms in ((0, 0), (100, 100), (100, 10**9)):
         for mode in ("high_stakes", "standard"):
             words = {"deadline_ms": deadline_ms, "mode": mode}
@@ -119,7 +119,7 @@ def _late(scene: Scene) -> Iterator[Attempt]:
         yield Attempt(f"{mode} under another bundle", found["outcome"] != "ALLOW", found["outcome"])
 
 
-def _few_rows(scene: Scene) -> Iterator[Attempt]:
+def _few_rows(scene: CallerScene) -> Iterator[Attempt]:
     """The total must not stay where it is."""
     for tool, parameters in (
         (SEND, {"text": "hello"}),

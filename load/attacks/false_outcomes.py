@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import rfc8785
 
-from load.attacks.attempt import POINT, POINT_KEY, Attempt, Place, rows_of
+from load.attacks.attempt import POINT, POINT_KEY, AttackedSession, Attempt, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +36,7 @@ def run(extent: Extent) -> Iterator[Attempt]:
 def _replays(number: int) -> Iterator[Attempt]:
     """400 rows and an outcome of none; later the same id and the same bytes again, then the outcome."""
     for wait in (0, 59, 60, 61, 120, 24 * 60, 25 * 60):
-        place = Place(f"replay-{number}-{wait}")
+        place = AttackedSession(f"replay-{number}-{wait}")
         action = place.action("a", ROWS)
         place.take(action)
         outcome = signed(action, 0)
@@ -47,8 +47,10 @@ def _replays(number: int) -> Iterator[Attempt]:
         else:
             place.take(place.action("b", ROWS))
         yield place.held(f"a signed outcome again after {wait} minutes", outcome, ROWS, "outcome_replayed")
-    place = Place(f"waiting-{number}")
-    place.report(signed(Place("another").action("a", ROWS, reasoning="x"), 0, session=place.session))
+    place = AttackedSession(f"waiting-{number}")
+    place.report(
+        signed(AttackedSession("another").action("a", ROWS, reasoning="x"), 0, session=place.session)
+    )
     place.take(place.action("a", ROWS))
     yield place.total("a signed outcome that waits for an action of another session", ROWS)
 
@@ -62,11 +64,11 @@ def _misplaced(number: int) -> Iterator[Attempt]:
         "another digest": {"digest": "sha256:" + "0" * 64},
     }
     for name, change in changes.items():
-        place = Place(f"misplaced-{number}-{name}")
+        place = AttackedSession(f"misplaced-{number}-{name}")
         action = place.action("a", ROWS)
         place.take(action)
         yield place.held(f"signed for {name}", signed(action, 0, input=action.coordinates() | change), ROWS)
-    place = Place(f"stripped-{number}")
+    place = AttackedSession(f"stripped-{number}")
     action = place.action("a", ROWS)
     place.take(action)
     whole = signed(action, 0)
@@ -81,7 +83,7 @@ def _misplaced(number: int) -> Iterator[Attempt]:
 def _claims(number: int) -> Iterator[Attempt]:
     """An unsigned outcome claims what nobody reserved: bounded, with an alarm, and the session escalates."""
     for digits in (4, 9, 30):
-        place = Place(f"claim-{number}-{digits}")
+        place = AttackedSession(f"claim-{number}-{digits}")
         place.take(place.action("a", ROWS))
         records = place.report(fields("a", place.session, 10**digits * 5))
         verdict = place.take(place.action("b", 1))
@@ -98,21 +100,21 @@ def _claims(number: int) -> Iterator[Attempt]:
 
 def _controls(number: int) -> Iterator[Attempt]:
     for rows in (0, 12, ROWS * 3):
-        place = Place(f"honest-{number}-{rows}")
+        place = AttackedSession(f"honest-{number}-{rows}")
         action = place.action("a", ROWS)
         place.take(action)
         place.report(signed(action, rows))
         yield place.total(f"an honest signed outcome of {rows}", rows, harmless=True)
-    place = Place(f"raise-{number}")
+    place = AttackedSession(f"raise-{number}")
     place.take(place.action("a", ROWS))
     place.report(fields("a", place.session, ROWS * 2))
     yield place.total("an agent's own outcome of twice the estimate", ROWS * 2, harmless=True)
-    place = Place(f"early-{number}")
+    place = AttackedSession(f"early-{number}")
     action = place.action("a", ROWS)
     place.report(signed(action, 12))
     place.take(action)
     yield place.total("a signed outcome that comes before its action", 12, harmless=True)
-    place = Place(f"settled-{number}")
+    place = AttackedSession(f"settled-{number}")
     action = place.action("a", ROWS)
     place.take(action)
     place.report(fields("a", place.session, 10**30))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from app.core.state.draft import SHARES_IN_ALL
 from app.settings import Settings
-from load.attacks.attempt import Attempt, Place
+from load.attacks.attempt import AttackedSession, Attempt
 from load.attacks.strangers import retrieval, write
 from topics.catalog import ACTIONS, MEMORY_WRITES, OUTCOMES, RETRIEVALS
 from topics.records.base import MAX_COUNT
@@ -43,13 +43,13 @@ def run(extent: Extent) -> Iterator[Attempt]:
     yield _filled("one agent", AGENTS[:1], count, limits, most + most)
     yield _filled(f"{len(AGENTS)} agents", AGENTS, count, limits, SHARES_IN_ALL * most + most)
     yield from _digits()
-    place = Place("control", **limits)
+    place = AttackedSession("control", **limits)
     word = place.take(place.action("a", 5))["verdict"]
     yield Attempt("an ordinary action", word == "allowed", word, harmless=True)
 
 
 def _filled(who: str, agents: tuple[str, ...], count: int, limits: dict[str, int], most: int) -> Attempt:
-    place = Place(f"large-{who}", **limits)
+    place = AttackedSession(f"large-{who}", **limits)
     reasons: set[str] = set()
     for agent in agents:
         for number in range(count):
@@ -59,7 +59,7 @@ def _filled(who: str, agents: tuple[str, ...], count: int, limits: dict[str, int
     return Attempt(f"{count} of everything by {who}", held, f"{size} of {most} bytes, {sorted(reasons)}")
 
 
-def _flood(place: Place, agent: str, number: int) -> Iterator[str]:
+def _flood(place: AttackedSession, agent: str, number: int) -> Iterator[str]:
     """One input of each kind; the faults and denials for want of room that came of them."""
     long = f"{LONGEST}{number}"
     taken = [
@@ -86,7 +86,7 @@ def _wrong(record: OutRecord) -> Iterator[str]:
         yield "session_capacity"
 
 
-def _outcome(place: Place, action_id: str, reporter: str = "honest") -> Arrival:
+def _outcome(place: AttackedSession, action_id: str, reporter: str = "honest") -> Arrival:
     fields = {"action_id": action_id, "session_id": place.session, "reported_by": reporter}
     return place.arrival(OUTCOMES, fields | {"rows_affected": MAX_COUNT})
 
@@ -94,7 +94,7 @@ def _outcome(place: Place, action_id: str, reporter: str = "honest") -> Arrival:
 def _digits() -> Iterator[Attempt]:
     for topic, name in ((ACTIONS, "an action"), (OUTCOMES, "an outcome")):
         for digits in (37, 100, 1000):
-            place = Place(f"digits-{digits}")
+            place = AttackedSession(f"digits-{digits}")
             action = place.action("a", 1)
             fields = json.loads(action.value or b"")
             if topic == OUTCOMES:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.core.state.book import Book, Entered, Left
 from app.core.state.held import Held
-from load.attacks.attempt import Attempt, Place
+from load.attacks.attempt import AttackedSession, Attempt
 from load.attacks.false_outcomes import fields, signed
 from topics.catalog import MEMORY_WRITES, RETRIEVALS
 
@@ -32,7 +32,7 @@ def run(extent: Extent) -> Iterator[Attempt]:
     limits = SHORT_LIMITS if extent == "short" else {}
     for flooder in FLOODERS:
         for what, flood in FLOODS.items():
-            place = Place(f"{what}-{flooder}", **limits)
+            place = AttackedSession(f"{what}-{flooder}", **limits)
             for number in range(count):
                 flood(place, flooder, number)
             yield from _victim(place, f"{count} {what} of {flooder}")
@@ -42,23 +42,23 @@ def run(extent: Extent) -> Iterator[Attempt]:
     yield _own(count, limits)
 
 
-def _act(place: Place, flooder: str, number: int) -> None:
+def _act(place: AttackedSession, flooder: str, number: int) -> None:
     place.take(place.action(f"x{number}", 0, agent=flooder, mode="standard" if number % 2 else "high_stakes"))
 
 
-def _write(place: Place, flooder: str, number: int) -> None:
+def _write(place: AttackedSession, flooder: str, number: int) -> None:
     place.replay.take(place.arrival(MEMORY_WRITES, write(place, flooder, number)))
 
 
-def _read(place: Place, flooder: str, number: int) -> None:
+def _read(place: AttackedSession, flooder: str, number: int) -> None:
     place.replay.take(place.arrival(RETRIEVALS, retrieval(place, flooder, f"x{number}")))
 
 
-def _report(place: Place, flooder: str, number: int) -> None:
+def _report(place: AttackedSession, flooder: str, number: int) -> None:
     place.report(fields(f"x{number}", place.session, 1) | {"reported_by": flooder})
 
 
-FLOODS: dict[str, Callable[[Place, str, int], None]] = {
+FLOODS: dict[str, Callable[[AttackedSession, str, int], None]] = {
     "actions": _act,
     "memory writes": _write,
     "retrievals": _read,
@@ -66,7 +66,7 @@ FLOODS: dict[str, Callable[[Place, str, int], None]] = {
 }
 
 
-def _victim(place: Place, after: str) -> Iterator[Attempt]:
+def _victim(place: AttackedSession, after: str) -> Iterator[Attempt]:
     verdict = place.take(place.action("mine", 5))
     yield Attempt(f"{after}, then an action", verdict["verdict"] == "allowed", str(verdict["blockReason"]))
     decided = place.replay.take(place.arrival(MEMORY_WRITES, write(place, "honest", 0))).records
@@ -81,7 +81,7 @@ def _victim(place: Place, after: str) -> Iterator[Attempt]:
 
 def _many_agents(count: int, limits: dict[str, int]) -> Iterator[Attempt]:
     """Twelve tenants at once, then one more agent that comes for the first time."""
-    place = Place("many", **limits)
+    place = AttackedSession("many", **limits)
     for number in range(count * 2):
         place.take(place.action(f"x{number}", 0, agent=f"rival-{number % 12}"))
     yield from _victim(place, f"{count * 2} actions of agents of twelve tenants")
@@ -89,7 +89,7 @@ def _many_agents(count: int, limits: dict[str, int]) -> Iterator[Attempt]:
 
 def _waiting(count: int, limits: dict[str, int]) -> Attempt:
     """Signed outcomes that are sent again fill no room of the point that signed them."""
-    place = Place("waiting", **limits)
+    place = AttackedSession("waiting", **limits)
     old = [place.action("settled", 400, reasoning=str(number)) for number in range(min(count, 70))]
     outcomes = [signed(one, 3, action_id="settled") for one in old]
     for one in old:
@@ -119,13 +119,13 @@ def _quarantine() -> Attempt:
 
 def _own(count: int, limits: dict[str, int]) -> Attempt:
     """The control: who is alone has all the room that the settings give."""
-    place = Place("own", **limits)
+    place = AttackedSession("own", **limits)
     room = limits.get("max_recent_actions", 1024)
     words = [place.take(place.action(f"mine-{number}", 0))["verdict"] for number in range(min(room, count))]
     return Attempt("an agent's own actions", set(words) == {"allowed"}, str(set(words)), harmless=True)
 
 
-def write(place: Place, agent: str, number: int) -> dict[str, Any]:
+def write(place: AttackedSession, agent: str, number: int) -> dict[str, Any]:
     """A memory write that is nothing special."""
     return {
         "write_id": f"w-{agent}-{number}",
@@ -136,7 +136,7 @@ def write(place: Place, agent: str, number: int) -> dict[str, Any]:
     }
 
 
-def retrieval(place: Place, agent: str, request: str) -> dict[str, Any]:
+def retrieval(place: AttackedSession, agent: str, request: str) -> dict[str, Any]:
     """A retrieval of items without metadata, all flagged or denied."""
     return {
         "request_id": request,

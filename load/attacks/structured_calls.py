@@ -37,7 +37,7 @@ Call = tuple[str, dict[str, Any]]
 """A tool and its parameters."""
 
 
-class Tried(NamedTuple):
+class TriedCall(NamedTuple):
     """A call, and whether it is a control."""
 
     call: Call
@@ -49,7 +49,7 @@ def run(extent: Extent) -> Iterator[Attempt]:
     yield from attempted(spelled(), extent)
 
 
-def attempted(tried: Iterable[Tried], extent: Extent) -> Iterator[Attempt]:
+def attempted(tried: Iterable[TriedCall], extent: Extent) -> Iterator[Attempt]:
     """Calls through the core, each in a session of its own: controls must be allowed, attacks not."""
     every = list(tried)
     chosen = every[:: SHORT_STEP if extent == "short" else 1]
@@ -61,49 +61,49 @@ def attempted(tried: Iterable[Tried], extent: Extent) -> Iterator[Attempt]:
         yield Attempt(told, held, f"{verdict['outcome']} {verdict['blockReason'] or ''}", one.harmless)
 
 
-def spelled() -> Iterator[Tried]:
+def spelled() -> Iterator[TriedCall]:
     """Every deed in every structure, and its twin in the same."""
     yield from _requests()
     yield from _operations()
     yield from _graphql()
     yield from _programs()
     for call, decoy in product(_DECOYED, _DECOYS):
-        yield Tried((call[0], {**decoy, **call[1]}), harmless=False)
-        yield Tried((call[0], {**call[1], **decoy}), harmless=False)
+        yield TriedCall((call[0], {**decoy, **call[1]}), harmless=False)
+        yield TriedCall((call[0], {**call[1], **decoy}), harmless=False)
 
 
-def _requests() -> Iterator[Tried]:
+def _requests() -> Iterator[TriedCall]:
     for method, url, twin in _REQUESTS:
         for spell in _HTTP:
-            yield Tried(spell(method, url), harmless=False)
-            yield Tried(spell(twin, url), harmless=True)
+            yield TriedCall(spell(method, url), harmless=False)
+            yield TriedCall(spell(twin, url), harmless=True)
     for (method, url, _), spell in product(_REQUESTS, _OVERRIDES):
         if method == "DELETE":
-            yield Tried(spell("DELETE", url), harmless=False)
-            yield Tried(spell("PATCH", url), harmless=True)
+            yield TriedCall(spell("DELETE", url), harmless=False)
+            yield TriedCall(spell("PATCH", url), harmless=True)
     for deed, twin in _POSTS:
         for spell in _HTTP:
-            yield Tried(spell("POST", deed), harmless=False)
-            yield Tried(spell("POST", twin), harmless=True)
+            yield TriedCall(spell("POST", deed), harmless=False)
+            yield TriedCall(spell("POST", twin), harmless=True)
 
 
-def _operations() -> Iterator[Tried]:
+def _operations() -> Iterator[TriedCall]:
     for (service, verb, twin, thing), style, spell in product(_OPERATIONS, _STYLES, _ENVELOPES):
-        yield Tried(spell(service, style(service, verb, thing)), harmless=False)
-        yield Tried(spell(service, style(service, twin, thing)), harmless=True)
+        yield TriedCall(spell(service, style(service, verb, thing)), harmless=False)
+        yield TriedCall(spell(service, style(service, twin, thing)), harmless=True)
 
 
-def _graphql() -> Iterator[Tried]:
+def _graphql() -> Iterator[TriedCall]:
     for (deed, twin), document, carry in product(_FIELDS, _DOCUMENTS, _CARRIERS):
-        yield Tried(carry(document("mutation", deed)), harmless=False)
-        yield Tried(carry(document("mutation", twin)), harmless=True)
-        yield Tried(carry(document("query", deed)), harmless=True)
+        yield TriedCall(carry(document("mutation", deed)), harmless=False)
+        yield TriedCall(carry(document("mutation", twin)), harmless=True)
+        yield TriedCall(carry(document("query", deed)), harmless=True)
 
 
-def _programs() -> Iterator[Tried]:
+def _programs() -> Iterator[TriedCall]:
     for (program, words, twin_words), name, arguments in product(_PROGRAMS, _TOOL_NAMES, _ARGUMENTS):
-        yield Tried((name(program), arguments(program, words.split())), harmless=False)
-        yield Tried((name(program), arguments(program, twin_words.split())), harmless=True)
+        yield TriedCall((name(program), arguments(program, words.split())), harmless=False)
+        yield TriedCall((name(program), arguments(program, twin_words.split())), harmless=True)
 
 
 _REQUESTS = (

@@ -26,13 +26,13 @@ from load.bench.gates import (
     retrieval_gate,
     rules,
 )
-from load.bench.measurement import TARGET, WORK, Extent, Figure, markdown_tables, table
+from load.bench.measurement import TARGET, WORK, Extent, Measurement, markdown_tables, table
 from load.bench.workers import retrievals, stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
 
-CORE: dict[str, Callable[[Extent], list[Figure]]] = {
+CORE: dict[str, Callable[[Extent], list[Measurement]]] = {
     "pipeline": pipeline.figures,
     "gate1": gate1.figures,
     "rules": rules.figures,
@@ -42,7 +42,7 @@ CORE: dict[str, Callable[[Extent], list[Figure]]] = {
     "retrievals": retrieval_gate.figures,
     "report": quality_report.figures,
 }
-STREAM: dict[str, Callable[[stream.Bench], Coroutine[Any, Any, list[Figure]]]] = {
+STREAM: dict[str, Callable[[stream.Bench], Coroutine[Any, Any, list[Measurement]]]] = {
     "throughput": stream.throughputs,
     "durable": stream.durables,
     "latency": stream.latencies,
@@ -59,7 +59,7 @@ WIDE = 140
 console = Console(stderr=True, width=None if sys.stderr.isatty() else WIDE)
 
 
-def measured(names: Sequence[str], extent: Extent) -> Iterator[tuple[str, list[Figure]]]:
+def measured(names: Sequence[str], extent: Extent) -> Iterator[tuple[str, list[Measurement]]]:
     """The named parts, one after the other; a broker only where one is needed."""
     for name in names:
         if name in CORE:
@@ -68,7 +68,7 @@ def measured(names: Sequence[str], extent: Extent) -> Iterator[tuple[str, list[F
         yield from on_broker([name for name in names if name in STREAM], extent)
 
 
-def on_broker(names: Sequence[str], extent: Extent) -> Iterator[tuple[str, list[Figure]]]:
+def on_broker(names: Sequence[str], extent: Extent) -> Iterator[tuple[str, list[Measurement]]]:
     """The same of the parts that need one."""
     broker = find_broker(os.environ.get("KAFKA_BOOTSTRAP_SERVERS"), WORK / "broker")
     console.print(f"broker: {broker.kind}")

@@ -45,7 +45,7 @@ def tell(result: DataclassInstance) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class Measurement:
     """`value` is the median of `rounds`; `goal` is prose that a reader can check; `holds`: it is met."""
 
     name: str
@@ -56,29 +56,29 @@ class Figure:
     holds: bool
 
 
-def at_least(name: str, rounds: Sequence[float], goal: float, unit: str = "ratio") -> Figure:
+def at_least(name: str, rounds: Sequence[float], goal: float, unit: str = "ratio") -> Measurement:
     """A figure whose median must not be below the goal."""
     median = statistics.median(rounds)
-    return Figure(name, median, unit, list(rounds), f">= {goal:g}", median >= goal)
+    return Measurement(name, median, unit, list(rounds), f">= {goal:g}", median >= goal)
 
 
-def at_most(name: str, rounds: Sequence[float], goal: float, unit: str = "ratio") -> Figure:
+def at_most(name: str, rounds: Sequence[float], goal: float, unit: str = "ratio") -> Measurement:
     """A figure whose median must not be above the goal."""
     median = statistics.median(rounds)
-    return Figure(name, median, unit, list(rounds), f"<= {goal:g}", median <= goal)
+    return Measurement(name, median, unit, list(rounds), f"<= {goal:g}", median <= goal)
 
 
-def reported(name: str, rounds: Sequence[float], unit: str, goal: str = "reported") -> Figure:
+def reported(name: str, rounds: Sequence[float], unit: str, goal: str = "reported") -> Measurement:
     """A figure that another one is measured by, or that has no goal of its own."""
-    return Figure(name, statistics.median(rounds), unit, list(rounds), goal, holds=True)
+    return Measurement(name, statistics.median(rounds), unit, list(rounds), goal, holds=True)
 
 
-def none(name: str, rounds: Sequence[float], unit: str) -> Figure:
+def none(name: str, rounds: Sequence[float], unit: str) -> Measurement:
     """A count that must be zero in every round."""
-    return Figure(name, statistics.median(rounds), unit, list(rounds), "0", not any(rounds))
+    return Measurement(name, statistics.median(rounds), unit, list(rounds), "0", not any(rounds))
 
 
-def table(figures: Sequence[Figure]) -> Table:
+def table(figures: Sequence[Measurement]) -> Table:
     """One line a figure."""
     shown = Table("figure", "median", "unit", "goal", "holds", "rounds")
     for one in figures:

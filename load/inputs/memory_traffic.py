@@ -17,7 +17,7 @@ import rfc8785
 
 from app.demo.inputs.trust import REVIEWER
 from load.sites.policy import AGENT, ATTACK, EXEMPT_SOURCE
-from load.sites.site import POISON, POISON_MARK, SLOW_MARK, Event, Write
+from load.sites.site import POISON, POISON_MARK, SLOW_MARK, InputRecord, Write
 from topics.catalog import MEMORY_WRITES, REVIEWS
 from topics.records.memory import SourceType
 
@@ -52,7 +52,7 @@ class MemoryTraffic:
         self._slow = slow
         self._drawn = 0
         self._published: dict[str, list[Write]] = {}
-        self._makers: tuple[tuple[float, Callable[[str], Event]], ...] = (
+        self._makers: tuple[tuple[float, Callable[[str], InputRecord]], ...] = (
             (0.34, self._honest),
             (0.30, self._doubted),
             (0.12, self._derived),
@@ -64,7 +64,7 @@ class MemoryTraffic:
             (0.04, self._conflict),
         )
 
-    def next(self, session: str) -> Event:
+    def next(self, session: str) -> InputRecord:
         """One write more in the session."""
         draw = self._rng.random()
         for share, make in self._makers:
@@ -73,21 +73,21 @@ class MemoryTraffic:
             draw -= share
         return self._honest(session)
 
-    def poison(self, session: str) -> Event:
+    def poison(self, session: str) -> InputRecord:
         """A write that kills whoever has it analysed; it brings all that the gate asks for before."""
         value = json.dumps(self._fields(session, mark=POISON_MARK)).encode()
-        return Event(MEMORY_WRITES, session.encode(), value, POISON)
+        return InputRecord(MEMORY_WRITES, session.encode(), value, POISON)
 
-    def _honest(self, session: str) -> Event:
+    def _honest(self, session: str) -> InputRecord:
         return self._first(self._fields(session))
 
-    def _doubted(self, session: str) -> Event:
+    def _doubted(self, session: str) -> InputRecord:
         """Derived from something that nobody knows: held for a reviewer. For a few the ledger is asked."""
         number = self._rng.getrandbits(48) + 2**40
         unknown = f"memory:{MEMORY_WRITES}:0:{number}" if number % ASKED == 0 else f"elsewhere-{number}"
         return self._first(self._fields(session) | {"derived_from": [unknown]})
 
-    def _derived(self, session: str) -> Event:
+    def _derived(self, session: str) -> InputRecord:
         """From one or two memories, whatever became of them: of the session, or now and then of another."""
         other = self._rng.random() < ELSEWHERE
         placed = self._placed(self._rng.choice(list(self._published) or [session]) if other else session)
@@ -101,34 +101,34 @@ class MemoryTraffic:
         last = self._published.get(session, [])[-LAST:]
         return [one.memory_id for one in last if one.memory_id is not None]
 
-    def _exempt(self, session: str) -> Event:
+    def _exempt(self, session: str) -> InputRecord:
         fields = self._fields(session) | {"source": {"id": EXEMPT_SOURCE, "type": "external"}}
         return self._first({name: value for name, value in fields.items() if name not in QUALITY})
 
-    def _unfit(self, session: str) -> Event:
+    def _unfit(self, session: str) -> InputRecord:
         fields = self._fields(session)
         del fields[self._rng.choice(list(QUALITY))]
         return self._first(fields)
 
-    def _hostile(self, session: str) -> Event:
+    def _hostile(self, session: str) -> InputRecord:
         fields = self._fields(session)
         return self._first(fields | {"content": f"{fields['content']} {ATTACK}"})
 
-    def _nobodys(self, session: str) -> Event:
+    def _nobodys(self, session: str) -> InputRecord:
         return self._first(self._fields(session) | {"agent_id": NOBODY})
 
-    def _repeat(self, session: str) -> Event:
+    def _repeat(self, session: str) -> InputRecord:
         known = self._published.get(session)
         if not known:
             return self._honest(session)
-        return Event(MEMORY_WRITES, session.encode(), self._rng.choice(known).value, "repeat")
+        return InputRecord(MEMORY_WRITES, session.encode(), self._rng.choice(known).value, "repeat")
 
-    def _conflict(self, session: str) -> Event:
+    def _conflict(self, session: str) -> InputRecord:
         known = self._published.get(session)
         if not known:
             return self._honest(session)
         changed = {**self._rng.choice(known).fields, "content": f"changed {self._drawn}"}
-        return Event(MEMORY_WRITES, session.encode(), json.dumps(changed).encode(), "conflict")
+        return InputRecord(MEMORY_WRITES, session.encode(), json.dumps(changed).encode(), "conflict")
 
     def _fields(self, session: str, mark: str = "") -> dict[str, Any]:
         rng = self._rng
@@ -144,10 +144,10 @@ class MemoryTraffic:
             **QUALITY,
         }
 
-    def _first(self, fields: dict[str, Any]) -> Event:
+    def _first(self, fields: dict[str, Any]) -> InputRecord:
         write = Write(fields, json.dumps(fields).encode())
         self._published.setdefault(fields["session_id"], []).append(write)
-        return Event(MEMORY_WRITES, fields["session_id"].encode(), write.value, "write", write)
+        return InputRecord(MEMORY_WRITES, fields["session_id"].encode(), write.value, "write", write)
 
 
 KIND = "review:"
@@ -179,7 +179,7 @@ class ReviewTraffic:
         if "derived_from" in write.fields:
             self._placed.append(write)
 
-    def next(self) -> Event | None:
+    def next(self) -> InputRecord | None:
         """A review; None while there is nothing to review."""
         kind = self._rng.choices(list(KINDS), list(KINDS.values()))[0]
         subjects = self._reviewed if kind == "again" and self._reviewed else self._placed
@@ -189,7 +189,7 @@ class ReviewTraffic:
         self._reviewed.append(write)
         fields = self._fields(write, kind)
         value = json.dumps(fields | {"signature": self._signature(fields, kind)}).encode()
-        return Event(REVIEWS, fields["session_id"].encode(), value, f"{KIND}{kind}")
+        return InputRecord(REVIEWS, fields["session_id"].encode(), value, f"{KIND}{kind}")
 
     def _fields(self, write: Write, kind: str) -> dict[str, Any]:
         content = write.fields["content"] + ("?" if kind == "wrong_digest" else "")

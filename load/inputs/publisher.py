@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from load.inputs.policy_traffic import ControlEvent
     from load.inputs.traffic import Traffic
-    from load.sites.site import Event, Site
+    from load.sites.site import InputRecord, Site
 
 MAX_UNPLACED = 5000
 CLOSE_S = 10.0
@@ -81,7 +81,7 @@ class Publisher:
         """Go on publishing."""
         self._flowing.set()
 
-    async def insert(self, event: Event) -> None:
+    async def insert(self, event: InputRecord) -> None:
         """Publish one more event now."""
         await self._send([event])
 
@@ -115,7 +115,7 @@ class Publisher:
                 await self._send(islice(self._traffic, self._pace.burst))
             await asyncio.sleep(self._pace.tick_s)
 
-    async def _send(self, events: Iterable[Event]) -> None:
+    async def _send(self, events: Iterable[InputRecord]) -> None:
         for event in events:
             placed = await self._producer.send(
                 self._site.real(event.topic),
@@ -127,7 +127,7 @@ class Publisher:
             placed.add_done_callback(partial(self._placed, event))
             self.sent += 1
 
-    def _placed(self, event: Event, future: asyncio.Future[Any]) -> None:
+    def _placed(self, event: InputRecord, future: asyncio.Future[Any]) -> None:
         if future.cancelled() or future.exception() is not None:
             return  # it stays among the unplaced, where `finish` meets the exception
         self._unplaced.discard(future)
@@ -142,7 +142,7 @@ Spot = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PublishedChange:
     """A control record with its broker's time."""
 
     event: ControlEvent
@@ -168,7 +168,7 @@ class PolicyPublisher:
         self._pause_s = pause_s
         self._enough = False
         self._task = asyncio.create_task(self._run())
-        self.placed: list[Placed] = []
+        self.placed: list[PublishedChange] = []
 
     @property
     def due(self) -> int:
@@ -195,7 +195,7 @@ class PolicyPublisher:
     async def _place(self, event: ControlEvent) -> None:
         topic = self._site.real(event.topic)
         where = await self._producer.send_and_wait(topic, event.value, event.key)
-        self.placed.append(Placed(event, (event.topic, where.offset), where.timestamp))
+        self.placed.append(PublishedChange(event, (event.topic, where.offset), where.timestamp))
 
 
 @asynccontextmanager

@@ -26,7 +26,7 @@ from load.sites.quality_policy import (
 )
 from load.sites.quality_policy import RECORDED_HASH as HASH
 from load.sites.quality_policy import RECORDED_URI as URI
-from load.sites.site import Event
+from load.sites.site import InputRecord
 from topics.catalog import REPORTED, RETRIEVALS
 
 if TYPE_CHECKING:
@@ -191,19 +191,19 @@ class RetrievalTraffic:
         self._drawn = 0
         self._published: dict[str, deque[tuple[Fields, bytes]]] = defaultdict(lambda: deque(maxlen=RECENT))
 
-    def next(self, session: str) -> Event:
+    def next(self, session: str) -> InputRecord:
         """One retrieval more; some come again as they were, some under the same id with other items."""
         known, draw = self._published[session], self._rng.random()
         if known and draw < 0.08:
-            return Event(RETRIEVALS, session.encode(), self._rng.choice(known)[1], "retrieval again")
+            return InputRecord(RETRIEVALS, session.encode(), self._rng.choice(known)[1], "retrieval again")
         fields = self._fields(session)
         if known and draw < 0.12:
             fields["request_id"] = self._rng.choice(known)[0]["request_id"]
         value = json.dumps(fields).encode()
         known.append((fields, value))
-        return Event(RETRIEVALS, session.encode(), value, "retrieval")
+        return InputRecord(RETRIEVALS, session.encode(), value, "retrieval")
 
-    def report(self, session: str) -> Event:
+    def report(self, session: str) -> InputRecord:
         """Of a retrieval of the session, with an item more or less, or of one that was never proposed."""
         known = self._published[session]
         if not known:
@@ -229,7 +229,7 @@ class RetrievalTraffic:
             **self._tier(),
             **changes,
         }
-        return Event(REPORTED, session.encode(), json.dumps(report).encode(), "report")
+        return InputRecord(REPORTED, session.encode(), json.dumps(report).encode(), "report")
 
     def _fields(self, session: str) -> Fields:
         rng = self._rng

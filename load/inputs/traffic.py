@@ -21,7 +21,7 @@ from load.inputs.memory_traffic import MemoryTraffic, ReviewTraffic
 from load.inputs.retrieval_traffic import RetrievalTraffic
 from load.sites.policy import AGENT, PURGE_LIMIT, PURGE_TOOL, READ_TOOL, UNSIGNED_FACTOR
 from load.sites.quality_policy import OVERRIDDEN, POINT
-from load.sites.site import MALFORMED, POISON, Event
+from load.sites.site import MALFORMED, POISON, InputRecord
 from topics.catalog import ACTIONS, OUTCOMES
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Traffic:
         self._later: list[tuple[int, int, _Session, dict[str, Any]]] = []
         self._drawn = 0
 
-    def __next__(self) -> Event:
+    def __next__(self) -> InputRecord:
         self._drawn += 1
         if self._later and self._later[0][0] <= self._drawn:
             _, _, session, action = heapq.heappop(self._later)
@@ -111,26 +111,26 @@ class Traffic:
             return self._unreadable()
         return self._ordinary(self._rng.choice(self._sessions))
 
-    def __iter__(self) -> Iterator[Event]:
+    def __iter__(self) -> Iterator[InputRecord]:
         return self
 
-    def rest(self) -> Iterator[Event]:
+    def rest(self) -> Iterator[InputRecord]:
         """The actions that early outcomes wait for."""
         while self._later:
             _, _, session, action = heapq.heappop(self._later)
             yield self._propose(session, action, "action")
 
-    def poison(self) -> Event:
+    def poison(self) -> InputRecord:
         """An action that kills whoever evaluates it; a purge might be blocked before its poison is met."""
         session = self._rng.choice(self._sessions)
         action = self._new_action(session) | {"toolName": READ_TOOL, "parameters": {"poison": self._salt}}
-        return Event(ACTIONS, session.name.encode(), json.dumps(action).encode(), POISON)
+        return InputRecord(ACTIONS, session.name.encode(), json.dumps(action).encode(), POISON)
 
-    def poisonous_write(self) -> Event:
+    def poisonous_write(self) -> InputRecord:
         """A memory write that kills whoever has it analysed."""
         return self._memories.poison(self._rng.choice(self._sessions).name)
 
-    def placed(self, event: Event, partition: int, offset: int, timestamp_ms: int) -> None:
+    def placed(self, event: InputRecord, partition: int, offset: int, timestamp_ms: int) -> None:
         """The broker has taken an event: a memory has its id from there, an outcome its action's place."""
         if event.topic == ACTIONS and event.kind == "action":
             session, action = self._by_name[event.key.decode()], json.loads(event.value)
@@ -146,7 +146,7 @@ class Traffic:
             event.write.memory_id = f"memory:{event.topic}:{partition}:{offset}"
             self._reviews.placed(event.write)
 
-    def _ordinary(self, session: _Session) -> Event:
+    def _ordinary(self, session: _Session) -> InputRecord:
         mix, draw = self._mix, self._rng.random()
         for share, make in (
             (mix.repeat, self._repeat),
@@ -183,20 +183,20 @@ class Traffic:
             action["acknowledged_flags"] = ["stale", OVERRIDDEN]
         return action
 
-    def _propose(self, session: _Session, action: dict[str, Any], kind: str) -> Event:
+    def _propose(self, session: _Session, action: dict[str, Any], kind: str) -> InputRecord:
         value = json.dumps(action).encode()
         session.actions.append((action, value))
         if action["rows_affected"] <= PURGE_LIMIT:
             session.carried.append(action)
-        return Event(ACTIONS, session.name.encode(), value, kind)
+        return InputRecord(ACTIONS, session.name.encode(), value, kind)
 
-    def _repeat(self, session: _Session) -> Event:
+    def _repeat(self, session: _Session) -> InputRecord:
         if not session.actions:
             return self._propose(session, self._new_action(session), "action")
         _, value = self._rng.choice(session.actions)
-        return Event(ACTIONS, session.name.encode(), value, "repeat")
+        return InputRecord(ACTIONS, session.name.encode(), value, "repeat")
 
-    def _conflict(self, session: _Session) -> Event:
+    def _conflict(self, session: _Session) -> InputRecord:
         if not session.actions:
             return self._propose(session, self._new_action(session), "action")
         action, _ = self._rng.choice(session.actions)
@@ -206,19 +206,19 @@ class Traffic:
             )  # what a signature settled and an id shared since depend on the order
         session.shared.add(action["action_id"])
         changed = {**action, "mode": "high_stakes", "reasoning": f"changed {self._drawn}"}
-        return Event(ACTIONS, session.name.encode(), json.dumps(changed).encode(), "conflict")
+        return InputRecord(ACTIONS, session.name.encode(), json.dumps(changed).encode(), "conflict")
 
-    def _outcome(self, session: _Session) -> Event:
+    def _outcome(self, session: _Session) -> InputRecord:
         if not session.carried:
             return self._propose(session, self._new_action(session), "action")
         action = self._rng.choice(session.carried[-20:])
         return self._settling(session, action, "outcome")
 
-    def _signed(self, session: _Session) -> Event:
+    def _signed(self, session: _Session) -> InputRecord:
         """An outcome that the enforcement point signed for one action; some are an earlier one again."""
         if session.signed and self._rng.random() < AGAIN:
             value = self._rng.choice(list(session.signed.values()))
-            return Event(OUTCOMES, session.name.encode(), value, "signed again")
+            return InputRecord(OUTCOMES, session.name.encode(), value, "signed again")
         open_ = [one for one in session.placed if one not in session.shared and one not in session.signed]
         if not open_:
             return self._propose(session, self._new_action(session), "action")
@@ -234,22 +234,22 @@ class Traffic:
         }
         signature = base64.b64encode(self._point.sign(rfc8785.dumps(fields))).decode()
         value = session.signed[action_id] = json.dumps(fields | {"signature": signature}).encode()
-        return Event(OUTCOMES, session.name.encode(), value, "signed")
+        return InputRecord(OUTCOMES, session.name.encode(), value, "signed")
 
-    def _early(self, session: _Session) -> Event:
+    def _early(self, session: _Session) -> InputRecord:
         action = self._new_action(session)
         action["rows_affected"] = min(action["rows_affected"], PURGE_LIMIT)
         due = self._drawn + self._rng.randint(1, EARLY_BY)
         heapq.heappush(self._later, (due, self._drawn, session, action))
         return self._settling(session, action, "early")
 
-    def _write(self, session: _Session) -> Event:
+    def _write(self, session: _Session) -> InputRecord:
         return self._memories.next(f"{session.name}-m" if self._mix.apart else session.name)
 
-    def _review(self, session: _Session) -> Event:
+    def _review(self, session: _Session) -> InputRecord:
         return self._reviews.next() or self._write(session)
 
-    def _settling(self, session: _Session, action: dict[str, Any], kind: str) -> Event:
+    def _settling(self, session: _Session, action: dict[str, Any], kind: str) -> InputRecord:
         """Not signed, and never more than such an outcome may count."""
         most = UNSIGNED_FACTOR * max(action["rows_affected"], 1)
         outcome = {
@@ -258,10 +258,10 @@ class Traffic:
             "rows_affected": max(0, self._rng.randint(action["rows_affected"] - 20, most)),
             "reported_by": AGENT,
         }
-        return Event(OUTCOMES, session.name.encode(), json.dumps(outcome).encode(), kind)
+        return InputRecord(OUTCOMES, session.name.encode(), json.dumps(outcome).encode(), kind)
 
-    def _unreadable(self) -> Event:
+    def _unreadable(self) -> InputRecord:
         topic, name, make = self._malformed[(self._drawn // self._mix.malformed_every) % len(self._malformed)]
         session = self._rng.choice(self._sessions)
         value = make(session.name, f"{self._salt}-{self._drawn}")
-        return Event(topic, session.name.encode(), value, f"{MALFORMED}{name}")
+        return InputRecord(topic, session.name.encode(), value, f"{MALFORMED}{name}")

@@ -83,7 +83,7 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class AnswerAccount:
     """Every input by its place, every ledger record in chain order, and how many belong to no input.
 
     `refused`: the dead letters about control records.
@@ -99,7 +99,7 @@ class Account:
         return sum(_IS[what](one) for one in self.inputs.values())
 
 
-def account(evidence: Evidence) -> Account:
+def account(evidence: Evidence) -> AnswerAccount:
     """Put ledger records to their inputs."""
     base = len(evidence.site.prefix)
     inputs = {(r.topic[base:], r.partition, r.offset): Answered(r, r.topic[base:]) for r in evidence.inputs}
@@ -109,7 +109,7 @@ def account(evidence: Evidence) -> Account:
         body for topic, body in bodies if topic == DEAD_LETTERS and body["topic"] in (REGISTRY, BUNDLES)
     ]
     foreign = sum(not _attach(inputs, topic, body) for topic, body in bodies) - len(refused)
-    return Account(inputs, [body for _, body in bodies], foreign, refused)
+    return AnswerAccount(inputs, [body for _, body in bodies], foreign, refused)
 
 
 def place_of(body: dict[str, Any]) -> Place | None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from app.adapters.kafka.kafka_read import StoredRecord
-    from load.recounts.answers import Account, Answered
+    from load.recounts.answers import AnswerAccount, Answered
 
 MOST_RETRIEVALS = 64
 """Of an agent in a session; of one that nobody registered there are none. Their items are fewer in these runs
@@ -32,7 +32,7 @@ AGENTS_PLACE, RETRIEVALS_PLACE = 2, 3
 
 
 @dataclass(slots=True)
-class Coverage:
+class CoverageRecount:
     """`remembered`: by session and agent, offset, tier and items of each request, the oldest first."""
 
     remembered: dict[bytes, dict[str, dict[str, tuple[int, str, set[str]]]]] = field(
@@ -105,8 +105,8 @@ class Coverage:
         return problems
 
 
-def coverage(account: Account) -> Coverage:
+def coverage(account: AnswerAccount) -> CoverageRecount:
     """Of a whole run."""
-    found = Coverage()
+    found = CoverageRecount()
     along(account, found.retrieved, found.reported)
     return found

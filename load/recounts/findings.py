@@ -25,8 +25,8 @@ from topics.catalog import MEMORY_WRITES
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from load.recounts.answers import Account
-    from load.recounts.coverage_recount import Coverage
+    from load.recounts.answers import AnswerAccount
+    from load.recounts.coverage_recount import CoverageRecount
     from load.recounts.figures import Figure
     from load.recounts.memory_recount import Memories
     from load.recounts.retrieval_recount import Retrievals
@@ -47,7 +47,7 @@ MEMORY_TALLY = {
 """What must have happened in a run, by its name in the recount."""
 
 
-def memory_figures(evidence: Evidence, found: Account, *, broker_away: bool = False) -> list[Figure]:
+def memory_figures(evidence: Evidence, found: AnswerAccount, *, broker_away: bool = False) -> list[Figure]:
     """What happened to memories, and goals of zero for all that must not. `broker_away`: for a while."""
     most = int(evidence.site.settings["SLUICE_MEMORY__MAX_QUARANTINE_SIZE"])
     recounted = memories(found, most)
@@ -68,7 +68,7 @@ def memory_figures(evidence: Evidence, found: Account, *, broker_away: bool = Fa
 
 
 def _memory_problems(
-    evidence: Evidence, found: Account, recounted: Memories
+    evidence: Evidence, found: AnswerAccount, recounted: Memories
 ) -> Iterator[tuple[str, list[str]]]:
     histories = folded(evidence.feedback)
     sources = {
@@ -118,7 +118,7 @@ ITEM_TALLY = {
 """What must have happened in a run, by its name in the recount."""
 
 
-def retrieval_figures(evidence: Evidence, found: Account) -> list[Figure]:
+def retrieval_figures(evidence: Evidence, found: AnswerAccount) -> list[Figure]:
     """What happened to retrieved items, and goals of zero for all that must not."""
     recounted, covering = retrievals(found, evidence.site.began_ms), coverage(found)
     alarmed = Counter(body["alarm_id"] for body in found.ledger if body["schema"] == ALARM)
@@ -134,7 +134,7 @@ def retrieval_figures(evidence: Evidence, found: Account) -> list[Figure]:
 
 
 def _item_problems(
-    evidence: Evidence, found: Account, recounted: Retrievals, covering: Coverage
+    evidence: Evidence, found: AnswerAccount, recounted: Retrievals, covering: CoverageRecount
 ) -> Iterator[tuple[str, list[str]]]:
     yield "wrong_item_decisions", recounted.problems["wrong_item_decisions"]
     yield "wrong_retrieval_escalations", recounted.problems["wrong_escalations"]
@@ -158,7 +158,7 @@ SHOWN = 5
 
 def integrity(
     evidence: Evidence,
-    found: Account,
+    found: AnswerAccount,
     *,
     denied_unread: int = 0,
     policy_refused: int = 0,

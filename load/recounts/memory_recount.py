@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from load.inputs.memory_traffic import KIND
 from load.recounts.answers import place_of
-from load.recounts.memory_rules import Due, Session, due_refusal, trust_of
+from load.recounts.memory_rules import Due, MemorySession, due_refusal, trust_of
 from load.recounts.quarantine_recount import (
     APPROVED,
     ENTERED,
@@ -31,7 +31,7 @@ from load.sites.policy import AGENT, TENANT
 from topics.catalog import MEMORY_WRITES, REVIEWS
 
 if TYPE_CHECKING:
-    from load.recounts.answers import Account, Answered
+    from load.recounts.answers import AnswerAccount, Answered
     from load.recounts.memory_rules import Trust
 
 DECISION = "sluice/memory_decision/v1"
@@ -62,7 +62,7 @@ class Memories:
 
     most: int
     quarantines: dict[int, Quarantine] = field(default_factory=dict)
-    sessions: dict[str, Session] = field(default_factory=lambda: defaultdict(Session))
+    sessions: dict[str, MemorySession] = field(default_factory=lambda: defaultdict(MemorySession))
     decisions: list[str] = field(default_factory=list)
     reviews: list[str] = field(default_factory=list)
     released: dict[str, tuple[str, Answered]] = field(default_factory=dict)
@@ -143,7 +143,7 @@ class Memories:
         if found != expected or body["reason"].partition(": ")[0] != due.reason.partition(": ")[0]:
             self.decisions.append(f"{where}: {found} {body['reason']}, due {expected} {due.reason}")
 
-    def _sight(self, body: dict[str, Any], fields: dict[str, Any], session: Session) -> None:
+    def _sight(self, body: dict[str, Any], fields: dict[str, Any], session: MemorySession) -> None:
         """The first sight of a source is told unless its history was there already."""
         new, seen = session.first_sight(fields), body["seen"]["source"]
         if new != (seen["session_type"] is None):
@@ -216,7 +216,7 @@ class Memories:
         self.statistics.setdefault(whose, [0] * 5)[4] += by
 
 
-def memories(account: Account, most: int) -> Memories:
+def memories(account: AnswerAccount, most: int) -> Memories:
     """Fold a whole run; `most` memories find room in a partition's quarantine."""
     folded = Memories(most)
     for body in account.ledger:

@@ -46,7 +46,7 @@ class Due:
 
 
 @dataclass(slots=True)
-class Session:
+class MemorySession:
     """What one session knows of its writes."""
 
     known: dict[str, _Known] = field(default_factory=dict)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from app.adapters.kafka.kafka_read import StoredRecord
-    from load.recounts.answers import Account, Answered
+    from load.recounts.answers import AnswerAccount, Answered
 
 STATE_KEY = b"s:"
 REFUSED = "sluice/input_refused/v1"
@@ -46,7 +46,7 @@ class _Known:
 
 
 @dataclass(slots=True)
-class Session:
+class RecountedSession:
     """One session, folded input by input. `problems` says what the ledger has otherwise."""
 
     rows: int = 0
@@ -91,7 +91,7 @@ class Session:
         return {"aggregateRowsAffected": self.rows, "aggregateActionCount": self.actions}
 
 
-def wrong_sessions(account: Account, changelog: Iterable[StoredRecord]) -> dict[str, list[str]]:
+def wrong_sessions(account: AnswerAccount, changelog: Iterable[StoredRecord]) -> dict[str, list[str]]:
     """Sessions that are not as recounted, with what is wrong about each."""
     states = {record.key: record.value for record in changelog}
     by_session: dict[bytes, list[Answered]] = defaultdict(list)
@@ -105,8 +105,8 @@ def wrong_sessions(account: Account, changelog: Iterable[StoredRecord]) -> dict[
     return {key.decode(): one.problems for key, one in folded.items() if one.problems}
 
 
-def _folded_along_ledger(account: Account) -> dict[bytes, Session]:
-    sessions: dict[bytes, Session] = defaultdict(Session)
+def _folded_along_ledger(account: AnswerAccount) -> dict[bytes, RecountedSession]:
+    sessions: dict[bytes, RecountedSession] = defaultdict(RecountedSession)
     last: dict[tuple[bytes, str], int] = {}
     seen: set[tuple[str, int, int]] = set()
     repeated = _repeated_outcomes(account)
@@ -128,7 +128,7 @@ def _folded_along_ledger(account: Account) -> dict[bytes, Session]:
     return sessions
 
 
-def _repeated_outcomes(account: Account) -> set[tuple[str, int, int]]:
+def _repeated_outcomes(account: AnswerAccount) -> set[tuple[str, int, int]]:
     """The places of outcomes whose bytes lay in their session before: of two that come before their action
     the first one waits for it, and the second is refused."""
     first: dict[tuple[bytes, str], int] = {}
@@ -143,7 +143,7 @@ def _repeated_outcomes(account: Account) -> set[tuple[str, int, int]]:
     return repeated
 
 
-def _fold(session: Session, one: Answered, body: dict[str, Any], *, is_repeated: bool) -> None:
+def _fold(session: RecountedSession, one: Answered, body: dict[str, Any], *, is_repeated: bool) -> None:
     if not one.readable or one.topic not in {ACTIONS, OUTCOMES}:
         return
     message = one.message
@@ -160,7 +160,7 @@ def _fold(session: Session, one: Answered, body: dict[str, Any], *, is_repeated:
         session.problems.append(f"{place_of(body)}: the ledger has {found}, recounted {due}")
 
 
-def _due_verdict(session: Session, one: Answered, action: dict[str, Any]) -> dict[str, Any]:
+def _due_verdict(session: RecountedSession, one: Answered, action: dict[str, Any]) -> dict[str, Any]:
     before = session.totals()
     outcome, repeats = session.propose(action, one.digest, one.record.offset)
     return {
@@ -171,7 +171,9 @@ def _due_verdict(session: Session, one: Answered, action: dict[str, Any]) -> dic
     }
 
 
-def _due_settlement(session: Session, outcome: dict[str, Any], *, is_repeated: bool) -> dict[str, Any]:
+def _due_settlement(
+    session: RecountedSession, outcome: dict[str, Any], *, is_repeated: bool
+) -> dict[str, Any]:
     known = session.known.get(outcome["action_id"])
     reserved, spent = (None, False) if known is None else (known.counted, known.signed)
     if not session.settle(outcome):
@@ -187,7 +189,7 @@ def _due_settlement(session: Session, outcome: dict[str, Any], *, is_repeated: b
     }
 
 
-def _compare_state(session: Session, stored: bytes | None) -> None:
+def _compare_state(session: RecountedSession, stored: bytes | None) -> None:
     state = json.loads(stored) if stored else {"a": {}, "e": []}
     rows, actions, *_ = state["a"].get(TENANT, (0, 0))
     others = state["a"].keys() - {TENANT, UNREGISTERED}
@@ -195,9 +197,9 @@ def _compare_state(session: Session, stored: bytes | None) -> None:
         session.problems.append(f"the state has {rows} rows, {actions} actions, recounted {session.totals()}")
 
 
-def _compare_sum(session: Session, inputs: list[Answered]) -> None:
+def _compare_sum(session: RecountedSession, inputs: list[Answered]) -> None:
     """The totals from the inputs alone: they do not depend on how the two topics interleave."""
-    alone = Session()
+    alone = RecountedSession()
     readable = [one for one in inputs if one.readable and one.topic in {ACTIONS, OUTCOMES}]
     for one in sorted(readable, key=lambda each: (each.topic != ACTIONS, each.record.offset)):
         if one.topic == ACTIONS:

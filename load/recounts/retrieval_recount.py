@@ -17,7 +17,7 @@ import rfc8785
 
 from load.inputs.retrieval_traffic import Label
 from load.recounts.answers import place_of
-from load.recounts.retrieval_rules import NOBODY, Asked, DueItem, due_item, tier_of
+from load.recounts.retrieval_rules import NOBODY, AskedRequest, DueItem, due_item, tier_of
 from load.sites.policy import TENANT
 from load.sites.quality_policy import BUNDLE, EXPIRES_AFTER_MS, document, minimum
 from topics.catalog import REPORTED, RETRIEVALS
@@ -25,7 +25,7 @@ from topics.catalog import REPORTED, RETRIEVALS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from load.recounts.answers import Account, Answered
+    from load.recounts.answers import AnswerAccount, Answered
 
 DECISION = "sluice/quality_decision/v1"
 ESCALATION = "sluice/retrieval_escalation_opened/v1"
@@ -79,7 +79,7 @@ class Retrievals:
             label.mark == "expiring" and one.record.timestamp_ms < self.began_ms + EXPIRES_AFTER_MS
         )
         score = item.get("confidence_score")
-        request = Asked(agent, tier, asked.get("tool_category"), lowest or 1.0)
+        request = AskedRequest(agent, tier, asked.get("tool_category"), lowest or 1.0)
         found = due_item(request, label, score, overridden=overridden)
         self.due[place_of(body), body["place"]] = found
         self._count(found)
@@ -139,7 +139,7 @@ class Retrievals:
         self.problems[name].append(f"{where}: {what}")
 
 
-def retrievals(account: Account, began_ms: int) -> Retrievals:
+def retrievals(account: AnswerAccount, began_ms: int) -> Retrievals:
     """All readable retrievals of a run, each once; one without any record is lost, as another figure says."""
     found = Retrievals(began_ms)
     for one in account.inputs.values():
@@ -149,7 +149,7 @@ def retrievals(account: Account, began_ms: int) -> Retrievals:
 
 
 def along(
-    account: Account, retrieved: Callable[[Answered], None], reported: Callable[[Answered, Any], None]
+    account: AnswerAccount, retrieved: Callable[[Answered], None], reported: Callable[[Answered, Any], None]
 ) -> None:
     """Readable retrievals at their first record, and reports at theirs, in the ledger's order."""
     seen: set[Any] = set()

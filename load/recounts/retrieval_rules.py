@@ -59,7 +59,7 @@ FLAGS = ("stale", "low_confidence")
 CODES = ("FRESHNESS_TTL_EXCEEDED", "CONFIDENCE_BELOW_MINIMUM", "PROVENANCE_FAILED")
 
 
-class Asked(NamedTuple):
+class AskedRequest(NamedTuple):
     """What is the same for all items of a request. `minimum`: of "price" under the revision that judged."""
 
     agent: str
@@ -90,7 +90,7 @@ def tier_of(agent: str, asked: str | None) -> str:
     return registered if asked is None else max(registered, asked, key=STRICT.index)
 
 
-def due_item(asked: Asked, label: Label, score: object, *, overridden: bool) -> DueItem:
+def due_item(asked: AskedRequest, label: Label, score: object, *, overridden: bool) -> DueItem:
     """`score`: as the item gives it; `overridden`: an override stands for it at this moment."""
     if asked.agent == NOBODY:
         return DueItem("deny", ("controls",), codes=("UNKNOWN_AGENT",))
@@ -102,7 +102,7 @@ def due_item(asked: Asked, label: Label, score: object, *, overridden: bool) -> 
     return _judged(asked, label, held(asked, label, score), overridden=overridden)
 
 
-def held(asked: Asked, label: Label, score: object) -> tuple[bool, bool, bool]:
+def held(asked: AskedRequest, label: Label, score: object) -> tuple[bool, bool, bool]:
     """Whether freshness, confidence and provenance hold."""
     least = MINIMA.get(label.kind, asked.minimum)
     fresh = label.time in YOUNG or (label.time in OLD and label.kind == NO_LIMIT)
@@ -111,7 +111,9 @@ def held(asked: Asked, label: Label, score: object) -> tuple[bool, bool, bool]:
     return fresh and label.reference != "forged", sure, traced
 
 
-def _judged(asked: Asked, label: Label, holds: tuple[bool, bool, bool], *, overridden: bool) -> DueItem:
+def _judged(
+    asked: AskedRequest, label: Label, holds: tuple[bool, bool, bool], *, overridden: bool
+) -> DueItem:
     failed = [number for number, one in enumerate(holds) if not one]
     real = max((_failing(asked.tier, label, number) for number in failed), key=MILD.index, default="pass")
     flag_only = label.kind == FLAG_ONLY

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from app.adapters.kafka.kafka_read import StoredRecord
-    from load.recounts.answers import Account, Answered, Place
+    from load.recounts.answers import AnswerAccount, Answered, Place
     from load.recounts.retrieval_recount import Retrievals
 
 ASKED_AGAIN_MS = 30_000
@@ -21,7 +21,7 @@ ASKED_AGAIN_MS = 30_000
 FLAGS = ("stale", "low_confidence", "provenance_missing", "provenance_unverified", "content_suspect")
 
 
-def wrong_served(account: Account, found: Retrievals, served: Iterable[StoredRecord]) -> Iterator[str]:
+def wrong_served(account: AnswerAccount, found: Retrievals, served: Iterable[StoredRecord]) -> Iterator[str]:
     """Requests that were served twice, not at all, in another session, or otherwise than they are due."""
     due = {place for place, _ in found.due}
     for record in served:

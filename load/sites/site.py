@@ -95,7 +95,7 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class InputRecord:
     """One record to publish; `topic` is a base name, `write` the memory write that it shows first."""
 
     topic: str

@@ -77,7 +77,7 @@ class SlowPort:
         return payload
 
 
-class Analysis:
+class SlowAnalysis:
     """The model that is asked about memories: never objects, and is slow where the text says so."""
 
     def __init__(self, slow: SlowPort) -> None:
@@ -94,7 +94,7 @@ class Analysis:
         return {"model": "load", "prompt_version": "1", "trust": 1.0, "categories": [], "explanation": ""}
 
 
-class Held:
+class HeldStop:
     """A port that nothing asks and that does not close while a file is there: so long does a stop go on."""
 
     def __init__(self, path: Path) -> None:
@@ -140,7 +140,7 @@ def main() -> None:
     slow = SlowPort(given.slow_s, Gauge(given.gauge))
     additions = Additions(
         stages={SlowProbe.name: SlowProbe(), Poison.name: Poison()},
-        ports={PORT: slow, HELD: Held(given.hold), analysis.PORT: Analysis(slow)},
+        ports={PORT: slow, HELD: HeldStop(given.hold), analysis.PORT: SlowAnalysis(slow)},
         before_commit=Trap(given.trap).spring,
     )
     try:

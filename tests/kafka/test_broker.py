@@ -53,7 +53,7 @@ async def test_a_record_of_four_megabytes_fits_where_its_topic_allows_it(kafka: 
 
 
 def test_a_started_broker_is_found_again_started_once_and_stopped(tmp_path: Path) -> None:
-    wish = own.Wish(port=single_node.free_ports(1)[0])
+    wish = own.StartOptions(port=single_node.free_ports(1)[0])
     first, started_now = own.start(tmp_path, wish)
     try:
         again, started_again = own.start(tmp_path, wish)
@@ -63,7 +63,7 @@ def test_a_started_broker_is_found_again_started_once_and_stopped(tmp_path: Path
         assert found.answers
         assert first.bootstrap_servers == again.bootstrap_servers == found.bootstrap_servers
         with pytest.raises(BrokerError, match="already runs"):
-            own.start(tmp_path, own.Wish(port=own.DEFAULT_PORT))
+            own.start(tmp_path, own.StartOptions(port=own.DEFAULT_PORT))
         assert own.stop(tmp_path) == first.bootstrap_servers
         assert own.status(tmp_path, None) is None
         assert not answers(first.bootstrap_servers)

@@ -17,7 +17,7 @@ import pytest
 
 from app.broker.process import ProcessIdentity
 from app.demo import run_place
-from app.demo.inputs.material import Wish, prepare
+from app.demo.inputs.material import RunOptions, prepare
 from app.demo.inputs.panel_sessions import MESSAGES, WRITES
 from app.demo.inputs.readings import STORY_AGAIN
 from app.demo.result import by_session, cause_of, settled
@@ -50,15 +50,15 @@ class Silence:
 
 
 @pytest.fixture
-def wish(kafka: str, prefix: str, tmp_path: Path) -> Wish:
+def wish(kafka: str, prefix: str, tmp_path: Path) -> RunOptions:
     environment = {**os.environ, "KAFKA_BOOTSTRAP_SERVERS": kafka}
     config = ROOT / "config"
     bundles = config / "bundles" / "default.json", config / "quality" / "default.json"
     run = prefix.strip(".")
-    return Wish(run, tmp_path, tmp_path, config / "demo", *bundles, environment, keep=False, now=_now)
+    return RunOptions(run, tmp_path, tmp_path, config / "demo", *bundles, environment, keep=False, now=_now)
 
 
-def test_a_run_answers_everything_and_leaves_nothing(wish: Wish, tmp_path: Path) -> None:
+def test_a_run_answers_everything_and_leaves_nothing(wish: RunOptions, tmp_path: Path) -> None:
     result = perform(wish, prepare(wish), Silence())
     assert result.well
     assert not result.worker.alive()
@@ -126,13 +126,13 @@ def _the_report_has_what_was_decided_and_what_nobody_decided_on(result: Result) 
     assert len(result.answers.alarms) == 1
 
 
-def test_a_worker_that_cannot_start_is_reported_with_its_log(wish: Wish, tmp_path: Path) -> None:
+def test_a_worker_that_cannot_start_is_reported_with_its_log(wish: RunOptions, tmp_path: Path) -> None:
     broken = {**wish.environment, "PYTHONHOME": str(tmp_path / "nowhere")}
     with pytest.raises(WorkerError, match=r"status 1(.|\n)*The end of .*worker\.log(.|\n)*No module"):
         perform(replace(wish, environment=broken), prepare(wish), Silence())
 
 
-def test_a_kept_demo_runs_on_until_it_is_stopped(wish: Wish, tmp_path: Path) -> None:
+def test_a_kept_demo_runs_on_until_it_is_stopped(wish: RunOptions, tmp_path: Path) -> None:
     result = perform(replace(wish, keep=True), prepare(wish), Silence())
     try:
         assert result.worker.alive()
@@ -145,7 +145,7 @@ def test_a_kept_demo_runs_on_until_it_is_stopped(wish: Wish, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_demo_stops_its_worker(wish: Wish, number: signal.Signals) -> None:
+def test_an_interrupted_demo_stops_its_worker(wish: RunOptions, number: signal.Signals) -> None:
     demo = subprocess.Popen(
         [sys.executable, "-m", "app", "demo"],
         env={**wish.environment, "PYTHONUNBUFFERED": "1"},

@@ -71,7 +71,7 @@ def test_a_state_file_that_is_not_ours_is_named(tmp_path: Path, content: str) ->
 
 def test_two_starts_at_once_are_told_apart(tmp_path: Path) -> None:
     with own.locked(tmp_path), pytest.raises(BrokerError, match="Another"):
-        own.start(tmp_path, own.Wish())
+        own.start(tmp_path, own.StartOptions())
 
 
 def test_our_own_process_is_alive() -> None:

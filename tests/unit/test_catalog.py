@@ -17,20 +17,21 @@ from topics.catalog import (
     Topic,
     wire_schema,
 )
-from topics.layout import Difference, Found, TopicLayout, differences
+from topics.layout import FoundTopic, TopicDifference, TopicLayout, differences
 from topics.records import DsseEnvelope, ProposedAction, Verdict
 
 LAYOUT = TopicLayout(prefix="dev.", app_id="sluice-1", partitions=8)
 BROKER = "127.0.0.1:9092"
 
 
-def as_wanted() -> dict[str, Found]:
+def as_wanted() -> dict[str, FoundTopic]:
     return {
-        name: Found(LAYOUT.partitions_of(topic), topic.config()) for name, topic in LAYOUT.topics().items()
+        name: FoundTopic(LAYOUT.partitions_of(topic), topic.config())
+        for name, topic in LAYOUT.topics().items()
     }
 
 
-def only_difference(found: dict[str, Found]) -> Difference:
+def only_difference(found: dict[str, FoundTopic]) -> TopicDifference:
     (difference,) = differences(LAYOUT, found, BROKER)
     return difference
 
@@ -77,13 +78,13 @@ def test_only_ledger_records_say_their_schema() -> None:
 
 
 def test_a_broker_as_the_catalog_says_has_no_difference() -> None:
-    assert differences(LAYOUT, as_wanted() | {"of.others": Found(1, {})}, BROKER) == []
+    assert differences(LAYOUT, as_wanted() | {"of.others": FoundTopic(1, {})}, BROKER) == []
 
 
 def test_a_missing_topic_is_named_with_the_command_that_makes_it() -> None:
     found = as_wanted()
     del found["dev.gate.verdicts"]
-    assert only_difference(found) == Difference(
+    assert only_difference(found) == TopicDifference(
         "dev.gate.verdicts", "topic", "present", "missing", "sluice topics create"
     )
 
@@ -117,7 +118,7 @@ def test_a_control_topic_has_one_partition_and_is_never_compacted() -> None:
 def test_another_configuration_is_named_with_the_command_that_sets_it(key: str, actual: str) -> None:
     found = as_wanted()
     wanted = found["dev.gate.verdicts"].config
-    found["dev.gate.verdicts"] = Found(8, {**wanted, key: actual})
+    found["dev.gate.verdicts"] = FoundTopic(8, {**wanted, key: actual})
     difference = only_difference(found)
     assert (difference.what, difference.expected, difference.actual) == (key, wanted[key], actual)
     assert f"--entity-name dev.gate.verdicts --add-config {key}={wanted[key]}" in difference.mend

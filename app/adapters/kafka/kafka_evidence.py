@@ -69,7 +69,7 @@ class KafkaEvidence:
                 yield [written_as(names[one.topic], one, one.timestamp_ms) for one in batch]
 
     @asynccontextmanager
-    async def places(self) -> AsyncIterator[Places]:
+    async def places(self) -> AsyncIterator[InputFetcher]:
         """A reader of single records."""
         bases = [*DECISIONS_ON, *DECISIONS_ON.values(), OUTCOMES, REPORTED, REVIEWS]
         parts = await partitions_of(self.bootstrap_servers, [f"{self.prefix}{base}" for base in bases])
@@ -82,14 +82,14 @@ class KafkaEvidence:
         )
         try:
             await consumer.start()
-            yield Places(consumer, self.prefix, frozenset(parts))
+            yield InputFetcher(consumer, self.prefix, frozenset(parts))
         except KafkaError as error:
             raise KafkaUnreachable(f"{self.bootstrap_servers}: {error}") from error
         finally:
             await consumer.stop()
 
 
-class Places:
+class InputFetcher:
     """Fetches inputs by their coordinates and the decisions on them."""
 
     def __init__(self, consumer: AIOKafkaConsumer, prefix: str, parts: frozenset[TopicPartition]) -> None:

@@ -25,7 +25,7 @@ class Outgoing:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PublishedAt:
     """Where a record came to lie; `timestamp_ms` is the broker's time, or -1 where it did not say one."""
 
     topic: str
@@ -36,7 +36,7 @@ class Placed:
 
 async def publish(
     bootstrap_servers: str, topic: str, records: Iterable[Outgoing], *, max_request_bytes: int
-) -> list[Placed]:
+) -> list[PublishedAt]:
     """Every record's place, in the order given, once all are acknowledged.
 
     Raises UnknownTopics, and KafkaUnreachable when a record was refused or not acknowledged: some of the
@@ -53,12 +53,12 @@ async def publish(
         raise KafkaUnreachable(f"{bootstrap_servers}: {error}") from error
 
 
-async def _send(producer: AIOKafkaProducer, topic: str, records: Iterable[Outgoing]) -> list[Placed]:
+async def _send(producer: AIOKafkaProducer, topic: str, records: Iterable[Outgoing]) -> list[PublishedAt]:
     acknowledged = [
         await producer.send(topic, each.value, each.key, headers=list(each.headers)) for each in records
     ]
     return [_placed(metadata) for metadata in await asyncio.gather(*acknowledged)]
 
 
-def _placed(metadata: Any) -> Placed:
-    return Placed(metadata.topic, metadata.partition, metadata.offset, metadata.timestamp or -1)
+def _placed(metadata: Any) -> PublishedAt:
+    return PublishedAt(metadata.topic, metadata.partition, metadata.offset, metadata.timestamp or -1)

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from aiokafka import AIOKafkaConsumer
 
     from app.adapters.kafka.kafka_consumers import Isolation
-    from app.adapters.kafka.kafka_publish import Outgoing, Placed
-    from app.adapters.kafka.kafka_read import Reader, StoredRecord
+    from app.adapters.kafka.kafka_publish import Outgoing, PublishedAt
+    from app.adapters.kafka.kafka_read import StoredRecord, TopicReader
     from app.core.reports.ledger_values import Event
     from topics.records import MemoryDecision
 
@@ -81,7 +81,7 @@ ANSWERS = (QUARANTINE, SESSION_EVENTS, DEAD_LETTERS)
 class Reviewed(Generic[T]):
     """Where a review lies, and what became of it; None where nobody said so in time."""
 
-    placed: Placed
+    placed: PublishedAt
     outcome: T | None
 
 
@@ -146,7 +146,7 @@ class KafkaQuarantine:
         return None
 
     async def review(
-        self, review: Outgoing, told: Callable[[Placed, StoredRecord], T | None], patience_s: float
+        self, review: Outgoing, told: Callable[[PublishedAt, StoredRecord], T | None], patience_s: float
     ) -> Reviewed[T]:
         """Publish a review and wait for what becomes of it: the first thing that `told` makes of a record
         written since."""
@@ -170,7 +170,7 @@ class KafkaQuarantine:
             await connection.close()
 
 
-async def _first(reader: Reader, told: Callable[[StoredRecord], T | None]) -> T | None:
+async def _first(reader: TopicReader, told: Callable[[StoredRecord], T | None]) -> T | None:
     async for batch in reader.follow(None):
         for record in batch:
             outcome = told(record)

@@ -50,7 +50,7 @@ class StoredRecord:
     headers: tuple[tuple[str, bytes], ...]
 
 
-class Reader:
+class TopicReader:
     """Assigned to every partition of some topics. Made by `open_reader`."""
 
     def __init__(self, consumer: AIOKafkaConsumer, ends: dict[TopicPartition, int]) -> None:
@@ -82,7 +82,9 @@ class Reader:
 
 
 @asynccontextmanager
-async def open_reader(bootstrap_servers: str, topics: Sequence[str], start: Start) -> AsyncIterator[Reader]:
+async def open_reader(
+    bootstrap_servers: str, topics: Sequence[str], start: Start
+) -> AsyncIterator[TopicReader]:
     """A reader whose positions are settled when it is handed over.
 
     Raises UnknownTopics, and KafkaUnreachable here or from any of the reader's methods.
@@ -95,7 +97,7 @@ async def open_reader(bootstrap_servers: str, topics: Sequence[str], start: Star
             consumer.assign(partitions)
             seek = consumer.seek_to_beginning if start == "beginning" else consumer.seek_to_end
             await seek(*partitions)
-            yield Reader(consumer, ends)
+            yield TopicReader(consumer, ends)
     except KafkaError as error:
         raise KafkaUnreachable(f"{bootstrap_servers}: {error}") from error
 

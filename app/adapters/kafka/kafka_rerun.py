@@ -22,7 +22,7 @@ from app.core.rerun.walk import DECIDED, PartitionWalk, entry_of, executed, outs
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from app.adapters.kafka.kafka_evidence import KafkaEvidence, Places
+    from app.adapters.kafka.kafka_evidence import InputFetcher, KafkaEvidence
     from app.core.actions.stage import Stage
     from app.core.foundation.arrival import Arrival
     from app.core.rerun.policy_then import Installation
@@ -89,7 +89,7 @@ class _Walks:
         return PartitionWalk(self._rerunner, recount)
 
 
-async def _walked(walk: PartitionWalk, reader: Places, groups: list[list[Entry]]) -> list[Rerun]:
+async def _walked(walk: PartitionWalk, reader: InputFetcher, groups: list[list[Entry]]) -> list[Rerun]:
     inputs = await reader.inputs(place for group in groups if (place := group[0].place) is not None)
     arrivals = [None if group[0].place is None else inputs.get(group[0].place) for group in groups]
     return [one for pair in zip(groups, arrivals, strict=True) for one in walk.take(*pair)]
@@ -152,7 +152,9 @@ def _wanted(an_id: str) -> tuple[Place, str]:
     return place, an_id if an_id.startswith(_OF_ITEMS) else id_at(place)
 
 
-async def _decisions_on(reader: Places, place: Place, sought: str, arrival: Arrival | None) -> list[Written]:
+async def _decisions_on(
+    reader: InputFetcher, place: Place, sought: str, arrival: Arrival | None
+) -> list[Written]:
     since_ms = 0 if arrival is None else max(0, arrival.timestamp_ms - CLOCKS_APART_MS)
     return await reader.decisions(place, sought, since_ms)
 
@@ -179,7 +181,7 @@ def _checked(rerunner: Rerunner, written: Written, arrival: Arrival | None) -> R
     return replace(rerun, differences=(*rerun.differences, *beside), whatever_version=True)
 
 
-async def _batch(rerunner: Rerunner, reader: Places, found: Sequence[Written]) -> list[Rerun]:
+async def _batch(rerunner: Rerunner, reader: InputFetcher, found: Sequence[Written]) -> list[Rerun]:
     entries = [entry_of(one) for one in found]
     places = [None if one is None else one.place for one in entries]
     inputs = await reader.inputs(one for one in places if one is not None)

@@ -11,7 +11,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
 from app.adapters.kafka.kafka_read import KafkaUnreachable
-from topics.layout import Difference, Found, TopicLayout, differences
+from topics.layout import FoundTopic, TopicDifference, TopicLayout, differences
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -43,16 +43,16 @@ async def create(bootstrap_servers: str, layout: TopicLayout, replication: int) 
     return made
 
 
-async def look(bootstrap_servers: str, layout: TopicLayout) -> dict[str, Found]:
+async def look(bootstrap_servers: str, layout: TopicLayout) -> dict[str, FoundTopic]:
     """The catalog's topics that the broker has, by real name. Raises KafkaTopicError and KafkaUnreachable."""
     async with _admin(bootstrap_servers) as admin:
         counts = await _partition_counts(admin)
         present = [name for name in layout.topics() if name in counts]
         configs = await _configs(admin, present)
-    return {name: Found(counts[name], configs[name]) for name in present}
+    return {name: FoundTopic(counts[name], configs[name]) for name in present}
 
 
-async def check(bootstrap_servers: str, layout: TopicLayout) -> list[Difference]:
+async def check(bootstrap_servers: str, layout: TopicLayout) -> list[TopicDifference]:
     """Every difference between the catalog and the broker. Raises KafkaTopicError and KafkaUnreachable."""
     return differences(layout, await look(bootstrap_servers, layout), bootstrap_servers)
 

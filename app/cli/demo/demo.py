@@ -22,7 +22,7 @@ from app.cli.demo.demo_report import print_opening, print_result, summary_fields
 from app.cli.output import WELL, WRONG, console, errors, print_json, shown, stop
 from app.cli.quality.page import page
 from app.demo import run_place
-from app.demo.inputs.material import Wish, prepare
+from app.demo.inputs.material import RunOptions, prepare
 from app.demo.run import perform
 from app.demo.run_place import WorkerError
 from app.settings import ROOT
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from app.core.reports.report import QualityReport
-    from app.demo.run_place import Kept, Place
+    from app.demo.run_place import KeptRun, RunPlace
 
 
 _ACTION = (
@@ -48,12 +48,12 @@ _RETRIEVAL = (
 PAGE = "quality.html"
 
 
-def write_page(place: Place, quality: QualityReport, written_at: str) -> None:
+def write_page(place: RunPlace, quality: QualityReport, written_at: str) -> None:
     """The quality report as one page, beside the worker's log."""
     (place.folder / PAGE).write_text(page(quality, written_at), encoding="utf-8")
 
 
-def say_how_to_use(teller: Console, place: Place, flag_only: str) -> None:
+def say_how_to_use(teller: Console, place: RunPlace, flag_only: str) -> None:
     """Exact commands to watch, publish, promote the class in flag-only, and stop."""
     lines = ["", "Broker and worker go on. In another terminal, in this folder:", ""]
     lines += [f"  export {name}={quote(value)}" for name, value in place.for_commands().items()]
@@ -83,7 +83,7 @@ def say_how_to_use(teller: Console, place: Place, flag_only: str) -> None:
         teller.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def say_stopped(stopped: Kept | None) -> None:
+def say_stopped(stopped: KeptRun | None) -> None:
     """What `--stop` did."""
     if stopped is None:
         errors.print("No demo was left running.")
@@ -196,7 +196,7 @@ def _run(*, keep: bool, json: bool) -> bool:
     begin = time.monotonic()
     if keep and (left := run_place.recall(HOME)) is not None:
         stop(f"{left.run} is still there; `sluice demo --stop` stops it")
-    wish = Wish(_run_name(), HOME, locate.HOME, CONFIG, BUNDLE, QUALITY, os.environ, keep, _now)
+    wish = RunOptions(_run_name(), HOME, locate.HOME, CONFIG, BUNDLE, QUALITY, os.environ, keep, _now)
     material = prepare(wish)
     teller = errors if json else _screen()
     print_opening(teller, material)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from app.demo.answers import Answers
-    from app.demo.result import Counted
+    from app.demo.result import MemoryStatistics
 
 COLOURS = {"allow": "green", "quarantine": "yellow", "reject": "bold red"}
 _EXAMPLES = 3
@@ -72,7 +72,7 @@ def quarantine_table(answers: Answers) -> Table:
     return made
 
 
-def statistics_table(counted: Counted) -> Table:
+def statistics_table(counted: MemoryStatistics) -> Table:
     """Seed 003's statistics as the worker keeps them, and whether the ledger has the same."""
     live = counted.live.fields()
     made = table("Statistics, as the worker keeps them", *(number(name) for name in live))

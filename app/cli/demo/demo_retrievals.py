@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from app.core.reports.report import QualityReport
-    from app.demo.answers import Answers, Read
+    from app.demo.answers import AnsweredRetrieval, Answers
 
 _BAR = "█"
 _BAR_WIDTH = 20
@@ -135,7 +135,7 @@ def _decisions(answers: Answers, request_id: str) -> Iterator[dict[str, Any]]:
             yield from read.decisions
 
 
-def _is(read: Read, request_id: str) -> bool:
+def _is(read: AnsweredRetrieval, request_id: str) -> bool:
     asked: str = read.planned.fields["request_id"]
     return asked == request_id
 

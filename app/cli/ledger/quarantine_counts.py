@@ -29,7 +29,7 @@ class By(StrEnum):
     agent = "agent"
 
 
-class Recounted(NamedTuple):
+class LedgerCounts(NamedTuple):
     """The ledger's own numbers, and where the workers' are others."""
 
     counts: Counts
@@ -42,11 +42,11 @@ class Recounted(NamedTuple):
         return not (self.differences or self.behind)
 
 
-class Counted(NamedTuple):
+class GateCounts(NamedTuple):
     """`recounted` None: nobody asked."""
 
     live: Counts
-    recounted: Recounted | None = None
+    recounted: LedgerCounts | None = None
 
 
 def _named(by: By, whose: Whose) -> tuple[str, ...]:
@@ -61,7 +61,7 @@ def _overall(counts: Counts) -> Statistics:
     return summed(counts, lambda _: None).get(None, NOTHING)
 
 
-def counted_fields(counted: Counted, by: By) -> dict[str, Any]:
+def counted_fields(counted: GateCounts, by: By) -> dict[str, Any]:
     """As JSON: {by, rows, overall}, and {recount, differences, behind} where they were asked for."""
     fields = {"by": by.value, **_counts(counted.live, by)}
     if counted.recounted is not None:
@@ -84,7 +84,7 @@ def _counts(counts: Counts, by: By) -> dict[str, Any]:
     return {"rows": rows, "overall": _overall(counts).fields()}
 
 
-def print_counted(counted: Counted, by: By) -> None:
+def print_counted(counted: GateCounts, by: By) -> None:
     """A table of each side, and every difference."""
     console.print(_table(counted.live, by, "as the workers keep them"))
     if counted.recounted is None:
@@ -148,13 +148,13 @@ def stats(
     raise typer.Exit(WELL if counted.recounted is None or counted.recounted.equal else WRONG)
 
 
-async def _counted(kafka: KafkaQuarantine, *, recount: bool) -> Counted:
+async def _counted(kafka: KafkaQuarantine, *, recount: bool) -> GateCounts:
     live = await live_statistics(kafka.changelog())
-    return Counted(live.counts, await _recounted(kafka, live) if recount else None)
+    return GateCounts(live.counts, await _recounted(kafka, live) if recount else None)
 
 
-async def _recounted(kafka: KafkaQuarantine, live: LiveCounts) -> Recounted:
+async def _recounted(kafka: KafkaQuarantine, live: LiveCounts) -> LedgerCounts:
     """What the ledger has beyond the state was written since: if so, the state has it by now too."""
     anew = await kafka.recount(live.sequences)
     lost = behind((await live_statistics(kafka.changelog())).sequences, anew.beyond) if anew.beyond else []
-    return Recounted(anew.counts, differences(live.counts, anew.counts), lost)
+    return LedgerCounts(anew.counts, differences(live.counts, anew.counts), lost)

@@ -23,7 +23,7 @@ from topics.catalog import REVIEWS
 from topics.headers import input_headers
 
 if TYPE_CHECKING:
-    from app.adapters.kafka.kafka_publish import Placed
+    from app.adapters.kafka.kafka_publish import PublishedAt
     from app.adapters.kafka.kafka_quarantine import Reviewed
     from app.adapters.kafka.kafka_read import StoredRecord
     from app.cli.ledger.held_memories import Life
@@ -53,7 +53,7 @@ class Outcome(NamedTuple):
         return self.word in ("approved", "rejected")
 
 
-def outcome_of(placed: Placed, record: StoredRecord) -> Outcome | None:
+def outcome_of(placed: PublishedAt, record: StoredRecord) -> Outcome | None:
     """What a record says of the review at this place; None where it is about something else, or only says
     that the memory expired: the refusal comes with it."""
     fields = _object(record.value)
@@ -94,7 +94,7 @@ Memory = Annotated[
 ]
 
 
-class Decision(StrEnum):
+class ReviewWord(StrEnum):
     """What a reviewer may say of a memory."""
 
     approve = "approve"
@@ -103,7 +103,7 @@ class Decision(StrEnum):
 
 def review(  # noqa: PLR0913 - the command's options
     memory: Memory,
-    decision: Decision,
+    decision: ReviewWord,
     *,
     approver: Annotated[str, typer.Option("--as", metavar="APPROVER", help="Your id in the registry.")],
     key: Annotated[Path, typer.Option(metavar="PEM", help="Your private key, to sign with.")],
@@ -144,12 +144,12 @@ def review(  # noqa: PLR0913 - the command's options
     _end(found.memory_id, reviewed, wait, as_json=as_json)
 
 
-def _fields(found: Life, decision: Decision, approver: str, justification: str) -> dict[str, str]:
+def _fields(found: Life, decision: ReviewWord, approver: str, justification: str) -> dict[str, str]:
     """What is to be signed; a memory that is not held, or cannot be released, ends the command."""
     held = found.entered
     if held is None:
         stop(f"{found.memory_id} is not held: {found.state}", WRONG)
-    if found.content is None and decision is Decision.approve:
+    if found.content is None and decision is ReviewWord.approve:
         stop(f"nobody can approve what nobody can read: {found.no_content}")
     return {
         "subject_id": held.memory_id,

@@ -62,7 +62,7 @@ _NARROW = 100
 """Columns of a terminal below which a line does without the topic."""
 
 
-class Line(NamedTuple):
+class RecordLine(NamedTuple):
     """What a line says of a record; texts are as the record has them, not escaped."""
 
     time: str
@@ -154,7 +154,7 @@ def _flexible(width: int) -> tuple[int, int]:
     return max(8, width // 8), max(12, width // 5)
 
 
-def line_of(record: StoredRecord, topic: str) -> Line:
+def line_of(record: StoredRecord, topic: str) -> RecordLine:
     """What is said of a record; `word` is empty for what is no JSON object."""
     fields = _parsed(record.value)
     time = datetime.fromtimestamp(record.timestamp_ms / 1000, UTC).strftime("%H:%M:%S.%f")[:-3]
@@ -162,12 +162,12 @@ def line_of(record: StoredRecord, topic: str) -> Line:
     if not isinstance(fields, dict):
         size = len(record.value or b"")
         key = _text(record.key) or "-"
-        return Line(time, place, short, key, "", "", "", f"not a JSON object, {size} bytes")
+        return RecordLine(time, place, short, key, "", "", "", f"not a JSON object, {size} bytes")
     session = str(fields.get("session_id") or "-")
     subject = str(_first(fields, _SUBJECTS) or "-")
     word, reason = retrieval_line.told(fields) or (_kind(fields), _reason(fields))
     again = " (again)" if fields.get("duplicate_of") else ""
-    return Line(time, place, short, session, subject, word, again, reason)
+    return RecordLine(time, place, short, session, subject, word, again, reason)
 
 
 def _coloured(word: str) -> str:

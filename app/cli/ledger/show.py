@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from app.core.rerun.walk import Place
-    from app.offline.story import Event, Story
+    from app.offline.story import Story, StoryEvent
     from app.verifier.located import Located
 
     Read = Callable[[Callable[[Located], None]], None]
@@ -107,7 +107,7 @@ def _fields(story: Story, given: object) -> dict[str, Any]:
     }
 
 
-def _place(decision: Event) -> Place:
+def _place(decision: StoryEvent) -> Place:
     place = decision.fields.get("input")
     if not isinstance(place, dict):
         return "", 0, 0

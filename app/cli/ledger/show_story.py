@@ -17,7 +17,7 @@ from app.offline.story import OWN_IDS, hash_holds
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from app.offline.story import Event, Story
+    from app.offline.story import Story, StoryEvent
 
 LONGEST = 600
 """Characters of a value on the screen; `--json` has all."""
@@ -31,21 +31,9 @@ _WHO = ("agent", "tenant", "session")
 _NAMES = ("id", "reason")
 _TOTALS = (("rows", "aggregateRowsAffected"), ("actions", "aggregateActionCount"))
 _TELLING = (
-    "reason",
-    "message",
-    "justification",
-    "approver_id",
-    "reported_by",
-    "reserved",
-    "actual",
-    "aggregateRowsAffected",
-    "lowered",
-    "reported",
-    "covered",
-    "uncovered",
-    "required_role",
-    "expires_at",
-    "escalation_id",
+    *("reason", "message", "justification", "approver_id", "reported_by", "reserved", "actual"),
+    *("aggregateRowsAffected", "lowered", "reported", "covered", "uncovered"),
+    *("required_role", "expires_at", "escalation_id"),
 )
 """Of an event that followed, what a reader wants first; `--json` has all."""
 
@@ -69,7 +57,7 @@ def print_story(story: Story, given: Any, now_ms: int) -> None:
     console.print(_facts(_remarks(fields), _rests_on(fields), _ledger_place(story.decision)))
 
 
-def _word(decision: Event) -> str:
+def _word(decision: StoryEvent) -> str:
     fields = decision.fields
     if decision.schema.startswith("sluice/dead_letter"):
         return "unreadable"
@@ -77,7 +65,7 @@ def _word(decision: Event) -> str:
     return str(next((one for one in named if isinstance(one, str)), decision.schema.split("/")[1:2]))
 
 
-def _headline(decision: Event, now_ms: int) -> Text:
+def _headline(decision: StoryEvent, now_ms: int) -> Text:
     fields = decision.fields
     word = _word(decision)
     line = Text.assemble((word.upper(), _STYLES.get(word, "bold")), "  ", visible(_own_id(fields)))
@@ -259,7 +247,7 @@ def _rests_on(fields: dict[str, Any]) -> Iterator[Fact]:
         yield "evidence", visible(", ".join(map(str, fields["evidence_refs"])))
 
 
-def _ledger_place(decision: Event) -> Iterator[Fact]:
+def _ledger_place(decision: StoryEvent) -> Iterator[Fact]:
     fields = decision.fields
     place = f"{decision.topic} {decision.partition}/{decision.offset}"
     yield "ledger", visible(f"{place}, number {fields.get('sequence')} of the partition's chain")

@@ -61,7 +61,7 @@ def watch_command(  # noqa: PLR0913 - an option each
     kafka = settings_or_stop().kafka
     idle_ms = None if timeout is None else int(timeout * 1000)
     start: Start = "beginning" if from_beginning else "end"
-    wanted = Wanted(agent, session, verdict)
+    wanted = RecordFilter(agent, session, verdict)
     shower = _Shower(
         kafka.topic_prefix, max_, wanted, "whole" if json and whole else "json" if json else "lines"
     )
@@ -75,7 +75,7 @@ def watch_command(  # noqa: PLR0913 - an option each
         stop(f"cannot watch: {error}")
 
 
-class Wanted(NamedTuple):
+class RecordFilter(NamedTuple):
     """Which records are shown; None: whatever it is."""
 
     agent: str | None
@@ -93,14 +93,14 @@ class Wanted(NamedTuple):
         )
 
 
-_EVERYTHING = Wanted(None, None, None)
+_EVERYTHING = RecordFilter(None, None, None)
 
 
 class _Shower:
     """Prints wanted records until it has printed `most`."""
 
     def __init__(
-        self, prefix: str, most: int | None, wanted: Wanted, form: Literal["lines", "json", "whole"]
+        self, prefix: str, most: int | None, wanted: RecordFilter, form: Literal["lines", "json", "whole"]
     ) -> None:
         self._prefix = prefix
         self._left = most

@@ -47,7 +47,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standar
 def start(bootstrap_servers: Given = None, port: Port = None, data: Data = None) -> None:
     """Start a broker, wait until it answers, print its address. Started already: says so, exit 0."""
     with _faults_explained():
-        broker, started_now = own.start(HOME, own.Wish(bootstrap_servers, port, data))
+        broker, started_now = own.start(HOME, own.StartOptions(bootstrap_servers, port, data))
     typer.echo(f"Broker ({broker.kind}) {'started' if started_now else 'runs already'}.", err=True)
     typer.echo(broker.bootstrap_servers)
     if broker.bootstrap_servers != f"127.0.0.1:{own.DEFAULT_PORT}" and broker.kind != "external":

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.adapters.kafka.kafka_publish import Outgoing, Placed, publish
+from app.adapters.kafka.kafka_publish import Outgoing, PublishedAt, publish
 from app.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
 from app.cli.output import (
     WELL,
@@ -181,12 +181,12 @@ def _publish(lines: list[Line], topic: Topic, *, json: bool) -> None:
         console.print(_summary(placed, name), soft_wrap=True)
 
 
-def _print_places(numbers: list[int], placed: list[Placed]) -> None:
+def _print_places(numbers: list[int], placed: list[PublishedAt]) -> None:
     for number, place in zip(numbers, placed, strict=True):
         print_json({"line": number, **asdict(place)})
 
 
-def _summary(placed: list[Placed], topic: str) -> str:
+def _summary(placed: list[PublishedAt], topic: str) -> str:
     partitions = len({place.partition for place in placed})
     return f"[green]published {len(placed)}[/] to {shown(topic)} (partitions used: {partitions})"
 

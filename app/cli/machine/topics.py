@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from app.settings import Settings
     from topics.catalog import Topic
-    from topics.layout import Difference, Found
+    from topics.layout import FoundTopic, TopicDifference
 
 T = TypeVar("T")
 
@@ -102,7 +102,7 @@ def create_topics_or_stop(settings: Settings) -> dict[str, bool]:
     return _asked(kafka_topics.create(kafka.bootstrap_servers, layout, kafka.replication_factor))
 
 
-def differences_or_stop(settings: Settings) -> list[Difference]:
+def differences_or_stop(settings: Settings) -> list[TopicDifference]:
     """What is missing or different on the broker; ends the command when it does not answer."""
     return _asked(kafka_topics.check(settings.kafka.bootstrap_servers, layout_of(settings)))
 
@@ -116,7 +116,7 @@ def _asked(question: Coroutine[Any, Any, T]) -> T:
         stop(str(error))
 
 
-def _row(name: str, topic: Topic, found: Found | None) -> dict[str, Any]:
+def _row(name: str, topic: Topic, found: FoundTopic | None) -> dict[str, Any]:
     return {
         "topic": name,
         "direction": topic.direction,
@@ -150,7 +150,7 @@ def _kept(cleanup: str, retention: timedelta) -> str:
     return f"compacted, {days}" if "compact" in cleanup else days
 
 
-def _say_differences(differing: list[Difference]) -> None:
+def _say_differences(differing: list[TopicDifference]) -> None:
     if not differing:
         console.print("[green]Every topic is as the catalog says.[/]")
         return

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from app.bootstrap import Additions
     from app.core.foundation.arrival import Arrival
     from app.settings import Settings
-    from topics.layout import Difference
+    from topics.layout import TopicDifference
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +107,7 @@ def _stop_unless_topics_fit(settings: Settings) -> None:
         stop("\n".join(f"{d.topic}: {d.what} is {d.actual}, must be {d.expected}. {d.mend}" for d in found))
 
 
-def _differences_once_there(settings: Settings) -> list[Difference]:
+def _differences_once_there(settings: Settings) -> list[TopicDifference]:
     """A broker restarts beside its workers: one that is away is asked again, for `broker_wait_s`."""
     give_up_at = time.monotonic() + settings.worker.broker_wait_s
     while True:

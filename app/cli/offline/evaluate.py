@@ -17,7 +17,7 @@ from app.core.actions.stages import shipped_stages
 from app.core.foundation.clock import milliseconds_of
 from app.core.foundation.errors import CoreError
 from app.offline.action_evaluation import judged
-from app.offline.panels import NotAPanel, RetrievalRow, Row, WriteRow, load_mixed
+from app.offline.panels import ActionRow, NotAPanel, RetrievalRow, WriteRow, load_mixed
 from app.offline.policy_files import PolicyFileError, unsigned_bundle
 from app.offline.scores import macro, scores, write_scores
 from app.offline.write_evaluation import NotMeasured
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from app.core.policy.bundles import Bundle
-    from app.offline.action_evaluation import Judged
+    from app.offline.action_evaluation import JudgedAction
     from app.offline.quality_evaluation import JudgedRetrieval
-    from app.offline.scores import Score, WriteScore
+    from app.offline.scores import ActionScore, WriteScore
     from app.offline.write_evaluation import JudgedWrite
 
 SHIPPED = ROOT / "config" / "bundles" / "default.json"
@@ -95,22 +95,27 @@ def evaluate_command(
 
 def _judged(
     files: list[Path], bundle: Path, source_type: SourceType, similarity: bool | None
-) -> tuple[list[Judged], list[JudgedWrite], list[JudgedRetrieval]]:
+) -> tuple[list[JudgedAction], list[JudgedWrite], list[JudgedRetrieval]]:
     panel = [row for file in files for row in load_mixed(file)]
     policy = unsigned_bundle(bundle)
-    actions = _actions([row for row in panel if isinstance(row, Row)], policy)
+    actions = _actions([row for row in panel if isinstance(row, ActionRow)], policy)
     written = [row for row in panel if isinstance(row, WriteRow)]
     writes = judged_under(policy, written, source_type, similarity, milliseconds_of(AT))
     items = judged_items([row for row in panel if isinstance(row, RetrievalRow)], SHIPPED_QUALITY)
     return actions, writes, items
 
 
-def _actions(rows: list[Row], bundle: Bundle) -> list[Judged]:
+def _actions(rows: list[ActionRow], bundle: Bundle) -> list[JudgedAction]:
     return list(judged(rows, bundle, shipped_stages(), milliseconds_of(AT)))
 
 
 def _report(
-    actions: list[Judged], writes: list[JudgedWrite], items: list[JudgedRetrieval], *, rows: bool, json: bool
+    actions: list[JudgedAction],
+    writes: list[JudgedWrite],
+    items: list[JudgedRetrieval],
+    *,
+    rows: bool,
+    json: bool,
 ) -> None:
     """Each kind in a table of its own; of a panel without actions no empty one of them."""
     by_source, of_writes = scores(actions), write_scores(writes)
@@ -132,12 +137,12 @@ def _report(
         print_retrievals(items, every=rows)
 
 
-def _fields(by_source: Mapping[str, Score] | Mapping[str, WriteScore]) -> dict[str, Any]:
+def _fields(by_source: Mapping[str, ActionScore] | Mapping[str, WriteScore]) -> dict[str, Any]:
     sources = {name: score.fields() for name, score in by_source.items()}
     return {"sources": sources, "macro": macro(by_source.values())}
 
 
-def _row(one: Judged) -> dict[str, Any]:
+def _row(one: JudgedAction) -> dict[str, Any]:
     return {
         **_place(one),
         "outcome": one.outcome,
@@ -152,6 +157,6 @@ def _write_row(one: JudgedWrite) -> dict[str, Any]:
     return {**_place(one), **told, "caught": one.caught}
 
 
-def _place(one: Judged | JudgedWrite) -> dict[str, Any]:
+def _place(one: JudgedAction | JudgedWrite) -> dict[str, Any]:
     row = asdict(one.row)
     return {name: row[name] for name in ("id", "file", "label")}

@@ -13,13 +13,13 @@ from app.offline.scores import LABELS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from app.offline.action_evaluation import Judged
-    from app.offline.scores import Score
+    from app.offline.action_evaluation import JudgedAction
+    from app.offline.scores import ActionScore
 
 COLOURS = {"harmful": "red", "benign": "green", "ambiguous": "yellow"}
 
 
-def print_scores(by_source: Mapping[str, Score], mean: Mapping[str, float | None]) -> None:
+def print_scores(by_source: Mapping[str, ActionScore], mean: Mapping[str, float | None]) -> None:
     """A row for each source, one for their mean, and which gate caught how many."""
     console.print(_sources(by_source, mean))
     console.print(_gates(by_source.values()))
@@ -28,7 +28,7 @@ def print_scores(by_source: Mapping[str, Score], mean: Mapping[str, float | None
     console.print(f"Left out as ambiguous: {left_out}. Unreadable: {unreadable}.")
 
 
-def print_rows(rows: Iterable[Judged]) -> None:
+def print_rows(rows: Iterable[JudgedAction]) -> None:
     """A line for each row: source, id, label, outcome, gate, reason."""
     for one in rows:
         label = f"[{COLOURS[one.row.label]}]{one.row.label}[/]"
@@ -38,7 +38,7 @@ def print_rows(rows: Iterable[Judged]) -> None:
         console.print(f"{place} {label} {outcome} {one.gate or '-'} {reason}", soft_wrap=True)
 
 
-def _sources(by_source: Mapping[str, Score], mean: Mapping[str, float | None]) -> Table:
+def _sources(by_source: Mapping[str, ActionScore], mean: Mapping[str, float | None]) -> Table:
     table = Table("source")
     for heading in ("harmful", "recall", "benign", "false pos.", "precision"):
         table.add_column(heading, justify="right")
@@ -54,7 +54,7 @@ def _sources(by_source: Mapping[str, Score], mean: Mapping[str, float | None]) -
     return table
 
 
-def _gates(scores: Iterable[Score]) -> Table:
+def _gates(scores: Iterable[ActionScore]) -> Table:
     caught: dict[str, Counter[str]] = {}
     escalated: Counter[str] = Counter()
     for score in scores:

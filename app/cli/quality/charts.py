@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from app.cli.output import percent
 from app.cli.quality.elements import Chart, card, cut, element, plain
 from app.cli.quality.outcome_charts import WIDTH, by_class, by_day, calendar, legend
-from app.cli.quality.trend import MOST_LINES, Line, bars, trend, trend_legend
+from app.cli.quality.trend import MOST_LINES, TrendLine, bars, trend, trend_legend
 from app.core.reports.report import PROVENANCE, STALE
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def _hidden(report: QualityReport) -> str:
 
 
 def _trend(report: QualityReport, figure: Figure, days: list[str]) -> str:
-    everything = Line("everything", {day: one.rates[figure.name] for day, one in report.by_day.items()})
+    everything = TrendLine("everything", {day: one.rates[figure.name] for day, one in report.by_day.items()})
     least = report.overall.decisions * LEAST_SHARE
     drawn_classes = [name for name, one in _largest(report, MOST_LINES) if one.decisions >= least]
     lines = [everything, *(_line(report, figure, name) for name in drawn_classes)]
@@ -144,9 +144,9 @@ def _trend(report: QualityReport, figure: Figure, days: list[str]) -> str:
     return card(title, note, trend_legend(lines), drawn, class_="card wide")
 
 
-def _line(report: QualityReport, figure: Figure, name: str) -> Line:
+def _line(report: QualityReport, figure: Figure, name: str) -> TrendLine:
     known = report.by_day_and_class.items()
-    return Line(name, {day: one.rates[figure.name] for (day, of), one in known if of == name})
+    return TrendLine(name, {day: one.rates[figure.name] for (day, of), one in known if of == name})
 
 
 def _multiples(report: QualityReport, days: list[str]) -> list[str]:

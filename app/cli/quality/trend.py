@@ -34,14 +34,14 @@ _MARKED_DAYS = 45
 """With more days the markers would hide the lines; then only every third has one."""
 
 
-class Line(NamedTuple):
+class TrendLine(NamedTuple):
     """A name, and the rate of each day that has one."""
 
     name: str
     rates: Mapping[str, Rate]
 
 
-def trend(name: str, title: str, days: Sequence[str], lines: Sequence[Line]) -> str:
+def trend(name: str, title: str, days: Sequence[str], lines: Sequence[TrendLine]) -> str:
     """The first of `lines` is everything together; at most `MOST_LINES` follow."""
     end = _end(lines)
     told = "; ".join(f"{line.name}: {_told(line, days)}" for line in lines)
@@ -51,7 +51,7 @@ def trend(name: str, title: str, days: Sequence[str], lines: Sequence[Line]) -> 
     return chart.drawn(_axis(end), *reversed(drawn), ticks)
 
 
-def bars(name: str, title: str, day: str, lines: Sequence[Line]) -> str:
+def bars(name: str, title: str, day: str, lines: Sequence[TrendLine]) -> str:
     """The rates of one day, a bar each, on the scale that lines would have."""
     end = _end(lines)
     told = "; ".join(f"{line.name}: {_told(line, [day])}" for line in lines)
@@ -66,7 +66,7 @@ def bars(name: str, title: str, day: str, lines: Sequence[Line]) -> str:
     return chart.drawn(*drawn, *ticks)
 
 
-def _bar(number: int, line: Line, day: str, end: float) -> str:
+def _bar(number: int, line: TrendLine, day: str, end: float) -> str:
     top = number * _ROW
     rate = line.rates.get(day)
     found = 0.0 if rate is None or rate.rate is None else rate.rate
@@ -79,7 +79,7 @@ def _bar(number: int, line: Line, day: str, end: float) -> str:
     return element("g", label, value, track, bar)
 
 
-def trend_legend(lines: Sequence[Line]) -> str:
+def trend_legend(lines: Sequence[TrendLine]) -> str:
     """A sample of each line and its name."""
     items = (element("li", _sample(number), plain(cut(line.name))) for number, line in enumerate(lines))
     return element("ul", *items, class_="legend")
@@ -92,7 +92,7 @@ def _sample(number: int) -> str:
     return element("svg", inner, viewBox="0 0 28 14", class_="sample", aria_hidden="true")
 
 
-def _end(lines: Sequence[Line]) -> float:
+def _end(lines: Sequence[TrendLine]) -> float:
     highest = max((rate.rate or 0.0 for line in lines for rate in line.rates.values()), default=0.0)
     return next(end for end in _TOPS if highest <= end)
 
@@ -107,7 +107,7 @@ def _axis(end: float) -> str:
     return "".join(drawn)
 
 
-def _line(number: int, line: Line, days: Sequence[str], end: float) -> str:
+def _line(number: int, line: TrendLine, days: Sequence[str], end: float) -> str:
     points = list(_points(line, days, end))
     paths = "".join(element("path", d=path, class_=f"line l-{number}") for path in _paths(points))
     every = 1 if len(days) <= _MARKED_DAYS else 3
@@ -115,7 +115,7 @@ def _line(number: int, line: Line, days: Sequence[str], end: float) -> str:
     return element("g", paths, marks)
 
 
-def _points(line: Line, days: Sequence[str], end: float) -> Iterator[tuple[float, float, str] | None]:
+def _points(line: TrendLine, days: Sequence[str], end: float) -> Iterator[tuple[float, float, str] | None]:
     step = _WIDE / max(1, len(days))
     for number, day in enumerate(days):
         rate = line.rates[day].rate if day in line.rates else None
@@ -134,7 +134,7 @@ def _paths(points: Sequence[tuple[float, float, str] | None]) -> Iterator[str]:
             run = []
 
 
-def _mark(number: int, line: Line, x: float, y: float, day: str) -> str:
+def _mark(number: int, line: TrendLine, x: float, y: float, day: str) -> str:
     """A marker whose title is the value; of everything together a dot that is only there to be pointed at."""
     rate = line.rates[day]
     hint = element("title", f"{plain(line.name)}, {day}: {percent(rate)} ({rate.part:,} of {rate.whole:,})")
@@ -144,7 +144,7 @@ def _mark(number: int, line: Line, x: float, y: float, day: str) -> str:
     return element("path", hint, d=_MARKERS[number - 1], transform=place, class_=f"mark l-{number}")
 
 
-def _told(line: Line, days: Sequence[str]) -> str:
+def _told(line: TrendLine, days: Sequence[str]) -> str:
     known = [day for day in days if day in line.rates and line.rates[day].rate is not None]
     if not known:
         return "no value"

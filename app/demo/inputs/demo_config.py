@@ -48,7 +48,7 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class Rule(_Part):
+class ReadingRule(_Part):
     """How often ordinary sessions read, and what is wrong with an item how often."""
 
     actions_each: Positive
@@ -76,14 +76,14 @@ class Tiers(_Part):
         return "high_privilege" if agent in self.high_privilege else self.default
 
 
-class Rollout(_Part):
+class FlagOnlyClass(_Part):
     """The class in flag-only, and since how many days."""
 
     flag_only: Word
     days: Positive
 
 
-class Source(_Part):
+class ClassSource(_Part):
     """Where a class comes from. `source_id`: of a source that is registered."""
 
     content_class: OfClass
@@ -92,21 +92,21 @@ class Source(_Part):
     source_id: Word | None = None
 
 
-class KnownBad(_Part):
+class BadItem(_Part):
     """An item that nobody may read."""
 
     item_id: Word
     reason: Word
 
 
-class Text(_Part):
+class LibraryText(_Part):
     """A text of ordinary work."""
 
     content_class: OfClass
     text: Word
 
 
-class Told(Text):
+class StoryItem(LibraryText):
     """An item of the story. `reference`: "verified", "altered", or the URI that it names."""
 
     item_id: Word
@@ -122,37 +122,37 @@ class Override(_Part):
     justification: Word
 
 
-class Story(_Part):
+class ItemStory(_Part):
     """What one session reads, and what it needs a contract for."""
 
     high_impact_category: Word
-    read: Annotated[list[Told], Field(min_length=1)]
-    contract: Annotated[list[Told], Field(min_length=1)]
+    read: Annotated[list[StoryItem], Field(min_length=1)]
+    contract: Annotated[list[StoryItem], Field(min_length=1)]
     override: Override
 
     @property
-    def items(self) -> list[Told]:
+    def items(self) -> list[StoryItem]:
         """All of them."""
         return [*self.read, *self.contract]
 
 
-class Library(_Part):
+class ReadingLibrary(_Part):
     """The whole file. Frozen; an unknown or missing name is refused."""
 
-    rule: Rule
+    rule: ReadingRule
     tiers: Tiers
-    rollout: Rollout
-    source: list[Source]
-    known_bad: list[KnownBad]
-    story: Story
-    text: Annotated[list[Text], Field(min_length=1)]
+    rollout: FlagOnlyClass
+    source: list[ClassSource]
+    known_bad: list[BadItem]
+    story: ItemStory
+    text: Annotated[list[LibraryText], Field(min_length=1)]
 
-    def source_of(self, content_class: str) -> Source:
+    def source_of(self, content_class: str) -> ClassSource:
         """Raises KeyError for a class that comes from nowhere."""
         return {one.content_class: one for one in self.source}[content_class]
 
 
-def load_library(path: Path) -> Library:
+def load_library(path: Path) -> ReadingLibrary:
     """Raises pydantic's ValidationError for a file that is none."""
     document: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-    return Library.model_validate(document)
+    return ReadingLibrary.model_validate(document)

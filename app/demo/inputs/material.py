@@ -22,8 +22,8 @@ from app.demo.inputs.plan import make_plan, retrieval_of
 from app.demo.inputs.readings import (
     ALTERED,
     VERIFIED,
+    ItemStore,
     Reading,
-    Store,
     digest_of,
     story,
     uri_of,
@@ -36,18 +36,18 @@ from app.offline.panels import load_panel
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from app.demo.inputs.demo_config import Library, Recipe, Source
-    from app.demo.inputs.panel_sessions import Session
+    from app.demo.inputs.demo_config import ClassSource, ReadingLibrary, Recipe
+    from app.demo.inputs.panel_sessions import PlannedSession
     from app.demo.inputs.plan import Planned
     from app.demo.inputs.trust import ControlRecord
-    from app.offline.panels import Row
+    from app.offline.panels import ActionRow
 
 
 _DAY_MS = 24 * 3600 * 1000
 _HIDDEN = frozenset({"downgrade", "deny"})
 
 
-def half_rolled_out(shipped: bytes, library: Library, now_ms: int) -> bytes:
+def half_rolled_out(shipped: bytes, library: ReadingLibrary, now_ms: int) -> bytes:
     """The document with the library's class in flag-only, and with its cases expecting that."""
     document, rollout = json_object(shipped), library.rollout
     since = rfc3339(now_ms - rollout.days * _DAY_MS)
@@ -66,7 +66,7 @@ def _under_flag_only(case: dict[str, Any], flag_only: str) -> dict[str, Any]:
 TENANT = "demo-generated"
 
 
-def generated_registry(rows: Iterable[Row], library: Library, feed_key: str) -> bytes:
+def generated_registry(rows: Iterable[ActionRow], library: ReadingLibrary, feed_key: str) -> bytes:
     """The registry file's bytes: the rows' agents and tools, the library's sources and recorded hashes.
 
     `feed_key`: the public key of what feeds assert, base64.
@@ -89,13 +89,13 @@ def generated_registry(rows: Iterable[Row], library: Library, feed_key: str) -> 
     return json.dumps({"entries": entries}, indent=1).encode()
 
 
-def _source(source: Source, feed_key: str) -> dict[str, Any]:
+def _source(source: ClassSource, feed_key: str) -> dict[str, Any]:
     spec = {"tenant_id": TENANT, "source_id": source.source_id}
     key = {"public_key": feed_key} if source.by == "signed" else {}
     return _entry("source", f"{TENANT}/{source.source_id}", spec | key)
 
 
-def _references(library: Library) -> Iterator[tuple[str, str]]:
+def _references(library: ReadingLibrary) -> Iterator[tuple[str, str]]:
     """URI and text of what is recorded: everything that comes from a source which signs nothing."""
     told = [one for one in library.story.items if one.reference in (VERIFIED, ALTERED)]
     for one in (*library.text, *told):
@@ -118,7 +118,7 @@ def _entry(kind: str, an_id: str, spec: dict[str, Any]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class RunOptions:
     """What a run is given. `home` keeps its files, `broker_home` those of `sluice broker`, `config` panel,
     recipe and library; `bundle` and `quality` are what ships; `now` gives RFC 3339.
     """
@@ -142,13 +142,13 @@ class Material:
     `opening` comes first and is answered before the `plan` goes on: the story reads before it acts.
     """
 
-    rows: Sequence[Row]
+    rows: Sequence[ActionRow]
     writes: Sequence[dict[str, Any]]
-    sessions: Sequence[Session]
+    sessions: Sequence[PlannedSession]
     opening: Sequence[Planned]
     plan: Sequence[Planned]
     recipe: Recipe
-    library: Library
+    library: ReadingLibrary
     bundle: bytes
     quality: bytes
     policy: Sequence[ControlRecord]
@@ -159,7 +159,7 @@ class Material:
         return [one for one in (*self.opening, *self.plan) if one.kind == "retrieval"]
 
 
-def prepare(wish: Wish) -> Material:
+def prepare(wish: RunOptions) -> Material:
     """Make everything that will be published. The same wish gives the same bytes."""
     recipe, library = load_recipe(wish.config / "recipe.toml"), load_library(wish.config / "retrievals.toml")
     rows, writes = load_panel(wish.config / "actions.jsonl"), load_writes(wish.config / "memory_writes.jsonl")
@@ -167,7 +167,7 @@ def prepare(wish: Wish) -> Material:
     now_ms = milliseconds_of(now)
     bundle = _hurried(whole_bundle(wish.bundle), recipe)
     quality = half_rolled_out(wish.quality.read_bytes(), library, now_ms)
-    store = Store(library, trust.feed, now_ms)
+    store = ItemStore(library, trust.feed, now_ms)
     acting = make_sessions(rows, load_bundle(bundle), recipe, _drawing(recipe.seed))
     reading = Reading(library, load_quality_bundle(quality), store, _drawing(f"{recipe.seed} retrievals"))
     sessions = with_retrievals(with_memories(acting, writes, now), reading)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from app.core.policy.bundles import Bundle
     from app.demo.inputs.demo_config import Recipe
-    from app.offline.panels import Row
+    from app.offline.panels import ActionRow
 
 MESSAGES = "growing-messages"
 WRITES = "growing-writes"
@@ -33,7 +33,7 @@ _REPEATING_TYPES = frozenset({"DATABASE_READ"})
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class PlannedSession:
     """`actions`, `writes`, `reads`: the fields of each ProposedAction, ProposedMemoryWrite and
     ProposedRetrieval by wire name, as they come in turn."""
 
@@ -43,7 +43,9 @@ class Session:
     reads: tuple[dict[str, Any], ...] = ()
 
 
-def make_sessions(rows: Sequence[Row], bundle: Bundle, recipe: Recipe, rng: random.Random) -> list[Session]:
+def make_sessions(
+    rows: Sequence[ActionRow], bundle: Bundle, recipe: Recipe, rng: random.Random
+) -> list[PlannedSession]:
     """Every row in exactly one session, the three with a story first."""
     messages = _of_type(rows, bundle, _MESSAGE_TYPES)[: recipe.growth_actions]
     writes = _of_type(rows, bundle, _WRITE_TYPES)[: recipe.growth_actions]
@@ -59,7 +61,7 @@ def make_sessions(rows: Sequence[Row], bundle: Bundle, recipe: Recipe, rng: rand
     ]
 
 
-def _of_type(rows: Sequence[Row], bundle: Bundle, types: frozenset[str]) -> list[Row]:
+def _of_type(rows: Sequence[ActionRow], bundle: Bundle, types: frozenset[str]) -> list[ActionRow]:
     return [row for row in rows if bundle.classified(row.tool) in types]
 
 
@@ -69,7 +71,7 @@ def _growth(recipe: Recipe, threshold: int) -> Iterator[int]:
     yield 2 * threshold
 
 
-def _ordinary(rows: Sequence[Row], recipe: Recipe, rng: random.Random) -> Iterator[Session]:
+def _ordinary(rows: Sequence[ActionRow], recipe: Recipe, rng: random.Random) -> Iterator[PlannedSession]:
     number = 0
     for agent, group in groupby(sorted(rows, key=lambda row: row.agent), key=lambda row: row.agent):
         for chunk in _chunks(list(group), recipe.session_size):
@@ -78,7 +80,7 @@ def _ordinary(rows: Sequence[Row], recipe: Recipe, rng: random.Random) -> Iterat
             yield _session(f"s{number:02}-{agent}", _mode(number, recipe), chunk, estimates)
 
 
-def _chunks(rows: list[Row], size: int) -> Iterator[list[Row]]:
+def _chunks(rows: list[ActionRow], size: int) -> Iterator[list[ActionRow]]:
     count = math.ceil(len(rows) / size)
     for place in range(count):
         yield rows[place::count]
@@ -90,17 +92,19 @@ def _mode(number: int, recipe: Recipe) -> str | None:
     return "standard" if number % recipe.standard_every == 0 else "high_stakes"
 
 
-def _estimates(rows: Iterable[Row], recipe: Recipe, rng: random.Random) -> list[int]:
+def _estimates(rows: Iterable[ActionRow], recipe: Recipe, rng: random.Random) -> list[int]:
     low, high = math.log(recipe.rows_least), math.log(recipe.rows_most)
     return [round(math.exp(rng.uniform(low, high))) for _ in rows]
 
 
-def _session(session_id: str, mode: str | None, rows: Sequence[Row], estimates: Sequence[int]) -> Session:
+def _session(
+    session_id: str, mode: str | None, rows: Sequence[ActionRow], estimates: Sequence[int]
+) -> PlannedSession:
     pairs = zip(rows, estimates, strict=True)
-    return Session(session_id, tuple(_action(session_id, mode, row, count) for row, count in pairs))
+    return PlannedSession(session_id, tuple(_action(session_id, mode, row, count) for row, count in pairs))
 
 
-def _action(session_id: str, mode: str | None, row: Row, rows_affected: int) -> dict[str, Any]:
+def _action(session_id: str, mode: str | None, row: ActionRow, rows_affected: int) -> dict[str, Any]:
     action = {
         "action_id": row.id,
         "agent_id": row.agent,
@@ -137,8 +141,8 @@ def load_writes(path: Path) -> list[dict[str, Any]]:
 
 
 def with_memories(
-    sessions: Sequence[Session], rows: Sequence[dict[str, Any]], timestamp: str
-) -> list[Session]:
+    sessions: Sequence[PlannedSession], rows: Sequence[dict[str, Any]], timestamp: str
+) -> list[PlannedSession]:
     """The sessions, each ordinary one with its share of the rows, and one with a story of its own.
 
     `timestamp`: RFC 3339, when all of it is said to have been known.

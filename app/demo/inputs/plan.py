@@ -15,7 +15,7 @@ from topics.headers import input_headers
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from app.demo.inputs.panel_sessions import Session
+    from app.demo.inputs.panel_sessions import PlannedSession
 
 
 def to_bytes(fields: dict[str, Any]) -> bytes:
@@ -67,7 +67,7 @@ class Planned:
     outgoing: Outgoing
 
 
-def make_plan(sessions: Sequence[Session], time: str) -> list[Planned]:
+def make_plan(sessions: Sequence[PlannedSession], time: str) -> list[Planned]:
     """The sessions' actions, memory writes and retrievals in turn, each session's in its order; then repeats
     and unreadable records among them. `time` is RFC 3339, for the headers.
     """
@@ -81,7 +81,7 @@ def make_plan(sessions: Sequence[Session], time: str) -> list[Planned]:
     return [one for one in chain.from_iterable(zip_longest(*columns)) if one is not None]
 
 
-def _column(session: Session, time: str) -> list[Planned]:
+def _column(session: PlannedSession, time: str) -> list[Planned]:
     """Actions, writes and retrievals by turns, as long as there are any of each."""
     actions = [_action(fields, "action", time) for fields in session.actions]
     writes = [input_of("write", MEMORY_WRITES, one["write_id"], one, time) for one in session.writes]
@@ -111,13 +111,13 @@ def _again(fields: dict[str, Any], time: str) -> list[Planned]:
     return [_action(fields, "repeat", time), _action(other, "conflict", time)]
 
 
-def _spoilt(sessions: Sequence[Session]) -> list[Planned]:
+def _spoilt(sessions: Sequence[PlannedSession]) -> list[Planned]:
     """One unreadable record for each of the last sessions, under that session's key."""
     count = len(list(unreadable_values(sessions[-1].actions[0])))
     return [_unreadable(session, place) for place, session in enumerate(sessions[-count:])]
 
 
-def _unreadable(session: Session, place: int) -> Planned:
+def _unreadable(session: PlannedSession, place: int) -> Planned:
     what, value = list(unreadable_values(session.actions[0]))[place]
     return Planned(
         "unreadable", ACTIONS, session.id, {"what": what}, Outgoing(session.id.encode(), value, ())

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
     from app.core.quality_bundle.quality_bundle import QualityBundle
     from app.core.trust.dsse import Signer
-    from app.demo.inputs.demo_config import Library, Text, Told
-    from app.demo.inputs.panel_sessions import Session
+    from app.demo.inputs.demo_config import LibraryText, ReadingLibrary, StoryItem
+    from app.demo.inputs.panel_sessions import PlannedSession
 
 VERIFIED, ALTERED, MISSING = "verified", "altered", ""
 _DAY_MS = 24 * 3600 * 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ItemFacts:
     """Of one item in one reading. `reference`: VERIFIED, ALTERED, MISSING, or an URI of which nobody recorded
     anything."""
 
@@ -40,15 +40,15 @@ class Facts:
     reference: str
 
 
-class Store:
+class ItemStore:
     """Hands over items at one moment; `feed` signs for the sources that do."""
 
-    def __init__(self, library: Library, feed: Signer, now_ms: int) -> None:
+    def __init__(self, library: ReadingLibrary, feed: Signer, now_ms: int) -> None:
         self._library = library
         self._feed = feed
         self._now_ms = now_ms
 
-    def item(self, facts: Facts) -> dict[str, Any]:
+    def item(self, facts: ItemFacts) -> dict[str, Any]:
         """A RetrievedItem by wire names."""
         made = {
             "item_id": facts.item_id,
@@ -66,12 +66,14 @@ class Store:
             made["provenance_hash"] = digest_of(f"{facts.text} (as it is now)")
         return made
 
-    def told(self, one: Told) -> dict[str, Any]:
+    def told(self, one: StoryItem) -> dict[str, Any]:
         """An item of the story."""
         age_ms = round(one.age_days * _DAY_MS)
-        return self.item(Facts(one.item_id, one.content_class, one.text, age_ms, one.score, one.reference))
+        return self.item(
+            ItemFacts(one.item_id, one.content_class, one.text, age_ms, one.score, one.reference)
+        )
 
-    def _uri(self, facts: Facts) -> str:
+    def _uri(self, facts: ItemFacts) -> str:
         if facts.reference in (VERIFIED, ALTERED):
             return uri_of(self._library, facts.content_class, facts.text)
         return facts.reference
@@ -84,7 +86,7 @@ class Store:
         return made | {"freshness_assertion": {"asserted_at": asserted_at, "signature": signature}}
 
 
-def uri_of(library: Library, content_class: str, text: str) -> str:
+def uri_of(library: ReadingLibrary, content_class: str, text: str) -> str:
     """The reference under which the class's source has the text."""
     return library.source_of(content_class).uri + digest_of(text).removeprefix("sha256:")[:12]
 
@@ -105,12 +107,12 @@ _STEPS = 1000
 class Reading:
     """Draws what ordinary sessions read."""
 
-    library: Library
+    library: ReadingLibrary
     quality: QualityBundle
-    store: Store
+    store: ItemStore
     rng: random.Random
 
-    def of(self, session: Session) -> Iterator[dict[str, Any]]:
+    def of(self, session: PlannedSession) -> Iterator[dict[str, Any]]:
         """One retrieval for every so many actions."""
         rule = self.library.rule
         for number in range(-(-len(session.actions) // rule.actions_each)):
@@ -119,8 +121,8 @@ class Reading:
             category = self.rng.choice(rule.categories)
             yield request(session, f"{session.id}-read-{number}", items, tool_category=category)
 
-    def _facts(self, place: int, text: Text) -> Facts:
-        return Facts(
+    def _facts(self, place: int, text: LibraryText) -> ItemFacts:
+        return ItemFacts(
             f"{text.content_class}-{place:02}",
             text.content_class,
             text.text,
@@ -129,13 +131,13 @@ class Reading:
             self._reference(),
         )
 
-    def _age_ms(self, text: Text) -> int:
+    def _age_ms(self, text: LibraryText) -> int:
         rule = self.library.rule
         ttl_s = self.quality.file.ttl_by_class[text.content_class] or 0
         low, high = rule.stale_age if self._happens(rule.stale) else rule.fresh_age
         return round(1000 * ttl_s * self.rng.uniform(low, high))
 
-    def _score(self, text: Text) -> float:
+    def _score(self, text: LibraryText) -> float:
         least = self.quality.file.min_confidence_by_class[text.content_class]
         low, high = (0.0, least) if self._happens(self.library.rule.unsure) else (least, 1.0)
         # Rounded down to a step, so that a score drawn below the minimum stays below it.
@@ -151,7 +153,7 @@ class Reading:
         return self.rng.random() < share
 
 
-def with_retrievals(sessions: Sequence[Session], reading: Reading) -> list[Session]:
+def with_retrievals(sessions: Sequence[PlannedSession], reading: Reading) -> list[PlannedSession]:
     """The sessions, each ordinary one with what it reads; the story's has an action that acknowledges."""
     return [
         _acknowledging(session)
@@ -161,7 +163,9 @@ def with_retrievals(sessions: Sequence[Session], reading: Reading) -> list[Sessi
     ]
 
 
-def story(sessions: Sequence[Session], library: Library, store: Store) -> list[dict[str, Any]]:
+def story(
+    sessions: Sequence[PlannedSession], library: ReadingLibrary, store: ItemStore
+) -> list[dict[str, Any]]:
     """What the story's session reads before it acts: one thing of every kind; and what a contract needs."""
     session = next(one for one in sessions if one.id == REPEATING)
     read = [store.told(one) for one in library.story.read]
@@ -171,13 +175,15 @@ def story(sessions: Sequence[Session], library: Library, store: Store) -> list[d
     return [request(session, STORY_READ, read), request(session, STORY_CONTRACT, needed, **raised)]
 
 
-def request(session: Session, request_id: str, items: list[dict[str, Any]], **more: str) -> dict[str, Any]:
+def request(
+    session: PlannedSession, request_id: str, items: list[dict[str, Any]], **more: str
+) -> dict[str, Any]:
     """A ProposedRetrieval by wire names."""
     agent = session.actions[0]["agent_id"]
     return {"request_id": request_id, "agent_id": agent, "session_id": session.id, "items": items} | more
 
 
-def _acknowledging(session: Session) -> Session:
+def _acknowledging(session: PlannedSession) -> PlannedSession:
     """One of its actions says of which flags it knows."""
     actions = list(session.actions)
     flags = ["stale", "low_confidence", "provenance_unverified", "provenance_missing", "content_suspect"]

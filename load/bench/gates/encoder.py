@@ -26,7 +26,7 @@ from load.bench.given import growth, policy
 from load.bench.given.pure import Pipeline
 from load.bench.given.writes import CHARACTERS, arrivals, texts
 from load.bench.given.yardsticks import BareEncoder
-from load.bench.measurement import Figure, at_least, reported
+from load.bench.measurement import Measurement, at_least, reported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -67,7 +67,7 @@ class Compared:
     cheaper: float
 
 
-class Asked:
+class AskingGate:
     """The gate, its encoder, and what both cost."""
 
     def __init__(self, under: Policy, encoder: SentenceEncoder, child: int) -> None:
@@ -100,7 +100,7 @@ async def _measure(count: int) -> Compared:
         raise RuntimeError("the bundle has no library")
     encoder = SentenceEncoder(settings)
     try:
-        asked = Asked(under, encoder, await encoder.start(similarity.library))
+        asked = AskingGate(under, encoder, await encoder.start(similarity.library))
         measurement.settle()
         kinds = {
             kind: asdict(await _compared(asked, bare, make(count), similarity, settings.together))
@@ -112,7 +112,7 @@ async def _measure(count: int) -> Compared:
 
 
 async def _compared(
-    asked: Asked, bare: BareEncoder, contents: Sequence[str], similarity: SimilaritySettings, few: int
+    asked: AskingGate, bare: BareEncoder, contents: Sequence[str], similarity: SimilaritySettings, few: int
 ) -> Seconds:
     told, measured = Seconds(), 0
     for start in range(0, len(contents), CHUNK):
@@ -135,7 +135,7 @@ def _took(step: Callable[[], object]) -> float:
 
 
 async def _cheaper(
-    asked: Asked, encoder: SentenceEncoder, similarity: SimilaritySettings, contents: Sequence[str]
+    asked: AskingGate, encoder: SentenceEncoder, similarity: SimilaritySettings, contents: Sequence[str]
 ) -> float:
     """Of the port alone; the same texts come again as other objects."""
     new = [similarity_request(one, similarity).payload for one in contents]
@@ -168,7 +168,7 @@ def _numbers(chance: random.Random) -> list[dict[str, Any]]:
 TEXTS: dict[str, Callable[[int], list[str]]] = {"prose": prose, "dense JSON": dense}
 
 
-def figures(extent: Extent) -> list[Figure]:
+def figures(extent: Extent) -> list[Measurement]:
     """Prose has the goal; dense JSON is told, since the bare encoder reads a part of it."""
     told = [measurement.in_fresh_process(__name__, extent.of(WRITES)) for _ in range(extent.rounds)]
     every = [Compared(**one) for one in told]
@@ -184,7 +184,7 @@ def figures(extent: Extent) -> list[Figure]:
     ]
 
 
-def _of_prose(every: Sequence[Seconds]) -> list[Figure]:
+def _of_prose(every: Sequence[Seconds]) -> list[Measurement]:
     return [
         at_least(
             "gate with embeddings / bare encoder, same windows, its batches of 32",

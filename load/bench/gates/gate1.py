@@ -20,7 +20,7 @@ from load.bench import measurement
 from load.bench.given import policy
 from load.bench.given.actions import AGENT, SESSION, at, context, milliseconds, of_panel, panel
 from load.bench.given.mutation import Mutation, marks_in
-from load.bench.measurement import Figure, at_most, reported
+from load.bench.measurement import Measurement, at_most, reported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -175,7 +175,7 @@ def rounds(extent: Extent) -> list[Times]:
     return [Times(**measurement.in_fresh_process(__name__, *counts)) for _ in range(extent.rounds)]
 
 
-def figures(extent: Extent) -> list[Figure]:
+def figures(extent: Extent) -> list[Measurement]:
     """Panel, every shape of 64 KB, fuzzed inputs."""
     every = rounds(extent)
     slowest = max(every, key=lambda one: one.fuzzed_highest)

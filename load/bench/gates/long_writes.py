@@ -17,7 +17,7 @@ from load.bench import measurement
 from load.bench.given import policy
 from load.bench.given.pure import Pipeline
 from load.bench.given.writes import arrivals, rows_of, salted, texts
-from load.bench.measurement import Figure, at_least, at_most
+from load.bench.measurement import Measurement, at_least, at_most
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -168,7 +168,7 @@ def _long_ms(pipeline: Pipeline, shape: str, salt: int, number: int) -> float:
     return took
 
 
-def figures(extent: Extent) -> list[Figure]:
+def figures(extent: Extent) -> list[Measurement]:
     """What a repeated text saves, then every shape."""
     told = [
         measurement.in_fresh_process(__name__, extent.of(REPEATED), number) for number in range(extent.rounds)

@@ -22,7 +22,7 @@ from load.bench.given.actions import at
 from load.bench.given.mutation import Mutation, marks_in
 from load.bench.given.pure import Pipeline
 from load.bench.given.writes import arrivals, rows_of
-from load.bench.measurement import Figure, at_most, reported
+from load.bench.measurement import Measurement, at_most, reported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -78,7 +78,7 @@ def fuzzed(count: int, seed: int = SEED) -> Iterator[str]:
 
 def measure(count: int, number: int) -> Times:
     """One round, in a fresh process."""
-    gate = Gate()
+    gate = TimedGate()
     texts = list(fuzzed(count, SEED + number))
     measurement.settle()
     per_kb = [gate.us(one) / kilobytes(one) for one in texts]
@@ -104,7 +104,7 @@ def _by_class(texts: Sequence[str], per_kb: Sequence[float]) -> dict[str, list[t
     return found
 
 
-class Gate:
+class TimedGate:
     """The whole gate, a session for each text."""
 
     def __init__(self) -> None:
@@ -133,7 +133,7 @@ class Gate:
         return more / once * len(short) / len(whole)
 
 
-def figures(extent: Extent) -> list[Figure]:
+def figures(extent: Extent) -> list[Measurement]:
     """What a KB costs, and how that grows."""
     count = extent.of(FUZZED) // extent.rounds
     told = [measurement.in_fresh_process(__name__, count, number) for number in range(extent.rounds)]

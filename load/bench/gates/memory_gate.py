@@ -25,7 +25,7 @@ from load.bench.gates import long_writes, memory_fuzz
 from load.bench.given import policy
 from load.bench.given.pure import Pipeline
 from load.bench.given.writes import KINDS, arrivals, texts
-from load.bench.measurement import Figure, at_least, reported
+from load.bench.measurement import Measurement, at_least, reported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -134,14 +134,14 @@ def rounds(extent: Extent) -> list[dict[str, Seconds]]:
     return [{kind: Seconds(**one) for kind, one in round_["kinds"].items()} for round_ in told]
 
 
-def figures(extent: Extent) -> list[Figure]:
+def figures(extent: Extent) -> list[Measurement]:
     """Rates over harmless and over mixed texts, texts of 1 MB and repeated ones, fuzzed texts."""
     every = rounds(extent)
     rates = [figure for kind in KINDS for figure in _figures(kind, [one[kind] for one in every])]
     return [*rates, *long_writes.figures(extent), *memory_fuzz.figures(extent)]
 
 
-def _figures(kind: Kind, every: Sequence[Seconds]) -> list[Figure]:
+def _figures(kind: Kind, every: Sequence[Seconds]) -> list[Measurement]:
     gates = [one.rate("gate") for one in every]
     bares = [one.rate("bare") for one in every]
     return [

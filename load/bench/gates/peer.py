@@ -17,19 +17,19 @@ from agent_os.semantic_policy import PolicyDenied, SemanticPolicyConfig, Semanti
 from app.core.actions.fast_reject import FastReject
 from app.core.actions.stages import shipped_stages
 from app.core.foundation.arrival import Arrival
-from app.offline.action_evaluation import Judged, judged
+from app.offline.action_evaluation import JudgedAction, judged
 from app.offline.scores import macro, scores
 from load.bench import measurement
 from load.bench.given import policy
 from load.bench.given.actions import AT_MS, events, of_panel, panel
 from load.bench.given.pure import Pipeline
-from load.bench.measurement import Figure, reported
+from load.bench.measurement import Measurement, reported
 from topics.catalog import ACTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from app.offline.panels import Row
+    from app.offline.panels import ActionRow
     from load.bench.measurement import Extent
 
 COUNT = 10_000
@@ -84,18 +84,18 @@ def _denied(engine: Any, tool: str, parameters: dict[str, Any]) -> bool:
     return False
 
 
-def _peer_judged(engine: Any, rows: Iterable[Row]) -> Iterable[Judged]:
+def _peer_judged(engine: Any, rows: Iterable[ActionRow]) -> Iterable[JudgedAction]:
     for row in rows:
         denied = _denied(engine, row.tool, row.parameters)
-        yield Judged(row, "BLOCK" if denied else "ALLOW", PEER if denied else None)
+        yield JudgedAction(row, "BLOCK" if denied else "ALLOW", PEER if denied else None)
 
 
-def _judged() -> Iterable[Judged]:
+def _judged() -> Iterable[JudgedAction]:
     under = policy.policy(rules=[])
     return judged(panel(), under.default, shipped_stages(), AT_MS)
 
 
-def figures(extent: Extent) -> list[Figure]:
+def figures(extent: Extent) -> list[Measurement]:
     """Rates and shares of both."""
     told = [measurement.in_fresh_process(__name__, extent.of(COUNT)) for _ in range(extent.rounds)]
     every = [Compared(**one) for one in told]
@@ -110,7 +110,7 @@ def figures(extent: Extent) -> list[Figure]:
     ]
 
 
-def _shares(whose: str, every: list[dict[str, float | None]]) -> list[Figure]:
+def _shares(whose: str, every: list[dict[str, float | None]]) -> list[Measurement]:
     names = {"recall": "recall", "false_positive_rate": "false positive rate"}
     return [
         reported(f"{shown}, {whose}", [one[name] or 0.0 for one in every], "macro")

@@ -19,7 +19,7 @@ from load.bench.given import policy, yardsticks
 from load.bench.given.actions import of_rows, panel
 from load.bench.given.pure import Pipeline
 from load.bench.given.yardsticks import by_kind, texts_of
-from load.bench.measurement import Figure, at_least, reported
+from load.bench.measurement import Measurement, at_least, reported
 from topics.catalog import ACTIONS
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def one_round(extent: Extent, seed: int) -> dict[str, Measured]:
     return {kind: Measured(**one) for kind, one in told["kinds"].items()}
 
 
-def figures(extent: Extent) -> list[Figure]:
+def figures(extent: Extent) -> list[Measurement]:
     """The pipeline's rate and its share of the bare parts' rate."""
     every = [one_round(extent, seed) for seed in range(extent.rounds)]
     found = [

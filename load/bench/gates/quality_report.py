@@ -32,7 +32,7 @@ from load.bench.given import policy
 from load.bench.given.actions import AGENT, AT_MS
 from load.bench.given.growth import PAGE_KB
 from load.bench.given.pure import Pipeline
-from load.bench.measurement import Figure, at_most, reported
+from load.bench.measurement import Measurement, at_most, reported
 from topics.catalog import QUALITY_DECISIONS, RETRIEVALS
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def _line(body: dict[str, Any]) -> bytes:
     return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def figures(extent: Extent) -> list[Figure]:
+def figures(extent: Extent) -> list[Measurement]:
     """Both in the same process, one after the other."""
     rounds = [
         Compared(**measurement.in_fresh_process(__name__, extent.of(EVENTS))) for _ in range(extent.rounds)

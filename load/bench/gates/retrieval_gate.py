@@ -25,7 +25,7 @@ from load.bench import measurement
 from load.bench.given import policy, yardsticks
 from load.bench.given.items import Bodies, Shape, arrivals
 from load.bench.given.pure import Pipeline
-from load.bench.measurement import Figure, at_least, reported
+from load.bench.measurement import Measurement, at_least, reported
 from topics.catalog import QUALITY_DECISIONS
 from topics.records import ProposedRetrieval
 
@@ -69,7 +69,7 @@ class Kinds:
     kinds: dict[str, dict[str, Any]]
 
 
-class Gate:
+class JudgingGate:
     """One partition's gate without reading and serving."""
 
     def __init__(self, point: DecisionPoint) -> None:
@@ -110,7 +110,7 @@ def measure(count: int, seed: int) -> Kinds:
 
 def _measured(point: DecisionPoint, count: int, seed: int, shape: Shape) -> Seconds:
     inputs = arrivals(max(1, count // shape.items), SESSIONS, seed, shape)
-    gate, pipeline, into = Gate(point), Pipeline(point), Seconds()
+    gate, pipeline, into = JudgingGate(point), Pipeline(point), Seconds()
     size = max(1, CHUNK // shape.items)
     measurement.settle()
     for start in range(0, len(inputs), 2 * size):
@@ -122,7 +122,7 @@ def _measured(point: DecisionPoint, count: int, seed: int, shape: Shape) -> Seco
 
 
 def _chunk(
-    gate: Gate, pipeline: Pipeline, first: Sequence[Arrival], second: Sequence[Arrival], into: Seconds
+    gate: JudgingGate, pipeline: Pipeline, first: Sequence[Arrival], second: Sequence[Arrival], into: Seconds
 ) -> None:
     """Gate and whole each on requests that it has not seen, so that no cache of texts helps the second."""
     read = [(one, message) for one in first if isinstance(message := message_of(one), ProposedRetrieval)]
@@ -146,10 +146,10 @@ def rounds(extent: Extent) -> list[dict[str, Seconds]]:
     return [{kind: Seconds(**one) for kind, one in round_["kinds"].items()} for round_ in told]
 
 
-def figures(extent: Extent) -> list[Figure]:
+def figures(extent: Extent) -> list[Measurement]:
     """Rates without bodies, by size of request; then with bodies of 1 KB, by the share of fresh texts."""
     every = rounds(extent)
-    found: list[Figure] = []
+    found: list[Measurement] = []
     for items in SIZES:
         own = [one[f"{items} a request"] for one in every]
         found += _figures(f"{items} item{'s' if items > 1 else ''} a request", own, goal=items > 1)
@@ -160,7 +160,7 @@ def figures(extent: Extent) -> list[Figure]:
     return found
 
 
-def _figures(name: str, own: Sequence[Seconds], *, goal: bool) -> list[Figure]:
+def _figures(name: str, own: Sequence[Seconds], *, goal: bool) -> list[Measurement]:
     gates, bares = [one.rate("gate") for one in own], [one.rate("bare") for one in own]
     shares = [gate / bare for gate, bare in zip(gates, bares, strict=True)]
     judged = f"quality gate with its event, {name}"

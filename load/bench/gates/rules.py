@@ -17,7 +17,7 @@ from load.bench import measurement
 from load.bench.given import policy
 from load.bench.given.actions import AGENT, SESSION, at, context, milliseconds, of_panel
 from load.bench.given.policy import RULES
-from load.bench.measurement import Figure, at_most, reported
+from load.bench.measurement import Measurement, at_most, reported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,7 +103,7 @@ def _action(parts: PointParts, parameters: dict[str, Any]) -> ActionContext:
     return context(parts, {**fields, "parameters": parameters})
 
 
-def figures(extent: Extent) -> list[Figure]:
+def figures(extent: Extent) -> list[Measurement]:
     """Panel, then every heaviest shape."""
     counts = (extent.of(PANEL), extent.of(EACH))
     every = [Times(**measurement.in_fresh_process(__name__, *counts)) for _ in range(extent.rounds)]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from app.core.actions.stage import ActionContext, Stage
     from app.core.policy.point import PointParts
-    from app.offline.panels import Row
+    from app.offline.panels import ActionRow
 
 PLACES = (
     Path(__file__).resolve().parents[4] / "shared" / "data" / "panel",
@@ -69,7 +69,7 @@ MAX_ID = 256
 
 
 @cache
-def panel() -> tuple[Row, ...]:
+def panel() -> tuple[ActionRow, ...]:
     """The whole action panel if it is at hand, else the demo's share of it."""
     return tuple(load_panel(found("actions.jsonl")))
 
@@ -79,7 +79,7 @@ def events(count: int, sessions: int, seed: int) -> Iterator[tuple[bytes, bytes]
     return of_rows(panel(), count, sessions, seed)
 
 
-def of_rows(rows: Sequence[Row], count: int, sessions: int, seed: int) -> Iterator[tuple[bytes, bytes]]:
+def of_rows(rows: Sequence[ActionRow], count: int, sessions: int, seed: int) -> Iterator[tuple[bytes, bytes]]:
     """The same of these rows."""
     order = random.Random(seed)
     for number in range(count):
@@ -87,7 +87,7 @@ def of_rows(rows: Sequence[Row], count: int, sessions: int, seed: int) -> Iterat
         yield session.encode(), json.dumps(action(order.choice(rows), number, session)).encode()
 
 
-def action(row: Row, number: int, session: str) -> dict[str, Any]:
+def action(row: ActionRow, number: int, session: str) -> dict[str, Any]:
     """A row as a proposed action; its id and its texts carry fresh salt."""
     salt = f"q{os.urandom(3).hex()}"
     return {
@@ -115,7 +115,7 @@ def context(parts: PointParts, fields: dict[str, Any]) -> ActionContext:
 
 def of_panel(parts: PointParts, count: int) -> list[ActionContext]:
     """`count` rows of the panel in its order, over and over, each salted anew."""
-    rows: Sequence[Row] = panel()
+    rows: Sequence[ActionRow] = panel()
     return [context(parts, action(rows[n % len(rows)], n, SESSION)) for n in range(count)]
 
 

@@ -28,7 +28,7 @@ DEADLINE_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenRecords:
     """Committed records of one topic: broker's append time (ms) and sizes (bytes) of each."""
 
     times_ms: list[int]
@@ -42,9 +42,9 @@ class Written:
         return (high - low) / max(1e-3, (ordered[high] - ordered[low]) / 1000)
 
 
-async def written(bootstrap: str, topic: str) -> Written:
+async def written(bootstrap: str, topic: str) -> WrittenRecords:
     """Everything committed in the topic now."""
-    found = Written([], [], [])
+    found = WrittenRecords([], [], [])
     for record in await committed(bootstrap, topic):
         found.times_ms.append(record.timestamp)
         found.values.append(len(record.value or b""))

@@ -33,7 +33,7 @@ from topics.records import ProposedAction
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from app.offline.panels import Row
+    from app.offline.panels import ActionRow
 
 
 Kind = Literal["plain", "sql", "shell"]
@@ -42,14 +42,14 @@ _INSERTED = "action_sqli_libinjection"
 _UNTYPED = "OTHER"
 
 
-class Text(NamedTuple):
+class ParsedText(NamedTuple):
     """A text of an action that a parser can read."""
 
     language: Literal["sql", "shell"]
     text: str
 
 
-def kind_of(row: Row) -> Kind:
+def kind_of(row: ActionRow) -> Kind:
     """`plain`: a row without SQL and without shell."""
     found = {language_of(row.tool, _UNTYPED, leaf.key) for leaf in leaves(row.parameters)}
     if "shell" in found:
@@ -58,18 +58,18 @@ def kind_of(row: Row) -> Kind:
     return "sql" if carries or "sql" in found else "plain"
 
 
-def texts_of(tool: str, kind: Kind, parameters: dict[str, object]) -> list[Text]:
+def texts_of(tool: str, kind: Kind, parameters: dict[str, object]) -> list[ParsedText]:
     """What the parsers would read of an action of this kind."""
     if kind == "plain":
         return []
     named = [(language_of(tool, _UNTYPED, leaf.key), leaf.text) for leaf in leaves(parameters)]
-    own = [Text(kind, text) for language, text in named if language == kind]
-    return own or [Text(kind, text) for _, text in named]
+    own = [ParsedText(kind, text) for language, text in named if language == kind]
+    return own or [ParsedText(kind, text) for _, text in named]
 
 
-def by_kind(rows: Iterable[Row]) -> dict[Kind, Sequence[Row]]:
+def by_kind(rows: Iterable[ActionRow]) -> dict[Kind, Sequence[ActionRow]]:
     """The rows, sorted."""
-    found: dict[Kind, list[Row]] = defaultdict(list)
+    found: dict[Kind, list[ActionRow]] = defaultdict(list)
     for row in rows:
         found[kind_of(row)].append(row)
     return dict(found)
@@ -120,7 +120,7 @@ class BareParsers:
 
     shell: Parser = field(default_factory=lambda: Parser(Language(tree_sitter_bash.language())))
 
-    def parse(self, texts: Iterable[Text]) -> None:
+    def parse(self, texts: Iterable[ParsedText]) -> None:
         """Build the trees and drop them."""
         for language, text in texts:
             if language == "shell":

@@ -46,7 +46,7 @@ ENCODER = {"SLUICE_EMBEDDING__ENCODER": "all-minilm-l6-v2"}
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class BystanderFigures:
     """The actions' latency; which share of the writes was decided, and of these measured by the encoder."""
 
     actions: Latency
@@ -54,7 +54,7 @@ class Beside:
     measured: float
 
 
-async def beside_writes(round_: Round, seed: int, *, similarity: bool) -> Beside:
+async def beside_writes(round_: Round, seed: int, *, similarity: bool) -> BystanderFigures:
     """The worker with the encoder, or without."""
     await round_.create_topics(similarity=similarity)
     messages = list(mixed(round_.topic(ACTIONS), round_.topic(MEMORY_WRITES), RATE * SECONDS, seed))
@@ -65,7 +65,7 @@ async def beside_writes(round_: Round, seed: int, *, similarity: bool) -> Beside
         decided = await _decided(round_, len(messages) // ONE_IN)
     measured = sum(orjson.loads(one.value)["similarity"]["status"] == "measured" for one in decided)
     share = len(decided) / (len(messages) // ONE_IN)
-    return Beside(probe.result(WARM_UP_S), share, measured / max(1, len(decided)))
+    return BystanderFigures(probe.result(WARM_UP_S), share, measured / max(1, len(decided)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from load.bench.given import bench_env, items
-from load.bench.measurement import Figure, at_most, none, reported
+from load.bench.measurement import Measurement, at_most, none, reported
 from load.bench.workers.latency import LINGER_MS, RATE, SECONDS, SESSIONS, WARM_UP_S, Latency, Message, Probe
 from load.bench.workers.throughput import Sizes, bare_arguments
 from topics.catalog import QUALITY_DECISIONS, RETRIEVALS, SERVED, SESSIONS_CHANGELOG
@@ -142,7 +142,7 @@ UNDISTURBED = 1.25
 """A p99 moves by as much between two runs of the same."""
 
 
-async def latencies(bench: Bench) -> list[Figure]:
+async def latencies(bench: Bench) -> list[Measurement]:
     """At 1 000 items a second, by the size of a request, beside the bare loop of the same round."""
     sizes = await sizes_of(bench.round("item-sizes"))
     bares: list[Latency] = []
@@ -162,7 +162,7 @@ async def latencies(bench: Bench) -> list[Figure]:
     return told
 
 
-def _against(name: str, own: Sequence[Latency], bare_p99: Sequence[float]) -> list[Figure]:
+def _against(name: str, own: Sequence[Latency], bare_p99: Sequence[float]) -> list[Measurement]:
     ratios = [one.p99 / bare for one, bare in zip(own, bare_p99, strict=True)]
     return [
         reported(f"worker p50, {name}", [one.p50 for one in own], "ms"),
@@ -172,7 +172,7 @@ def _against(name: str, own: Sequence[Latency], bare_p99: Sequence[float]) -> li
     ]
 
 
-async def unhindered(bench: Bench) -> list[Figure]:
+async def unhindered(bench: Bench) -> list[Measurement]:
     """With references to a server that never answers, and without any that must be resolved."""
     alone, beside = [], []
     for number in bench.rounds:

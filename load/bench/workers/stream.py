@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from load.bench.gates import pipeline
 from load.bench.given import growth
 from load.bench.given.bench_env import Round
-from load.bench.measurement import Figure, at_least, at_most, none, reported
+from load.bench.measurement import Measurement, at_least, at_most, none, reported
 from load.bench.workers import bystanders, latency, throughput
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Bench:
         return range(self.extent.rounds)
 
 
-async def throughputs(bench: Bench) -> list[Figure]:
+async def throughputs(bench: Bench) -> list[Measurement]:
     """The worker on a preloaded topic, against the bare loop, and against loop and pure pipeline together."""
     count = bench.extent.of(throughput.EVENTS)
     rates, bares = [], []
@@ -63,7 +63,7 @@ async def throughputs(bench: Bench) -> list[Figure]:
     ]
 
 
-async def durables(bench: Bench) -> list[Figure]:
+async def durables(bench: Bench) -> list[Measurement]:
     """What the worker makes of what the bare loop and the pure pipeline would allow one after the other."""
     count = bench.extent.of(throughput.EVENTS)
     rates, bares, pures = [], [], []
@@ -85,7 +85,7 @@ async def durables(bench: Bench) -> list[Figure]:
     ]
 
 
-async def latencies(bench: Bench) -> list[Figure]:
+async def latencies(bench: Bench) -> list[Measurement]:
     """At a fixed rate, from before the send to the committed output's arrival."""
     _, sizes = await throughput.worker_rate(bench.round("sizes"), SIZES_EVENTS, 500)
     workers, bares = [], []
@@ -103,7 +103,7 @@ async def latencies(bench: Bench) -> list[Figure]:
     ]
 
 
-async def undisturbed(bench: Bench) -> list[Figure]:
+async def undisturbed(bench: Bench) -> list[Measurement]:
     """Sessions of actions beside memory writes that ask the encoder, and beside writes that do not."""
     without, asking = [], []
     for number in bench.rounds:
@@ -128,7 +128,7 @@ async def undisturbed(bench: Bench) -> list[Figure]:
     ]
 
 
-async def large(bench: Bench) -> list[Figure]:
+async def large(bench: Bench) -> list[Measurement]:
     """The other sessions beside one that is as large as may be, and beside a small one, in one worker."""
     every = [await bystanders.beside_a_large_session(bench.round("large"), number) for number in bench.rounds]
     ratios = [one.large.p50 / one.small.p50 for one in every]
@@ -145,7 +145,7 @@ async def large(bench: Bench) -> list[Figure]:
     ]
 
 
-async def memories(bench: Bench) -> list[Figure]:
+async def memories(bench: Bench) -> list[Measurement]:
     """What a session keeps resident."""
     few, many = bench.extent.of(FEW_SESSIONS), bench.extent.of(MANY_SESSIONS)
     small = [await growth.resident_kb(bench.round("memory"), few) for _ in bench.rounds]
@@ -158,7 +158,7 @@ async def memories(bench: Bench) -> list[Figure]:
     ]
 
 
-async def costs(bench: Bench) -> list[Figure]:
+async def costs(bench: Bench) -> list[Measurement]:
     """What an event costs beside few and beside many sessions."""
     count, few, many = (bench.extent.of(one) for one in (COST_EVENTS, COST_FEW, COST_MANY))
     beside_few = [await growth.cpu_per_event_us(bench.round("cost"), few, few, count) for _ in bench.rounds]
@@ -173,7 +173,7 @@ async def costs(bench: Bench) -> list[Figure]:
     ]
 
 
-async def restarts(bench: Bench) -> list[Figure]:
+async def restarts(bench: Bench) -> list[Measurement]:
     """A worker's start with many sessions, against a bare read of their changelog."""
     many = bench.extent.of(COST_MANY)
     rounds = [await growth.restart_s(bench.round("restart"), many) for _ in bench.rounds]

@@ -16,8 +16,8 @@ from app.core.reports.report_tally import QualityTally
 from app.core.rerun.rerun_result import Difference, Rerun, RerunTally
 from app.core.state.statistics import NOTHING
 from app.demo.answers import Answers
-from app.demo.result import Counted, Examined, Result
-from app.demo.run_place import Place
+from app.demo.result import Examined, MemoryStatistics, Result
+from app.demo.run_place import RunPlace
 from app.verifier.findings import Report
 from tests.unit.demo.conftest import material, wish
 
@@ -37,8 +37,8 @@ def result(material: Material, *reruns: Rerun) -> Result:
     tally = RerunTally()
     tally.take(reruns)
     report = Report({}, (), len(reruns))
-    examined = Examined(report, tally, Counted(NOTHING, equal=True), quality_report(QualityTally()))
-    place = Place("demo-test", Path("kept"), "broker:9092", "", Path("keys"))
+    examined = Examined(report, tally, MemoryStatistics(NOTHING, equal=True), quality_report(QualityTally()))
+    place = RunPlace("demo-test", Path("kept"), "broker:9092", "", Path("keys"))
     return Result(place, ProcessIdentity(1, ""), material, Answers(place.prefix), examined)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.cli.ledger.quarantine_counts import By, Counted, Recounted, counted_fields, print_counted
+from app.cli.ledger.quarantine_counts import By, GateCounts, LedgerCounts, counted_fields, print_counted
 from app.core.reports.memory_recount import Behind, differences
 from app.core.state.statistics import Statistics, Whose
 
@@ -19,18 +19,18 @@ LIVE = {
     (1, OTHER): Statistics(1, 0, 0, 1),
 }
 LEDGER = {**LIVE, (1, TWO): Statistics(3, 3)}
-UNEQUAL = Counted(LIVE, Recounted(LEDGER, differences(LIVE, LEDGER), [Behind(5, 7, 9)]))
+UNEQUAL = GateCounts(LIVE, LedgerCounts(LEDGER, differences(LIVE, LEDGER), [Behind(5, 7, 9)]))
 
 
 def test_rows_are_by_tenant_or_by_agent_and_the_whole_is_the_same() -> None:
-    by_tenant, by_agent = (counted_fields(Counted(LIVE), by) for by in By)
+    by_tenant, by_agent = (counted_fields(GateCounts(LIVE), by) for by in By)
     assert [(row["tenant"], row["totalEvaluated"]) for row in by_tenant["rows"]] == [("acme", 6), ("zeta", 1)]
     assert [(row["tenant"], row["agent"]) for row in by_agent["rows"]] == [ONE, TWO, OTHER]
     assert by_tenant["overall"] == by_agent["overall"] == Statistics(7, 4, 1, 2, 1).fields()
 
 
 def test_without_a_recount_nothing_is_said_of_one() -> None:
-    assert set(counted_fields(Counted(LIVE), By.tenant)) == {"by", "rows", "overall"}
+    assert set(counted_fields(GateCounts(LIVE), By.tenant)) == {"by", "rows", "overall"}
 
 
 def test_a_recount_that_differs_says_where_and_by_how_much() -> None:
@@ -42,9 +42,9 @@ def test_a_recount_that_differs_says_where_and_by_how_much() -> None:
 
 
 def test_only_a_recount_without_difference_or_loss_is_equal() -> None:
-    assert Recounted(LIVE, [], []).equal
-    assert not Recounted(LIVE, [], [Behind(5, 7, 9)]).equal
-    assert not Recounted(LEDGER, differences(LIVE, LEDGER), []).equal
+    assert LedgerCounts(LIVE, [], []).equal
+    assert not LedgerCounts(LIVE, [], [Behind(5, 7, 9)]).equal
+    assert not LedgerCounts(LEDGER, differences(LIVE, LEDGER), []).equal
 
 
 def test_people_read_the_same(capsys: pytest.CaptureFixture[str]) -> None:
@@ -53,5 +53,5 @@ def test_people_read_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     assert "differs: partition 1, acme two: live (2, 2, 0, 0, 0), ledger (3, 3, 0, 0, 0)" in text
     assert "behind: partition 5: the state ends at sequence 7, the ledger at 9" in text
     assert "equal" not in text
-    print_counted(Counted({}, Recounted({}, [], [])), By.tenant)
+    print_counted(GateCounts({}, LedgerCounts({}, [], [])), By.tenant)
     assert "The recount is equal." in capsys.readouterr().out

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from app.adapters.kafka.kafka_read import StoredRecord
 from app.cli.ledger.record_line import LONGEST_LINE, as_columns, as_json, as_line, heading
-from app.cli.ledger.watch import Wanted
+from app.cli.ledger.watch import RecordFilter
 
 AT_MS = 1_767_225_600_123
 
@@ -249,14 +249,14 @@ def test_a_record_of_many_small_parts_is_cut_to_its_plain_fields() -> None:
 @pytest.mark.parametrize(
     ("wanted", "shown"),
     [
-        (Wanted(None, None, "denied"), True),
-        (Wanted(None, None, "allowed"), False),
-        (Wanted(None, None, "BLOCK"), True),
-        (Wanted("g", "s1", None), True),
-        (Wanted("other", None, None), False),
-        (Wanted(None, "s2", None), False),
+        (RecordFilter(None, None, "denied"), True),
+        (RecordFilter(None, None, "allowed"), False),
+        (RecordFilter(None, None, "BLOCK"), True),
+        (RecordFilter("g", "s1", None), True),
+        (RecordFilter("other", None, None), False),
+        (RecordFilter(None, "s2", None), False),
     ],
 )
-def test_only_what_is_wanted_is_shown(wanted: Wanted, shown: bool) -> None:
+def test_only_what_is_wanted_is_shown(wanted: RecordFilter, shown: bool) -> None:
     record = _record(DENIED | {"agent_id": "g", "outcome": "BLOCK"})
     assert wanted.has(record, "gate.verdicts") == shown

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from app.adapters.kafka.kafka_publish import Placed
+from app.adapters.kafka.kafka_publish import PublishedAt
 from app.adapters.kafka.kafka_read import StoredRecord
 from app.cli.ledger.quarantine_review import Outcome, outcome_of
 from topics.catalog import ACTIONS, REVIEWS
 
-PLACED = Placed("p.gate.reviews", 3, 17, -1)
+PLACED = PublishedAt("p.gate.reviews", 3, 17, -1)
 INPUT = {"topic": REVIEWS, "partition": 3, "offset": 17}
 
 

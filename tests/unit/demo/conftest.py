@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app.broker.locate import HOME as BROKER_HOME
-from app.demo.inputs.material import Wish, prepare
+from app.demo.inputs.material import RunOptions, prepare
 from app.settings import ROOT
 from tests.unit.demo.deciding import Deciding
 
@@ -19,20 +19,20 @@ QUALITY = ROOT / "config" / "quality" / "default.json"
 
 
 @pytest.fixture(scope="session")
-def wish(tmp_path_factory: pytest.TempPathFactory) -> Wish:
+def wish(tmp_path_factory: pytest.TempPathFactory) -> RunOptions:
     """A run that would keep its files apart."""
     home, config = tmp_path_factory.mktemp("demo"), ROOT / "config" / "demo"
-    return Wish("demo-test", home, BROKER_HOME, config, BUNDLE, QUALITY, {}, keep=False, now=_noon)
+    return RunOptions("demo-test", home, BROKER_HOME, config, BUNDLE, QUALITY, {}, keep=False, now=_noon)
 
 
 @pytest.fixture(scope="session")
-def material(wish: Wish) -> Material:
+def material(wish: RunOptions) -> Material:
     """What a run publishes."""
     return prepare(wish)
 
 
 @pytest.fixture(scope="session")
-def decided(wish: Wish, material: Material) -> Deciding:
+def decided(wish: RunOptions, material: Material) -> Deciding:
     """Every retrieval decided on. Shared: what a test adds to it, later tests see."""
     deciding = Deciding(wish, material)
     deciding.take(material.retrievals)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from app.adapters.kafka.kafka_publish import Placed
+from app.adapters.kafka.kafka_publish import PublishedAt
 from app.adapters.kafka.kafka_read import StoredRecord
 from app.core.actions.stages import shipped_stages
 from app.core.decide.decide import DecisionPoint
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from app.core.foundation.chain import OutRecord
     from app.core.policy.policy import Policy
-    from app.demo.inputs.material import Material, Wish
+    from app.demo.inputs.material import Material, RunOptions
     from app.demo.inputs.plan import Planned
     from app.demo.inputs.trust import ControlRecord
 
@@ -34,7 +34,7 @@ PREFIX = "demo-test."
 class Deciding:
     """Decides in process, under more policy whenever more is said. Inputs all lie in partition 0."""
 
-    def __init__(self, wish: Wish, material: Material) -> None:
+    def __init__(self, wish: RunOptions, material: Material) -> None:
         self.answers = Answers(PREFIX)
         self._now_ms = milliseconds_of(wish.now())
         self._said = list(material.policy)
@@ -50,7 +50,7 @@ class Deciding:
     def take(self, planned: Sequence[Planned]) -> None:
         """Decide on them, in this order."""
         for one in planned:
-            place = Placed(one.topic, 0, self._offset, 0)
+            place = PublishedAt(one.topic, 0, self._offset, 0)
             self._offset += 1
             outgoing = one.outgoing
             arrival = Arrival(one.topic, 0, place.offset, self._now_ms, outgoing.key, outgoing.value or b"")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from app.adapters.kafka.kafka_publish import Placed
+from app.adapters.kafka.kafka_publish import PublishedAt
 from app.adapters.kafka.kafka_read import StoredRecord
 from app.demo.answers import Answers
 from app.demo.result import NO_GATE, by_session, cause_of
@@ -66,7 +66,7 @@ def _published(material: Material) -> tuple[Answers, list[Planned]]:
     session = material.sessions[0].id
     planned = [one for one in material.plan if (one.session_id, one.kind) == (session, "action")][:2]
     answers = Answers(PREFIX)
-    answers.expect(planned, [Placed(ACTIONS, 0, offset, 0) for offset in range(2)])
+    answers.expect(planned, [PublishedAt(ACTIONS, 0, offset, 0) for offset in range(2)])
     return answers, planned
 
 

@@ -10,14 +10,14 @@ from rich.console import Console
 
 from app.cli.demo.demo import say_how_to_use
 from app.demo.inputs.trust import ThrowawayTrust
-from app.demo.run_place import Place
+from app.demo.run_place import RunPlace
 
 
 def test_every_file_that_is_signed_or_signed_with_exists_by_then(tmp_path: Path) -> None:
     trust = ThrowawayTrust()
     trust.write(tmp_path)
     told = io.StringIO()
-    place = Place("demo-1", tmp_path, "127.0.0.1:1", trust.root_key, tmp_path)
+    place = RunPlace("demo-1", tmp_path, "127.0.0.1:1", trust.root_key, tmp_path)
     say_how_to_use(Console(file=told, width=200), place, "legal_text")
     there: set[str] = set()
     signed = 0

@@ -13,8 +13,8 @@ from topics.reading import Unreadable, read
 from topics.records import ProposedAction
 
 if TYPE_CHECKING:
-    from app.demo.inputs.material import Material, Wish
-    from app.demo.inputs.panel_sessions import Session
+    from app.demo.inputs.material import Material, RunOptions
+    from app.demo.inputs.panel_sessions import PlannedSession
     from app.demo.inputs.plan import Planned
 
 
@@ -72,11 +72,11 @@ def test_growing_sessions_meet_the_row_threshold_at_their_last_action_only(
             assert steps[-1] <= threshold < last
 
 
-def test_two_preparations_are_byte_for_byte_the_same(material: Material, wish: Wish) -> None:
+def test_two_preparations_are_byte_for_byte_the_same(material: Material, wish: RunOptions) -> None:
     assert prepare(wish).plan == material.plan
 
 
-def test_the_generated_registry_loads_and_favours_nobody(material: Material, wish: Wish) -> None:
+def test_the_generated_registry_loads_and_favours_nobody(material: Material, wish: RunOptions) -> None:
     registry = load_registry(generated_registry(material.rows, material.library, wish.trust.feed.public.text))
     assert {row.agent for row in material.rows} == registry.agents.keys()
     assert {row.tool for row in material.rows} == registry.tools.keys()
@@ -91,5 +91,5 @@ def _of_kind(material: Material, kind: str) -> list[Planned]:
     return [one for one in material.plan if one.kind == kind]
 
 
-def _rows(session: Session) -> list[int]:
+def _rows(session: PlannedSession) -> list[int]:
     return [action["rows_affected"] for action in session.actions]

@@ -10,7 +10,7 @@ from app.core.quality_bundle.quality_bundle import load_quality_bundle
 from app.core.retrieval.alarms import overdue
 
 if TYPE_CHECKING:
-    from app.demo.inputs.material import Material, Wish
+    from app.demo.inputs.material import Material, RunOptions
 
 
 def test_it_loads_and_passes_its_own_cases(material: Material) -> None:
@@ -19,7 +19,7 @@ def test_it_loads_and_passes_its_own_cases(material: Material) -> None:
     assert run_quality_cases(quality) == ()
 
 
-def test_it_differs_from_the_shipped_one_in_one_class_alone(material: Material, wish: Wish) -> None:
+def test_it_differs_from_the_shipped_one_in_one_class_alone(material: Material, wish: RunOptions) -> None:
     made, shipped = load_quality_bundle(material.quality), load_quality_bundle(wish.quality.read_bytes())
     flag_only = material.library.rollout.flag_only
     modes = {name: made.rollout_of(name) for name in made.file.rollout}
@@ -28,6 +28,6 @@ def test_it_differs_from_the_shipped_one_in_one_class_alone(material: Material, 
     assert made.file.model_dump(exclude=apart) == shipped.file.model_dump(exclude=apart)
 
 
-def test_one_alarm_is_due_from_the_start(material: Material, wish: Wish) -> None:
+def test_one_alarm_is_due_from_the_start(material: Material, wish: RunOptions) -> None:
     (due,) = overdue(load_quality_bundle(material.quality), milliseconds_of(wish.now()))
     assert (due.content_class, due.ordinal) == (material.library.rollout.flag_only, 1)

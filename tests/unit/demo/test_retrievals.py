@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from app.demo.answers import Read
+from app.demo.answers import AnsweredRetrieval
 from app.demo.follow_ups import STORE, UNDECIDED, answer_escalations, make_reports
 from app.demo.inputs.panel_sessions import REPEATING
 from app.demo.inputs.readings import ACKNOWLEDGING, SILENT, STORY_AGAIN, STORY_CONTRACT, STORY_READ
@@ -16,7 +16,7 @@ from topics.records import ProposedRetrieval, RetrievalReport
 
 if TYPE_CHECKING:
     from app.demo.answers import Answers
-    from app.demo.inputs.material import Material, Wish
+    from app.demo.inputs.material import Material, RunOptions
 
 NOON = "2026-01-01T12:00:00.000Z"
 
@@ -41,7 +41,7 @@ def test_every_item_gets_one_decision_and_nothing_is_shown_without_one(
 
 def test_a_retrieval_is_answered_when_all_its_items_are(decided: Deciding) -> None:
     found = _reading(decided.answers, STORY_READ)
-    only_first = Read(found.planned, found.decisions[:1], found.served)
+    only_first = AnsweredRetrieval(found.planned, found.decisions[:1], found.served)
     assert found.unfounded == []
     assert only_first.unfounded, "what is shown without a decision is noticed"
 
@@ -92,7 +92,7 @@ def test_a_signature_that_does_not_fit_the_hash_is_noticed(decided: Deciding) ->
 
 
 def test_a_denial_for_a_contract_is_overridden_by_a_signed_entry_and_comes_back_flagged(
-    wish: Wish, material: Material
+    wish: RunOptions, material: Material
 ) -> None:
     deciding = Deciding(wish, material)
     deciding.take(material.opening)
@@ -109,7 +109,7 @@ def test_a_denial_for_a_contract_is_overridden_by_a_signed_entry_and_comes_back_
 
 
 def test_an_action_that_names_the_flags_gets_no_advisory_and_one_that_does_not_does(
-    wish: Wish, material: Material
+    wish: RunOptions, material: Material
 ) -> None:
     session = next(one for one in material.sessions if one.id == REPEATING)
     deciding = Deciding(wish, material)
@@ -122,7 +122,7 @@ def test_an_action_that_names_the_flags_gets_no_advisory_and_one_that_does_not_d
 
 
 def test_stores_report_what_was_shown_and_one_item_that_nobody_decided_on(
-    wish: Wish, material: Material
+    wish: RunOptions, material: Material
 ) -> None:
     deciding = Deciding(wish, material)
     deciding.take(material.opening)
@@ -135,16 +135,16 @@ def test_stores_report_what_was_shown_and_one_item_that_nobody_decided_on(
     assert found[0]["autonomy_tier"] == "bounded", "a tier whose target is missed"
 
 
-def _readings(answers: Answers, request_id: str) -> list[Read]:
+def _readings(answers: Answers, request_id: str) -> list[AnsweredRetrieval]:
     return [one for one in answers.retrievals() if one.planned.fields["request_id"] == request_id]
 
 
-def _reading(answers: Answers, request_id: str) -> Read:
+def _reading(answers: Answers, request_id: str) -> AnsweredRetrieval:
     (found,) = _readings(answers, request_id)
     return found
 
 
-def _template(one: Read) -> dict[str, Any]:
+def _template(one: AnsweredRetrieval) -> dict[str, Any]:
     return next(decision for decision in one.decisions if decision["item_id"] == "story-contract-template")
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from app.core.policy.policy import Policy
     from app.core.state.decision import Decision
     from app.core.state.history import History, SourceName
-    from load.sites.site import Event
+    from load.sites.site import InputRecord
 
 PREFIX = "t."
 TRUST = ThrowawayTrust()
@@ -92,7 +92,7 @@ class _Run:
         self._changelog: list[StoredRecord] = []
         self._written: dict[str, list[StoredRecord]] = {name: [] for name in (*APART, "ledger")}
 
-    def publish(self, traffic: Traffic, event: Event) -> None:
+    def publish(self, traffic: Traffic, event: InputRecord) -> None:
         """The broker takes an event, and it is decided; then what it told of sources, then what time does."""
         offset = self._next(event.topic)
         kind = (KIND_HEADER, event.kind.encode())

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from app.offline.panels import Row, load_panel
+from app.offline.panels import ActionRow, load_panel
 from tests.unit.core.content.shipped import holding
 
 CORPUS = Path(__file__).resolve().parents[3] / "load" / "corpus"
@@ -54,7 +54,7 @@ def test_every_action_is_one_that_evaluate_reads_and_says_its_half() -> None:
 
 
 def test_both_halves_hold_as_many_harmful_as_harmless_actions() -> None:
-    def labels(of: list[Row]) -> Counter[str]:
+    def labels(of: list[ActionRow]) -> Counter[str]:
         return Counter(row.label for row in of)
 
     for stem in ACTIONS:

@@ -21,8 +21,8 @@ from app.core.trust.fold import fold
 from app.demo.inputs.trust import ThrowawayTrust
 from load.changing_policy import Policies, policy_figures
 from load.inputs.policy_traffic import ELSEWHERE, PolicyTraffic
-from load.inputs.publisher import Placed
-from load.recounts.answers import Account, account
+from load.inputs.publisher import PublishedChange
+from load.recounts.answers import AnswerAccount, account
 from load.sites import policy, quality_policy
 from load.sites.worker import Poison, SlowProbe
 from tests.unit.load.decided import BEGAN_MS, TRUST, changed, decided
@@ -44,7 +44,7 @@ class _Topics:
     def __init__(self, trust: ThrowawayTrust) -> None:
         self._trust = trust
         self.records: list[Arrival] = []
-        self.placed: list[Placed] = []
+        self.placed: list[PublishedChange] = []
         for record in policy.records(trust, BEGAN_MS):
             self._append(*record)
 
@@ -56,7 +56,7 @@ class _Topics:
         traffic = PolicyTraffic(random.Random(seed), self._trust)  # noqa: S311 - seeded
         for event in (event for step in islice(traffic, steps) for event in step):
             at = self._append(event.topic, event.key, event.value)
-            self.placed.append(Placed(event, (at.topic, at.offset), at.timestamp_ms))
+            self.placed.append(PublishedChange(event, (at.topic, at.offset), at.timestamp_ms))
 
     def folded(self) -> Folded:
         return fold(self.records, Roots([self._trust.root_key]), Compiled(partial(run_cases, stages=STAGES)))
@@ -153,7 +153,7 @@ def _letters() -> list[dict[str, Any]]:
 
 
 def _failing(evidence: Evidence, letters: list[dict[str, Any]]) -> set[str]:
-    found: Account = replace(account(evidence), refused=letters)
+    found: AnswerAccount = replace(account(evidence), refused=letters)
     figures = policy_figures(found, _published(1).placed, _STANDING)
     return {one.name for one in figures if not one.holds}
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from load.recounts.answers import Account, account
+from load.recounts.answers import AnswerAccount, account
 from load.recounts.recount import STATE_KEY, wrong_sessions
 from tests.unit.load.decided import PREFIX, changed, decided
 from topics.catalog import BUNDLES, DEAD_LETTERS
@@ -101,7 +101,7 @@ def _wrong(evidence: Evidence) -> dict[str, list[str]]:
 
 
 def _counts(evidence: Evidence) -> tuple[int, int]:
-    found: Account = account(evidence)
+    found: AnswerAccount = account(evidence)
     return found.count("doubled"), found.count("contradicted")
 
 

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from app.core.decide.inbound import message_of
-from load.bench.gates.retrieval_gate import Gate, Seconds
+from load.bench.gates.retrieval_gate import JudgingGate, Seconds
 from load.bench.given import policy
 from load.bench.given.items import Bodies, Elsewhere, Shape, arrivals, requests
 from load.bench.given.pure import Pipeline
@@ -40,7 +40,7 @@ def test_most_items_are_in_order_and_each_fault_is_there(point: DecisionPoint) -
 def test_the_gate_alone_makes_the_decisions_that_the_whole_makes(point: DecisionPoint) -> None:
     inputs = arrivals(5, 2, 1, Shape(3))
     read = [(one, message) for one in inputs if isinstance(message := message_of(one), ProposedRetrieval)]
-    alone = {body["rerun_hash"] for body in Gate(point).take(read)}
+    alone = {body["rerun_hash"] for body in JudgingGate(point).take(read)}
     assert alone == {body["rerun_hash"] for body in Pipeline(point).take(inputs) if "rerun_hash" in body}
     assert len(alone) == 15
 

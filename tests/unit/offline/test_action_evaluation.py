@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from app.core.actions.stages import shipped_stages
-from app.offline.action_evaluation import Judged, judged
+from app.offline.action_evaluation import JudgedAction, judged
 from app.offline.panels import load_panel
 from app.offline.scores import macro, scores
 from tests.unit.core.rerun.reruns import SMALL
@@ -21,7 +21,7 @@ RULE = {"id": "no_x", "type": "forbidden", "reason": "x", "condition": "action.t
 DESTROYS = {"params": {"cmd": "rm -rf /"}}
 
 
-def made(folder: Path, *rows: dict[str, Any]) -> list[Judged]:
+def made(folder: Path, *rows: dict[str, Any]) -> list[JudgedAction]:
     found = load_panel(panel(folder, *rows))
     return list(judged(found, bundle(**SMALL, rules=[RULE]), shipped_stages(), START))
 

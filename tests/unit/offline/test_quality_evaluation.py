@@ -44,7 +44,7 @@ def test_every_row_of_the_published_vectors_agrees() -> None:
 
 def test_rows_of_all_kinds_stand_in_one_panel(tmp_path: Path) -> None:
     kinds = [type(one).__name__ for one in load_mixed(panel(tmp_path, row(), write_row(), retrieval()))]
-    assert kinds == ["Row", "WriteRow", "RetrievalRow"]
+    assert kinds == ["ActionRow", "WriteRow", "RetrievalRow"]
 
 
 def test_a_class_without_an_entry_in_a_table_passes_what_the_table_is_for(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from app.core.actions.stages import load_bundle
 from app.core.foundation.errors import BundleError
 from app.core.foundation.requests import Answer, Request
-from app.offline.panels import NotAPanel, Row, WriteRow, load_mixed
+from app.offline.panels import ActionRow, NotAPanel, WriteRow, load_mixed
 from app.offline.scores import macro, write_scores
 from app.offline.write_evaluation import JudgedWrite, NotMeasured, WriteTrial, judged_writes
 from tests.unit.core.rerun.reruns import document
@@ -149,7 +149,7 @@ def test_shares_are_of_each_source_and_rejected_alone_is_told_apart(tmp_path: Pa
 
 def test_a_panel_may_mix_both_kinds(tmp_path: Path) -> None:
     first, second = load_mixed(panel(tmp_path, row(), write_row()))
-    assert (type(first), type(second)) == (Row, WriteRow)
+    assert (type(first), type(second)) == (ActionRow, WriteRow)
 
 
 def test_a_write_without_a_text_is_named_with_its_line(tmp_path: Path) -> None:
