@@ -23,17 +23,17 @@ from load.inputs.malformed_inputs import kinds_by_topic
 from load.inputs.publisher import Pace
 from load.inputs.traffic import Mix, Traffic
 from load.recounts import figures
-from load.recounts.answers import account
-from load.recounts.findings import bites, integrity
+from load.recounts.input_answers import account
 from load.recounts.reruns import executed_again
+from load.recounts.run_findings import bites, integrity
 from load.scene import open_scene
 from load.sites.ledger_read import gather
 from load.sites.site import MALFORMED, POISON
 from topics.catalog import ACTIONS, MEMORY_WRITES, VERDICTS
 
 if TYPE_CHECKING:
-    from load.recounts.answers import AnswerAccount, Answered
     from load.recounts.figures import Figure
+    from load.recounts.input_answers import AnswerAccount, Answered
     from load.scene import Bed, Scene
     from load.sites.ledger_read import Evidence
     from load.sites.site import InputRecord, Scale

@@ -23,9 +23,9 @@ import rfc8785
 from load.inputs.publisher import Pace, changing
 from load.interruptions import kill_again_and_again
 from load.recounts import figures
-from load.recounts.answers import account
-from load.recounts.findings import bites, integrity
+from load.recounts.input_answers import account
 from load.recounts.reruns import executed_again
+from load.recounts.run_findings import bites, integrity
 from load.scene import STALL_S, open_scene
 from load.sites import policy, quality_policy
 from load.sites.fleet import RunFailed
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
 
     from load.inputs.publisher import PolicyPublisher, PublishedChange
-    from load.recounts.answers import AnswerAccount
     from load.recounts.figures import Figure
+    from load.recounts.input_answers import AnswerAccount
     from load.scene import Bed, Scene
     from load.sites.site import Scale, Site
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from load.inputs.publisher import Pace
 from load.recounts import figures
-from load.recounts.findings import findings
+from load.recounts.run_findings import findings
 from load.scene import LOOK_S, open_scene
 from load.sites.ledger_read import gather
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from app.broker import jars, single_node
 from app.broker.handle import BrokerError, wait_until_ready
-from app.broker.process import ProcessIdentity
+from app.broker.process_identity import ProcessIdentity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,7 +16,7 @@ from app.broker import locate
 from app.broker.docker import DockerBroker
 from app.broker.handle import BrokerError, answers
 from app.broker.local import Layout, LocalBroker
-from app.broker.process import ProcessIdentity
+from app.broker.process_identity import ProcessIdentity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.core.foundation.clock import milliseconds_of, rfc3339
 from app.core.trust.signing import signed_review
-from app.demo.answers import ENTERED
+from app.demo.demo_answers import ENTERED
 from app.demo.inputs.panel_sessions import HELD_TO_APPROVE, HELD_TO_REJECT
 from app.demo.inputs.plan import input_of, retrieval_of
 from app.demo.inputs.readings import STORY_AGAIN, STORY_READ
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import random
 
     from app.core.registry.keys import SigningKey
-    from app.demo.answers import AnsweredRetrieval, Answers
+    from app.demo.demo_answers import AnsweredRetrieval, Answers
     from app.demo.inputs.demo_config import Override, Recipe
     from app.demo.inputs.plan import Planned
 

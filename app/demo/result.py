@@ -31,9 +31,9 @@ from topics.catalog import ALARMS, QUALITY_DECISIONS, SESSION_EVENTS, VERDICTS
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from app.broker.process import ProcessIdentity
+    from app.broker.process_identity import ProcessIdentity
     from app.core.reports.report import QualityReport
-    from app.demo.answers import AnsweredInput, Answers
+    from app.demo.demo_answers import AnsweredInput, Answers
     from app.demo.inputs.material import Material
     from app.demo.run_place import RunPlace
     from app.verifier.findings import Report

@@ -20,7 +20,7 @@ from app.adapters.kafka.kafka_read import open_reader
 from app.adapters.kafka.kafka_topics import create
 from app.broker import locate, own
 from app.demo import run_place
-from app.demo.answers import TOPICS, Answers
+from app.demo.demo_answers import TOPICS, Answers
 from app.demo.follow_ups import answer_escalations, make_outcomes, make_reports, make_reviews
 from app.demo.inputs.trust import publish_policy
 from app.demo.result import Result, examine

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.broker import own
-from app.broker.process import ProcessIdentity
+from app.broker.process_identity import ProcessIdentity
 from topics.layout import TopicLayout
 
 if TYPE_CHECKING:

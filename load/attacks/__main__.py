@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from load.attacks.catalog import ATTACKS
+from load.attacks.attack_list import ATTACKS
 
 if TYPE_CHECKING:
     from load.attacks.attempt import Attack, Attempt, Extent

@@ -28,7 +28,7 @@ from app.stream.process.failstop import EXIT_FAULT, EXIT_FENCED
 from load.attacks.attempt import Attempt
 from load.inputs.publisher import Pace
 from load.recounts import figures
-from load.recounts.findings import findings
+from load.recounts.run_findings import findings
 from load.scene import LOOK_S, Bed, open_scene
 from load.sites.ledger_read import gather
 from load.sites.site import SHORT

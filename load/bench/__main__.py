@@ -17,25 +17,25 @@ from rich.console import Console
 from app.broker.locate import find_broker
 from app.settings import ROOT
 from load.bench.gates import (
+    action_pipeline,
     encoder,
     gate1,
+    many_rules,
     memory_gate,
     peer,
-    pipeline,
     quality_report,
     retrieval_gate,
-    rules,
 )
 from load.bench.measurement import TARGET, WORK, Extent, Measurement, markdown_tables, table
-from load.bench.workers import retrievals, stream
+from load.bench.workers import retrieval_latency, stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
 
 CORE: dict[str, Callable[[Extent], list[Measurement]]] = {
-    "pipeline": pipeline.figures,
+    "pipeline": action_pipeline.figures,
     "gate1": gate1.figures,
-    "rules": rules.figures,
+    "rules": many_rules.figures,
     "peer": peer.figures,
     "memories": memory_gate.figures,
     "encoder": encoder.figures,
@@ -47,8 +47,8 @@ STREAM: dict[str, Callable[[stream.Bench], Coroutine[Any, Any, list[Measurement]
     "durable": stream.durables,
     "latency": stream.latencies,
     "undisturbed": stream.undisturbed,
-    "items": retrievals.latencies,
-    "stalled": retrievals.unhindered,
+    "items": retrieval_latency.latencies,
+    "stalled": retrieval_latency.unhindered,
     "large": stream.large,
     "memory": stream.memories,
     "cost": stream.costs,

@@ -12,7 +12,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from load.recounts.answers import place_of
+from load.recounts.input_answers import place_of
 from load.recounts.retrieval_recount import COVERED, MOST_NAMED, along, tenant_of
 from load.recounts.retrieval_rules import tier_of
 from load.sites.policy import TENANT
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from app.adapters.kafka.kafka_read import StoredRecord
-    from load.recounts.answers import AnswerAccount, Answered
+    from load.recounts.input_answers import AnswerAccount, Answered
 
 MOST_RETRIEVALS = 64
 """Of an agent in a session; of one that nobody registered there are none. Their items are fewer in these runs

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from app.adapters.kafka.kafka_read import StoredRecord
-    from load.recounts.memory_recount import Memories
+    from load.recounts.write_recount import Memories
 
 HELD_KEY = b"q:"
 STATISTICS_KEY = b"n:"

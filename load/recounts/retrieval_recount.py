@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import rfc8785
 
 from load.inputs.retrieval_traffic import Label
-from load.recounts.answers import place_of
+from load.recounts.input_answers import place_of
 from load.recounts.retrieval_rules import NOBODY, AskedRequest, DueItem, due_item, tier_of
 from load.sites.policy import TENANT
 from load.sites.quality_policy import BUNDLE, EXPIRES_AFTER_MS, document, minimum
@@ -25,7 +25,7 @@ from topics.catalog import REPORTED, RETRIEVALS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from load.recounts.answers import AnswerAccount, Answered
+    from load.recounts.input_answers import AnswerAccount, Answered
 
 DECISION = "sluice/quality_decision/v1"
 ESCALATION = "sluice/retrieval_escalation_opened/v1"

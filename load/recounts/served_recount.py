@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from app.adapters.kafka.kafka_read import StoredRecord
-    from load.recounts.answers import AnswerAccount, Answered, Place
+    from load.recounts.input_answers import AnswerAccount, Answered, Place
     from load.recounts.retrieval_recount import Retrievals
 
 ASKED_AGAIN_MS = 30_000

@@ -11,7 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from load.recounts.memory_recount import DECISION, Feedback
+from load.recounts.write_recount import DECISION, Feedback
 
 if TYPE_CHECKING:
     from collections import Counter

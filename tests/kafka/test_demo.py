@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.broker.process import ProcessIdentity
+from app.broker.process_identity import ProcessIdentity
 from app.demo import run_place
 from app.demo.inputs.material import RunOptions, prepare
 from app.demo.inputs.panel_sessions import MESSAGES, WRITES

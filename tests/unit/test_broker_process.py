@@ -13,7 +13,7 @@ import pytest
 
 from app.broker import own
 from app.broker.handle import BrokerError
-from app.broker.process import ProcessIdentity
+from app.broker.process_identity import ProcessIdentity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

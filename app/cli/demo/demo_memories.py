@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from app.cli.demo.demo_tables import cut, number, table
 from app.cli.output import shown
-from app.demo.answers import ENTERED
+from app.demo.demo_answers import ENTERED
 from app.demo.inputs.panel_sessions import HELD_TO_APPROVE, HELD_TO_REJECT
 from topics.catalog import MEMORY_DECISIONS, SESSION_EVENTS
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from app.demo.answers import Answers
+    from app.demo.demo_answers import Answers
     from app.demo.result import MemoryStatistics
 
 COLOURS = {"allow": "green", "quarantine": "yellow", "reject": "bold red"}

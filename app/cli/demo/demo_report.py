@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console, RenderableType
 
-    from app.demo.answers import Answers
+    from app.demo.demo_answers import Answers
     from app.demo.inputs.material import Material
     from app.demo.result import Result
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from app.core.reports.report import QualityReport
-    from app.demo.answers import AnsweredRetrieval, Answers
+    from app.demo.demo_answers import AnsweredRetrieval, Answers
 
 _BAR = "█"
 _BAR_WIDTH = 20

@@ -13,7 +13,7 @@ from app.demo.result import by_session, cause_of, counted, escalations_by_reason
 from topics.catalog import DEAD_LETTERS, VERDICTS
 
 if TYPE_CHECKING:
-    from app.demo.answers import Answers
+    from app.demo.demo_answers import Answers
     from app.demo.result import SessionTally
     from app.verifier.findings import Report
 

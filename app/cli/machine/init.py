@@ -13,7 +13,7 @@ import typer
 from app.cli.machine.init_policy import APPROVERS, EXAMPLES, KEYS, REGISTRY_FILE, WantedPolicy, approvers
 from app.cli.machine.topics import create_topics_or_stop, differences_or_stop
 from app.cli.output import WRONG, console, print_json, shown, stop
-from app.cli.policy.control import Publishing, tell_refused
+from app.cli.policy.control_topics import Publishing, tell_refused
 from app.cli.policy.key_files import FOLDER_OF_OWNER, new_key_or_stop, private_keys_or_stop, work_tree_of
 from app.settings import (
     CONFIG,

@@ -13,7 +13,7 @@ from app.cli.output import WRONG, console, errors, print_json, shown, stop
 from app.cli.policy.bundle_diff import diff
 from app.cli.policy.bundle_file import BundlePath, cases_command, document_or_stop, loaded_or_stop
 from app.cli.policy.bundle_log import log
-from app.cli.policy.control import AsJson, Signed, publish_file, write_or_stop
+from app.cli.policy.control_topics import AsJson, Signed, publish_file, write_or_stop
 from app.cli.policy.cosign import cosign
 from app.cli.policy.key_files import Keys, private_keys_or_stop
 from app.cli.quality_read import (

@@ -15,7 +15,7 @@ import typer
 
 from app.cli.output import WELL, WRONG, console, errors, print_json, shown, stop
 from app.cli.policy.bundle_file import document_or_stop, loaded_or_stop
-from app.cli.policy.control import (
+from app.cli.policy.control_topics import (
     AsJson,
     folded_or_stop,
 )

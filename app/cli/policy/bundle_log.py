@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli.output import console, print_json, shown, span
-from app.cli.policy.control import (
+from app.cli.policy.control_topics import (
     AsJson,
     folded_or_stop,
 )

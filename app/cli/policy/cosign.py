@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli.output import WRONG, console, shown, stop
-from app.cli.policy.control import Signed, envelopes_or_stop, write_or_stop
+from app.cli.policy.control_topics import Signed, envelopes_or_stop, write_or_stop
 from app.cli.policy.key_files import Keys, private_keys_or_stop
 from app.core.foundation.errors import EnvelopeError
 from app.core.trust.refused import Reason

@@ -11,7 +11,7 @@ from rich.table import Column, Table
 
 from app.cli.output import WRONG, console, print_json, shown, stop
 from app.cli.policy.bundle_log import signed_by, tell_log
-from app.cli.policy.control import (
+from app.cli.policy.control_topics import (
     AsJson,
     folded_or_stop,
 )

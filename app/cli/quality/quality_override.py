@@ -11,7 +11,7 @@ import orjson
 import typer
 
 from app.cli.output import WRONG, errors, shown, span_ms, stop
-from app.cli.policy.control import AsJson, publish_values
+from app.cli.policy.control_topics import AsJson, publish_values
 from app.cli.policy.key_files import private_keys_or_stop
 from app.core.foundation.clock import rfc3339
 from app.core.foundation.errors import RegistryError

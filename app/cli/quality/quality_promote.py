@@ -19,7 +19,7 @@ from app.cli.output import (
     stop,
 )
 from app.cli.policy.bundle_file import document_or_stop
-from app.cli.policy.control import folded_or_stop
+from app.cli.policy.control_topics import folded_or_stop
 from app.cli.quality_read import From, read_or_stop
 from app.core.cases.quality_cases import run_quality_cases
 from app.core.foundation.errors import BundleError

@@ -22,7 +22,7 @@ from app.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
 from app.core.memory.similarity import PORT, similarity_request, windows_of
 from app.stream.intake.answers import Ports
 from load.bench import measurement
-from load.bench.given import growth, policy
+from load.bench.given import bench_policy, growth
 from load.bench.given.pure import Pipeline
 from load.bench.given.writes import CHARACTERS, arrivals, texts
 from load.bench.given.yardsticks import BareEncoder
@@ -71,7 +71,7 @@ class AskingGate:
     """The gate, its encoder, and what both cost."""
 
     def __init__(self, under: Policy, encoder: SentenceEncoder, child: int) -> None:
-        self._pipeline = Pipeline(policy.point_of(under))
+        self._pipeline = Pipeline(bench_policy.point_of(under))
         self._ports = Ports({PORT: encoder})
         self._child = child
         self._taken = 0
@@ -94,7 +94,7 @@ def measure(count: int) -> Compared:
 
 
 async def _measure(count: int) -> Compared:
-    under, bare, settings = policy.policy(similarity=True), BareEncoder(), EncoderSettings()
+    under, bare, settings = bench_policy.policy(similarity=True), BareEncoder(), EncoderSettings()
     similarity = under.default.memory.similarity
     if similarity is None:
         raise RuntimeError("the bundle has no library")

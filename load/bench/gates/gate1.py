@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from app.core.actions.fast_reject import FastReject
 from app.core.commands.leaves import leaves
 from load.bench import measurement
-from load.bench.given import policy
+from load.bench.given import bench_policy
 from load.bench.given.actions import AGENT, SESSION, at, context, milliseconds, of_panel, panel
 from load.bench.given.mutation import Mutation, marks_in
 from load.bench.measurement import Measurement, at_most, reported
@@ -140,7 +140,7 @@ class Times:
 
 def measure(panel_count: int, fuzzed_count: int) -> Times:
     """One round, in a fresh process."""
-    parts, stage = policy.parts(), FastReject()
+    parts, stage = bench_policy.parts(), FastReject()
     rows = of_panel(parts, panel_count)
     measurement.settle()
     over_panel = milliseconds(stage, rows)

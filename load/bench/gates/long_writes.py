@@ -14,7 +14,7 @@ import orjson
 
 from app.core.text.decodings import MORSE
 from load.bench import measurement
-from load.bench.given import policy
+from load.bench.given import bench_policy
 from load.bench.given.pure import Pipeline
 from load.bench.given.writes import arrivals, rows_of, salted, texts
 from load.bench.measurement import Measurement, at_least, at_most
@@ -133,14 +133,14 @@ class Times:
 
 def measure(count: int, salt: int) -> Times:
     """One round, in a fresh process."""
-    under = policy.policy()
+    under = bench_policy.policy()
     inspect = under.default.inspector.inspect
     chance = random.Random(7)
     short = list(texts("benign", count, chance))
     shorter = list(texts("benign", count, chance, 128))
     measurement.settle()
     cheaper = {"128 characters": _cheaper(inspect, shorter), "1 KB": _cheaper(inspect, short)}
-    pipeline = Pipeline(policy.point_of(under))
+    pipeline = Pipeline(bench_policy.point_of(under))
     return Times({shape: _long_ms(pipeline, shape, salt, n) for n, shape in enumerate(SHAPES)}, cheaper)
 
 

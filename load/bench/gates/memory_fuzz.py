@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from load.bench import measurement
-from load.bench.given import policy
+from load.bench.given import bench_policy
 from load.bench.given.actions import at
 from load.bench.given.mutation import Mutation, marks_in
 from load.bench.given.pure import Pipeline
@@ -108,7 +108,7 @@ class TimedGate:
     """The whole gate, a session for each text."""
 
     def __init__(self) -> None:
-        self._pipeline = Pipeline(policy.point())
+        self._pipeline = Pipeline(bench_policy.point())
         self._taken = 0
 
     def us(self, text: str) -> float:

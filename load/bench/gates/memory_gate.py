@@ -22,7 +22,7 @@ from agent_os.memory_guard import MemoryGuard
 
 from load.bench import measurement
 from load.bench.gates import long_writes, memory_fuzz
-from load.bench.given import policy
+from load.bench.given import bench_policy
 from load.bench.given.pure import Pipeline
 from load.bench.given.writes import KINDS, arrivals, texts
 from load.bench.measurement import Measurement, at_least, reported
@@ -67,8 +67,8 @@ class Kinds:
 
 def measure(count: int, seed: int) -> Kinds:
     """One round, in a fresh process: everything is cold at its start."""
-    under = policy.policy()
-    pipeline, guard = Pipeline(policy.point_of(under)), _peer()
+    under = bench_policy.policy()
+    pipeline, guard = Pipeline(bench_policy.point_of(under)), _peer()
     chance = random.Random(seed)
     told = {kind: Seconds() for kind in KINDS}
     chunks: list[tuple[Kind, list[str]]] = [

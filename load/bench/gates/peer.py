@@ -20,7 +20,7 @@ from app.core.foundation.arrival import Arrival
 from app.offline.action_evaluation import JudgedAction, judged
 from app.offline.scores import macro, scores
 from load.bench import measurement
-from load.bench.given import policy
+from load.bench.given import bench_policy
 from load.bench.given.actions import AT_MS, events, of_panel, panel
 from load.bench.given.pure import Pipeline
 from load.bench.measurement import Measurement, reported
@@ -51,9 +51,13 @@ class Compared:
 
 def measure(count: int) -> Compared:
     """One round, in a fresh process."""
-    engine, parts, stage = SemanticPolicyEngine(config=SemanticPolicyConfig()), policy.parts(), FastReject()
+    engine, parts, stage = (
+        SemanticPolicyEngine(config=SemanticPolicyConfig()),
+        bench_policy.parts(),
+        FastReject(),
+    )
     rows = of_panel(parts, count)
-    pipeline, chunks = Pipeline(policy.point()), _chunks(count)
+    pipeline, chunks = Pipeline(bench_policy.point()), _chunks(count)
     measurement.settle()
     return Compared(
         _rate(count, lambda: [_denied(engine, one.action.tool_name, one.action.parameters) for one in rows]),
@@ -91,7 +95,7 @@ def _peer_judged(engine: Any, rows: Iterable[ActionRow]) -> Iterable[JudgedActio
 
 
 def _judged() -> Iterable[JudgedAction]:
-    under = policy.policy(rules=[])
+    under = bench_policy.policy(rules=[])
     return judged(panel(), under.default, shipped_stages(), AT_MS)
 
 

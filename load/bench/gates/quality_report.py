@@ -28,7 +28,7 @@ from app.core.reports.report_tally import QualityTally
 from app.offline.record_files import read_export
 from app.settings import ROOT
 from load.bench import measurement
-from load.bench.given import policy
+from load.bench.given import bench_policy
 from load.bench.given.actions import AGENT, AT_MS
 from load.bench.given.growth import PAGE_KB
 from load.bench.given.pure import Pipeline
@@ -100,8 +100,8 @@ def _resident_kb() -> int:
 
 def _decisions() -> Iterator[dict[str, Any]]:
     bundle = load_quality_bundle(QUALITY.read_bytes())
-    under = replace(policy.policy(), quality={bundle.id: bundle}, default_quality=bundle.id)
-    pipeline, chance = Pipeline(policy.point_of(under)), random.Random(_SEED)
+    under = replace(bench_policy.policy(), quality={bundle.id: bundle}, default_quality=bundle.id)
+    pipeline, chance = Pipeline(bench_policy.point_of(under)), random.Random(_SEED)
     for number in range(DISTINCT // ITEMS):
         for body in pipeline.take([_retrieval(number, chance)]):
             if body.get("schema") == DECISION:

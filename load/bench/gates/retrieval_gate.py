@@ -22,7 +22,7 @@ from app.core.foundation.chain import Chain
 from app.core.state.decision import Shared
 from app.core.state.session import SessionState, session_key
 from load.bench import measurement
-from load.bench.given import policy, yardsticks
+from load.bench.given import bench_policy, yardsticks
 from load.bench.given.items import Bodies, Shape, arrivals
 from load.bench.given.pure import Pipeline
 from load.bench.measurement import Measurement, at_least, reported
@@ -97,14 +97,16 @@ class JudgingGate:
 
 def measure(count: int, seed: int) -> Kinds:
     """One round, in a fresh process."""
-    under = policy.policy()
+    under = bench_policy.policy()
     told: dict[str, dict[str, Any]] = {}
     for items in SIZES:
-        told[f"{items} a request"] = asdict(_measured(policy.point_of(under), count, seed, Shape(items)))
+        told[f"{items} a request"] = asdict(
+            _measured(bench_policy.point_of(under), count, seed, Shape(items))
+        )
     for share in FRESH:
         shape = Shape(SIZES[0], Bodies(share, random.Random(seed)))
         read = max(4 * CHUNK, count * READ_ITEMS // ITEMS)
-        told[f"{share:.0%} fresh"] = asdict(_measured(policy.point_of(under), read, seed, shape))
+        told[f"{share:.0%} fresh"] = asdict(_measured(bench_policy.point_of(under), read, seed, shape))
     return Kinds(told)
 
 

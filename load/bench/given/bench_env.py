@@ -17,7 +17,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from app.adapters.kafka import kafka_topics
 from app.demo.inputs.trust import ThrowawayTrust, publish_policy
 from app.settings import ROOT
-from load.bench.given import policy
+from load.bench.given import bench_policy
 from topics.layout import TopicLayout
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class Round:
             "SLUICE_WORKER__READY_FILE": str(self.ready_file),
             "SLUICE_WORKER__HALT_ON_OFFSET_GAP": "true",
             "SLUICE_LOGGING__LEVEL": "WARNING",
-            **policy.environment(self.trust),
+            **bench_policy.environment(self.trust),
             **more,
         }
 
@@ -136,7 +136,7 @@ class Round:
         """The round's topics, its policy in them; under `similarity` memory writes ask the encoder."""
         await kafka_topics.create(self.bootstrap, self.layout, 1)
         await publish_policy(
-            self.bootstrap, self.layout.prefix, policy.records(self.trust, similarity=similarity)
+            self.bootstrap, self.layout.prefix, bench_policy.records(self.trust, similarity=similarity)
         )
 
 

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from load.bench.gates import pipeline
+from load.bench.gates import action_pipeline
 from load.bench.given import growth
 from load.bench.given.bench_env import Round
 from load.bench.measurement import Measurement, at_least, at_most, none, reported
@@ -72,7 +72,7 @@ async def durables(bench: Bench) -> list[Measurement]:
         rate, sizes = await throughput.worker_rate(round_, count)
         rates.append(rate)
         bares.append(await throughput.bare_rate(round_, sizes, count))
-        pures.append(pipeline.one_round(bench.extent, number)["all"].rate)
+        pures.append(action_pipeline.one_round(bench.extent, number)["all"].rate)
     bounds = [1 / (1 / bare + 1 / pure) for bare, pure in zip(bares, pures, strict=True)]
     return [
         reported("bare loop", bares, "events/s", "yardstick"),

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 from rich.console import Console
 
-from app.broker.process import ProcessIdentity
+from app.broker.process_identity import ProcessIdentity
 from app.cli.demo.demo_report import print_result, summary_fields
 from app.core.reports.report import quality_report
 from app.core.reports.report_tally import QualityTally
 from app.core.rerun.rerun_result import Difference, Rerun, RerunTally
 from app.core.state.statistics import NOTHING
-from app.demo.answers import Answers
+from app.demo.demo_answers import Answers
 from app.demo.result import Examined, MemoryStatistics, Result
 from app.demo.run_place import RunPlace
 from app.verifier.findings import Report

@@ -15,7 +15,7 @@ from app.core.foundation.arrival import Arrival
 from app.core.foundation.clock import milliseconds_of
 from app.core.registry.keys import Roots
 from app.core.trust.in_force import PolicyInForce
-from app.demo.answers import Answers
+from app.demo.demo_answers import Answers
 from app.settings import load_settings
 from topics.catalog import BUNDLES, REGISTRY
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from app.demo.answers import AnsweredRetrieval
+from app.demo.demo_answers import AnsweredRetrieval
 from app.demo.follow_ups import STORE, UNDECIDED, answer_escalations, make_reports
 from app.demo.inputs.panel_sessions import REPEATING
 from app.demo.inputs.readings import ACKNOWLEDGING, SILENT, STORY_AGAIN, STORY_CONTRACT, STORY_READ
@@ -15,7 +15,7 @@ from topics.reading import read
 from topics.records import ProposedRetrieval, RetrievalReport
 
 if TYPE_CHECKING:
-    from app.demo.answers import Answers
+    from app.demo.demo_answers import Answers
     from app.demo.inputs.material import Material, RunOptions
 
 NOON = "2026-01-01T12:00:00.000Z"

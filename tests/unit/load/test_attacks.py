@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from load.attacks.catalog import ATTACKS
+from load.attacks.attack_list import ATTACKS
 
 if TYPE_CHECKING:
     from load.attacks.attempt import Attack

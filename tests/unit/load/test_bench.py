@@ -9,8 +9,8 @@ import pytest
 
 from app.core.actions.rules import Rules
 from load.bench.gates.gate1 import BYTES, LONGEST, Wide, fuzzed, wide
-from load.bench.gates.rules import COUNT, rules
-from load.bench.given import policy, yardsticks
+from load.bench.gates.many_rules import COUNT, rules
+from load.bench.given import bench_policy, yardsticks
 from load.bench.given.actions import action, of_panel, panel, salted
 from load.bench.given.yardsticks import by_kind, texts_of
 from load.bench.measurement import at_least, at_most, markdown_tables, none
@@ -60,13 +60,13 @@ def test_each_wide_shape_is_ascii_of_about_64_kb(one: Wide) -> None:
 
 
 def test_the_bare_rules_hold_where_the_stage_says_that_they_passed() -> None:
-    parts = policy.parts()
-    bare = yardsticks.BareRules(json.loads(policy.RULES.read_bytes()))
+    parts = bench_policy.parts()
+    bare = yardsticks.BareRules(json.loads(bench_policy.RULES.read_bytes()))
     for context in of_panel(parts, 60):
         result = Rules().evaluate(context)
         applied = [entry for entry in result.rules if entry.get("applies", True)]
         forbidden = {
-            rule["id"] for rule in json.loads(policy.RULES.read_bytes()) if rule["type"] == "forbidden"
+            rule["id"] for rule in json.loads(bench_policy.RULES.read_bytes()) if rule["type"] == "forbidden"
         }
         expected = [entry["passed"] is not (entry["rule"] in forbidden) for entry in applied]
         assert bare.evaluate(bare.values(context.action)) == expected
@@ -75,7 +75,7 @@ def test_the_bare_rules_hold_where_the_stage_says_that_they_passed() -> None:
 def test_two_hundred_rules_compile_and_none_is_inconclusive_on_the_panel() -> None:
     many = rules()
     assert len(many) == COUNT
-    parts = policy.parts(many)
+    parts = bench_policy.parts(many)
     for context in of_panel(parts, 10):
         assert Rules().evaluate(context).outcome == "pass"
 

@@ -13,7 +13,7 @@ from app.core.decide.inbound import message_of
 from load.bench.gates import memory_fuzz
 from load.bench.gates.long_writes import BYTES, SHAPES, long_text
 from load.bench.gates.memory_gate import Seconds
-from load.bench.given import policy, writes
+from load.bench.given import bench_policy, writes
 from load.bench.given.mutation import Marks, Mutation
 from load.bench.given.pure import Pipeline
 from load.bench.workers import bystanders
@@ -31,7 +31,7 @@ def seeded() -> random.Random:
 @pytest.fixture(scope="module")
 def point() -> DecisionPoint:
     """Compiled once: it holds no state."""
-    return policy.point()
+    return bench_policy.point()
 
 
 def test_a_text_is_1_kb_and_no_two_share_a_salted_row() -> None:

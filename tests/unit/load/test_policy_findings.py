@@ -22,7 +22,7 @@ from app.demo.inputs.trust import ThrowawayTrust
 from load.changing_policy import Policies, policy_figures
 from load.inputs.policy_traffic import ELSEWHERE, PolicyTraffic
 from load.inputs.publisher import PublishedChange
-from load.recounts.answers import AnswerAccount, account
+from load.recounts.input_answers import AnswerAccount, account
 from load.sites import policy, quality_policy
 from load.sites.worker import Poison, SlowProbe
 from tests.unit.load.decided import BEGAN_MS, TRUST, changed, decided

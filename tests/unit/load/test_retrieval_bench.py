@@ -11,7 +11,7 @@ import pytest
 
 from app.core.decide.inbound import message_of
 from load.bench.gates.retrieval_gate import JudgingGate, Seconds
-from load.bench.given import policy
+from load.bench.given import bench_policy
 from load.bench.given.items import Bodies, Elsewhere, Shape, arrivals, requests
 from load.bench.given.pure import Pipeline
 from topics.records import ProposedRetrieval
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module")
 def point() -> DecisionPoint:
     """Compiled once: it holds no state."""
-    return policy.point()
+    return bench_policy.point()
 
 
 def test_most_items_are_in_order_and_each_fault_is_there(point: DecisionPoint) -> None:

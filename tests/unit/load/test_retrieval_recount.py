@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from load.recounts.answers import account
-from load.recounts.findings import retrieval_figures
+from load.recounts.input_answers import account
 from load.recounts.retrieval_recount import ESCALATION
+from load.recounts.run_findings import retrieval_figures
 from tests.unit.load.decided import changed, decided
 from topics.catalog import ALARMS, ESCALATIONS, QUALITY_DECISIONS, SESSION_EVENTS
 

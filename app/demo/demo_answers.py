@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from app.adapters.kafka.kafka_read import StoredRecord
     from app.demo.inputs.plan import Planned
 
-
 Coordinates = tuple[str, int, int]
 """An input's topic (without prefix), partition, offset."""
 

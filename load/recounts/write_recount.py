@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from load.inputs.memory_traffic import KIND
-from load.recounts.answers import place_of
+from load.recounts.input_answers import place_of
 from load.recounts.memory_rules import Due, MemorySession, due_refusal, trust_of
 from load.recounts.quarantine_recount import (
     APPROVED,
@@ -26,12 +26,12 @@ from load.recounts.quarantine_recount import (
     Quarantine,
     milliseconds,
 )
-from load.recounts.recount import UNREGISTERED
+from load.recounts.session_recount import UNREGISTERED
 from load.sites.policy import AGENT, TENANT
 from topics.catalog import MEMORY_WRITES, REVIEWS
 
 if TYPE_CHECKING:
-    from load.recounts.answers import AnswerAccount, Answered
+    from load.recounts.input_answers import AnswerAccount, Answered
     from load.recounts.memory_rules import Trust
 
 DECISION = "sluice/memory_decision/v1"

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from load.recounts.answers import account
-from load.recounts.findings import memory_figures
+from load.recounts.input_answers import account
 from load.recounts.quarantine_recount import APPROVED, ENTERED, EVICTED, EXPIRED
+from load.recounts.run_findings import memory_figures
 from tests.unit.load.decided import changed, decided
 from topics.catalog import MEMORY_DECISIONS, QUARANTINE, SESSION_EVENTS
 

@@ -6,7 +6,7 @@ id; an outcome that is not signed may raise what is counted, up to a factor of w
 lowers it; a signed one settles the one action that it was signed for, once, and after it none that is not
 signed counts. The ledger says only in which order
 the topics of a session were taken; within a topic it must be the broker's order. What memory writes and
-reviews come to is recounted in load/recounts/memory_recount.py.
+reviews come to is recounted in load/recounts/write_recount.py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from load.recounts.answers import is_answer, place_of
+from load.recounts.input_answers import is_answer, place_of
 from load.sites.policy import PURGE_LIMIT, PURGE_TOOL, TENANT, UNSIGNED_FACTOR
 from load.sites.quality_policy import POINT
 from topics.catalog import ACTIONS, OUTCOMES
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from app.adapters.kafka.kafka_read import StoredRecord
-    from load.recounts.answers import AnswerAccount, Answered
+    from load.recounts.input_answers import AnswerAccount, Answered
 
 STATE_KEY = b"s:"
 REFUSED = "sluice/input_refused/v1"

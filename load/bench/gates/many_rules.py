@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from app.core.actions.rules import Rules
 from app.core.cel.values import MAX_ALL_ITEMS, MAX_ALL_TEXT, MAX_ITEMS, MAX_TEXT
 from load.bench import measurement
-from load.bench.given import policy
+from load.bench.given import bench_policy
 from load.bench.given.actions import AGENT, SESSION, at, context, milliseconds, of_panel
-from load.bench.given.policy import RULES
+from load.bench.given.bench_policy import RULES
 from load.bench.measurement import Measurement, at_most, reported
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Times:
 
 def measure(panel_count: int, each: int) -> Times:
     """One round, in a fresh process."""
-    parts, stage = policy.parts(rules()), Rules()
+    parts, stage = bench_policy.parts(rules()), Rules()
     rows = of_panel(parts, panel_count)
     measurement.settle()
     over_panel = milliseconds(stage, rows)

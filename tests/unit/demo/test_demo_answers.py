@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.adapters.kafka.kafka_publish import PublishedAt
 from app.adapters.kafka.kafka_read import StoredRecord
-from app.demo.answers import Answers
+from app.demo.demo_answers import Answers
 from app.demo.result import NO_GATE, by_session, cause_of
 from topics.catalog import ACTIONS, ESCALATIONS, VERDICTS
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from load.recounts.answers import AnswerAccount, account
-from load.recounts.recount import STATE_KEY, wrong_sessions
+from load.recounts.input_answers import AnswerAccount, account
+from load.recounts.session_recount import STATE_KEY, wrong_sessions
 from tests.unit.load.decided import PREFIX, changed, decided
 from topics.catalog import BUNDLES, DEAD_LETTERS
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.core.foundation.arrival import Arrival
 from load.bench import measurement
-from load.bench.given import policy, yardsticks
+from load.bench.given import bench_policy, yardsticks
 from load.bench.given.actions import of_rows, panel
 from load.bench.given.pure import Pipeline
 from load.bench.given.yardsticks import by_kind, texts_of
@@ -68,7 +68,7 @@ class Bare:
     """The bare parts, each over a whole chunk."""
 
     def __init__(self) -> None:
-        self._rules = yardsticks.BareRules(json.loads(policy.RULES.read_bytes()))
+        self._rules = yardsticks.BareRules(json.loads(bench_policy.RULES.read_bytes()))
         self._parsers = yardsticks.BareParsers()
 
     def take(self, kind: Kind, arrivals: Sequence[Arrival], bodies: Sequence[Any], into: Measured) -> None:
@@ -93,7 +93,7 @@ def _timed(step: Callable[[], object], into: Measured, part: str) -> None:
 def measure(events: int, seed: int) -> Kinds:
     """One round, in a fresh process: everything is cold at its start."""
     chunks = _chunks(events, seed)
-    pipeline, bare = Pipeline(policy.point()), Bare()
+    pipeline, bare = Pipeline(bench_policy.point()), Bare()
     kinds: dict[str, Measured] = {kind: Measured() for kind, _ in chunks}
     measurement.settle()
     for kind, arrivals in chunks:

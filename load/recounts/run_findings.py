@@ -9,27 +9,27 @@ from app.stream.process.failstop import EXIT_FAULT, EXIT_FENCED
 from app.verifier.located import Located
 from app.verifier.verify import verify
 from load.recounts import figures
-from load.recounts.answers import account
 from load.recounts.coverage_recount import coverage
-from load.recounts.memory_recount import UNAVAILABLE, memories
+from load.recounts.input_answers import account
 from load.recounts.memory_state import wrong_held, wrong_releases, wrong_statistics
 from load.recounts.quarantine_recount import APPROVED, ENTERED, EVICTED, EXPIRED, REJECTED
-from load.recounts.recount import wrong_sessions
 from load.recounts.reruns import executed_again
 from load.recounts.retrieval_recount import retrievals
 from load.recounts.served_recount import wrong_served, wrong_wanted
+from load.recounts.session_recount import wrong_sessions
 from load.recounts.source_recount import folded, wrong_feedback, wrong_histories, wrong_sights
+from load.recounts.write_recount import UNAVAILABLE, memories
 from load.sites.quality_policy import BUNDLE
 from topics.catalog import MEMORY_WRITES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from load.recounts.answers import AnswerAccount
     from load.recounts.coverage_recount import CoverageRecount
     from load.recounts.figures import Figure
-    from load.recounts.memory_recount import Memories
+    from load.recounts.input_answers import AnswerAccount
     from load.recounts.retrieval_recount import Retrievals
+    from load.recounts.write_recount import Memories
     from load.sites.fleet import Tally
     from load.sites.ledger_read import Evidence
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from load.bench.given.bench_env import Round
     from load.bench.workers.stream import Bench
 
-
 STALLING = "stalling.example"
 ANEW = 0.1
 """The share of requests with a reference that nobody has resolved yet."""
