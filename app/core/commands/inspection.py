@@ -1,13 +1,28 @@
-"""What Gate 1 found in an action: values, from which the stage decides."""
+"""What every pattern of Gate 1 says about itself, and what Gate 1 found in an action."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from topics.records.base import Severity  # noqa: TC001 - named in a NamedTuple
+from pydantic import Field
+
+from app.core.foundation.strict import StrictModel
+from topics.records.base import Severity  # noqa: TC001 - pydantic reads the annotations
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+Text = Annotated[str, Field(min_length=1, max_length=256)]
+Expression = Annotated[str, Field(min_length=1, max_length=4096)]
+
+
+class Described(StrictModel):
+    """`severity`: critical blocks, warn escalates, info is only listed. `source`: whose knowledge it is."""
+
+    id: Text
+    reason: Text
+    severity: Severity
+    source: Text
 
 
 class Hit(NamedTuple):

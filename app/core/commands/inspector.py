@@ -6,41 +6,39 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from app.core.commands.allowance import CODE_CHARS, NESTED, PORTION, PYTHON_CHARS, UNFOLDED_CHARS, Allowance
 from app.core.commands.calls import may_change, milder, read_calls
-from app.core.commands.changes import changes_data, may_write
+from app.core.commands.changes import (
+    begins_change,
+    begins_command,
+    begins_statement,
+    changes_data,
+    first_word,
+    is_sql,
+    may_write,
+)
 from app.core.commands.code import LANGUAGES, NOTHING, read_code
 from app.core.commands.inspection import Hit, Inspection
 from app.core.commands.languages import language_of
-from app.core.commands.leaves import LEAVES
-from app.core.commands.matchers import tells
-from app.core.commands.place import Place
+from app.core.commands.leaves import LEAVES, Place
+from app.core.commands.matchers import ANYTHING, JOINT, REQUESTS, may_be_disguised, may_break_out, tells
 from app.core.commands.program_lines import lines_of
 from app.core.commands.python import read_python
 from app.core.commands.shell import ShellReading, read_shell
 from app.core.commands.sql.reading import read_sql, sql_in_code
-from app.core.commands.statement_like import (
-    begins_change,
-    begins_command,
-    begins_statement,
-    first_word,
-    is_sql,
-)
 from app.core.commands.targets import spellings
-from app.core.commands.tells import ANYTHING, JOINT, REQUESTS, may_be_disguised, may_break_out
-from app.core.commands.written.calls import meant, written_files
-from app.core.commands.written.commands import files_of
 from app.core.commands.written.contents import run_by_itself
+from app.core.commands.written.writes import files_of, meant, written_files
 from app.core.text.scan import past_bounds
 from app.core.text.unfold import TooManyForms, forms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from app.core.commands.inspection import Described
+    from app.core.commands.languages import Language
     from app.core.commands.leaves import Leaf, Walk
     from app.core.commands.matchers import Matchers
-    from app.core.commands.pattern import Described
     from app.core.commands.shell import Nested
-    from app.core.commands.sql.handed_on import HandedOn
-    from app.core.commands.text_patterns import Language
+    from app.core.commands.sql.effects import HandedOn
     from topics.records.base import Severity
 
 Inner = TypeVar("Inner", "Nested", "HandedOn")

@@ -1,4 +1,7 @@
-"""The string leaves of an action's parameters: where each lies, under which key; vectors of words joined."""
+"""The string leaves of an action's parameters: where each lies, under which key; vectors of words joined.
+
+A `Place` says where and how a text under inspection was found.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import orjson
 
 from app.core.commands.languages import REMEMBERED_KEYS
 from app.core.foundation.words import words_of
+from app.core.text.unfold import PLAIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -182,3 +186,20 @@ def _is_program(key: str) -> bool:
 @lru_cache(maxsize=REMEMBERED_KEYS)
 def _is_argument(key: str) -> bool:
     return not _ARGUMENT_WORDS.isdisjoint(words_of(key))
+
+
+class Place(NamedTuple):
+    """`trail`: the way to the leaf; `how`: the disguises and languages around the text, outermost first."""
+
+    trail: Trail
+    how: str = PLAIN
+    depth: int = 0
+
+    @property
+    def path(self) -> str:
+        """The leaf's JSON path."""
+        return path_of(self.trail)
+
+    def within(self, how: str) -> Place:
+        """The place of a text inside the one here."""
+        return Place(self.trail, how if self.how == PLAIN else f"{self.how} > {how}", self.depth + 1)

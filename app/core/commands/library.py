@@ -8,16 +8,15 @@ from pydantic import Field, model_validator
 
 from app.core.commands.calls.patterns import CallPattern, CallPatterns
 from app.core.commands.inspector import Inspector
+from app.core.commands.languages import TextPattern, TextPatterns
 from app.core.commands.leaves import Walk
-from app.core.commands.matchers import Matchers
+from app.core.commands.matchers import Matchers, Telling
 from app.core.commands.patterns.conditions import CommandPattern  # noqa: TC001 - pydantic reads the annotations
 from app.core.commands.patterns.file_patterns import FilePattern, FilePatterns
 from app.core.commands.patterns.patterns import CommandPatterns
-from app.core.commands.sql.injection_patterns import InjectionPattern, InjectionPatterns
+from app.core.commands.sql.injection import InjectionPattern, InjectionPatterns
 from app.core.commands.sql.patterns import SqlPattern, SqlPatterns
 from app.core.commands.targets import TargetPattern, TargetPatterns
-from app.core.commands.tells import Telling
-from app.core.commands.text_patterns import TextPattern, TextPatterns
 from app.core.foundation.strict import StrictModel
 from app.core.foundation.words import vocabulary
 

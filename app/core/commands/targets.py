@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import re2
 from pydantic import Field
 
-from app.core.commands.pattern import Described
+from app.core.commands.inspection import Described
 from app.core.text.patterns import PatternSet
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.core.content.prefilter import Prefilter
+from app.core.content.text import Prefilter
 
 if TYPE_CHECKING:
     from app.core.content.expressions import Expressions

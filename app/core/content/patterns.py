@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.core.content.prefilter import Prefilter
+from app.core.content.text import Prefilter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -10,7 +10,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from app.core.commands.calls.frame import Frame, Said
+from app.core.commands.calls.call import LONGEST_NAME, is_name, operations_of
+from app.core.commands.calls.frame import Frame, Role, Said, role_of
 from app.core.commands.calls.graphql import MOST_CHARS, TELL, mutated
 from app.core.commands.calls.http import (
     JSON_CHARS,
@@ -26,8 +27,6 @@ from app.core.commands.calls.http import (
     overrides,
     request_line,
 )
-from app.core.commands.calls.names import LONGEST_NAME, is_name, operations_of
-from app.core.commands.calls.roles import Role, role_of
 from app.core.commands.languages import is_prose_key
 from app.core.foundation.words import words_of
 

@@ -13,7 +13,7 @@ from urllib.parse import unquote, unquote_plus
 
 import orjson
 
-from app.core.commands.calls.names import NO_OPERATION, Operation, operations_of
+from app.core.commands.calls.call import NO_OPERATION, Operation, operations_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 import re2
 from pydantic import Field, model_validator
 
-from app.core.commands.calls.call import Scope  # noqa: TC001 - pydantic reads the annotations
-from app.core.commands.calls.names import ORDINARY
-from app.core.commands.pattern import Described
+from app.core.commands.calls.call import (
+    ORDINARY,
+    Scope,
+)
+from app.core.commands.inspection import Described
 from app.core.commands.patterns.globs import Globs
 
 if TYPE_CHECKING:

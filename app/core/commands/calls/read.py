@@ -7,11 +7,10 @@ import shlex
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.core.commands.calls.call import Call, CallReading
+from app.core.commands.calls.call import Call, CallReading, Operation, only_reads, operations_of
+from app.core.commands.calls.frame import role_of
 from app.core.commands.calls.gather import Gatherer
 from app.core.commands.calls.http import METHODS, SAFE, Target, done_by, target_of
-from app.core.commands.calls.names import Operation, only_reads, operations_of
-from app.core.commands.calls.roles import role_of
 from app.core.commands.languages import REMEMBERED_KEYS
 from app.core.commands.program_lines import flags_of
 from app.core.foundation.words import vocabulary, words_of

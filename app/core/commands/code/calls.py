@@ -26,8 +26,11 @@ from app.core.commands.code.libraries import (
     WITH_PYTHON,
     WRITERS,
     WRITES_OF,
+    Call,
+    joined,
+    program_words,
+    words_of_values,
 )
-from app.core.commands.code.programs import Call, joined, program_words, words_of_values
 from app.core.commands.code.values import UNKNOWN, Value, options_of
 from app.core.commands.python.values import HOLE
 from app.core.commands.shell.reading import Command, Redirect

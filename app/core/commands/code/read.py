@@ -6,10 +6,19 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.core.commands.code.calls import Calls
-from app.core.commands.code.libraries import may_do_something
-from app.core.commands.code.programs import Call, is_spoken
-from app.core.commands.code.tokens import MOST_TOKENS, Token, tokens
-from app.core.commands.code.values import UNKNOWN, Node, Value, is_sign, options_of, put_together, split
+from app.core.commands.code.libraries import Call, is_spoken, may_do_something
+from app.core.commands.code.values import (
+    MOST_TOKENS,
+    UNKNOWN,
+    Node,
+    Token,
+    Value,
+    is_sign,
+    options_of,
+    put_together,
+    split,
+    tokens,
+)
 
 if TYPE_CHECKING:
     from app.core.commands.shell.reading import Command

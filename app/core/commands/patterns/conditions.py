@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from app.core.commands.pattern import Described
+from app.core.commands.inspection import Described
 from app.core.commands.patterns.globs import Globs
 from app.core.commands.patterns.words import MOST_WORDS, CommandWords
 

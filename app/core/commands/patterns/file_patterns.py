@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 import re2
 from pydantic import Field
 
-from app.core.commands.pattern import Described, Expression
+from app.core.commands.inspection import Described, Expression
 from app.core.foundation.errors import BundleError
 from app.core.text.patterns import PatternError, PatternSet
 

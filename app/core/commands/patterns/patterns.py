@@ -9,9 +9,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
-from app.core.commands.patterns.argument_kinds import KINDS
 from app.core.commands.patterns.conditions import CommandPattern, Glob, compiled
-from app.core.commands.patterns.globs import Globs
+from app.core.commands.patterns.globs import KINDS, Globs
 from app.core.commands.patterns.words import CommandWords
 from app.core.foundation.errors import BundleError
 

@@ -9,9 +9,19 @@ from typing import TYPE_CHECKING
 from app.core.commands.python import strings
 from app.core.commands.python.calls import call
 from app.core.commands.python.libraries.files import ENCRYPTED
-from app.core.commands.python.scope import attribute
 from app.core.commands.python.statements import bind, each, of_elements
-from app.core.commands.python.values import HOLE, PATH, UNKNOWN, Value, entry, known, listing, merged, word
+from app.core.commands.python.values import (
+    HOLE,
+    PATH,
+    UNKNOWN,
+    Value,
+    attribute,
+    entry,
+    known,
+    listing,
+    merged,
+    word,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

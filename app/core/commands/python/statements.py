@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from app.core.commands.python.found import endless
 from app.core.commands.python.values import UNKNOWN, Value, known, word
+from app.core.commands.python.walk import endless
 from app.core.commands.shell import Command
 
 if TYPE_CHECKING:

@@ -1,13 +1,20 @@
-"""What is known of a value without running the program: its text, what made it, whose output it holds."""
+"""What is known of a value without running the program, and of the names that hold values.
+
+A value is known by its text, by what made it, or as the output of something that it holds.
+"""
 
 from __future__ import annotations
 
+import posixpath
+import stat
 from typing import TYPE_CHECKING, NamedTuple
+
+from app.core.commands.shell.reading import Command
+from app.core.foundation.words import vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from app.core.commands.shell.reading import Command
 
 HOLE = "${unknown}"
 """Stands in a text for a part that is not known: a variable, the way the shell's patterns see one."""
@@ -72,3 +79,178 @@ def entry(value: Value, key: str) -> Value:
 def flags(value: Value) -> str:
     """The value as a flag's value: its text, or the name of what it is."""
     return value.text if value.text is not None else value.name or HOLE
+
+
+MODULES = vocabulary(
+    "os sys subprocess shutil socket requests pathlib base64 binascii codecs zlib glob pickle ctypes pty",
+    "psutil urllib urllib2 httpx importlib builtins signal sqlite3 platform tempfile stat mmap marshal boto3",
+    "io zipfile tarfile gzip smtplib ftplib paramiko shlex threading multiprocessing winreg asyncio",
+)
+"""Modules taken for imported where they are not: a notebook's earlier cell did it."""
+BUILTINS = vocabulary(
+    "open exec eval compile getattr setattr __import__ str bytes bytearray list tuple dict set chr ord len",
+    "input int map filter zip enumerate sorted reversed range print globals locals vars execfile repr format",
+    "iter next hex object type super min max sum any all float bool",
+)
+_SESSIONS = ("requests.Session()", "requests.session()", "httpx", "httpx.Client()", "httpx.AsyncClient()")
+_CLIENTS = (
+    "aiohttp.ClientSession()",
+    "urllib3.PoolManager()",
+    "urllib3",
+    "cloudscraper.create_scraper()",
+    "curl_cffi.requests",
+)
+_OPENS = (
+    "io.open",
+    "codecs.open",
+    "_io.open",
+    "builtins.open",
+    "os.fdopen",
+    "gzip.open",
+    "bz2.open",
+    "lzma.open",
+)
+_PATHS = ("PosixPath", "WindowsPath", "PurePath", "PurePosixPath", "PureWindowsPath")
+_LINKS = ("os.path", "posixpath", "ntpath")
+CANONICAL: dict[str, str] = {
+    **dict.fromkeys((*_SESSIONS, *_CLIENTS), "requests"),
+    **dict.fromkeys((*_OPENS, "aiofiles.open", "smart_open.open", "fsspec.open"), "open"),
+    **{f"pathlib.{one}": "pathlib.Path" for one in _PATHS},
+    **dict.fromkeys(_LINKS[1:], "os.path"),
+    **dict.fromkeys(("posix", "nt"), "os"),
+    **{f"builtins.{one}": one for one in BUILTINS},
+    **{f"__builtins__.{one}": one for one in BUILTINS},
+    **{f"importlib.{one}": "__import__" for one in ("import_module", "__import__")},
+    **dict.fromkeys(
+        ("urllib2.urlopen", "urllib.urlopen", "urllib.request.build_opener().open"), "urllib.request.urlopen"
+    ),
+    **dict.fromkeys(("urllib2.Request",), "urllib.request.Request"),
+    **dict.fromkeys(("urllib.urlretrieve",), "urllib.request.urlretrieve"),
+    **dict.fromkeys(("urllib.unquote", "urllib.parse.unquote_plus"), "urllib.parse.unquote"),
+    **dict.fromkeys(
+        ("commands.getoutput", "commands.getstatusoutput", "popen2.popen2"), "subprocess.getoutput"
+    ),
+    **dict.fromkeys(("cPickle", "_pickle", "dill", "cloudpickle", "joblib"), "pickle"),
+    **dict.fromkeys(("redis.StrictRedis()", "redis.from_url()", "redis.Redis.from_url()"), "redis.Redis()"),
+    **dict.fromkeys(("pathlib.Path.home().expanduser()", "pathlib.Path.home()"), "pathlib.Path()"),
+    "pathlib.Path.cwd()": "pathlib.Path()",
+    "docker.DockerClient()": "docker.from_env()",
+    "docker.client.from_env()": "docker.from_env()",
+    "boto3.Session()": "boto3",
+    "boto3.session.Session()": "boto3",
+    "boto3.resource": "boto3.client",
+    "glob.iglob": "glob.glob",
+    "os.popen2": "os.popen",
+    "os.popen3": "os.popen",
+    "os.getenvb": "os.getenv",
+    "psutil.process_iter()": "psutil.process_iter()",
+    "tarfile.TarFile()": "tarfile.open()",
+    "tarfile.TarFile.open()": "tarfile.open()",
+    "win32api.keybd_event": "keyboard.press",
+    "_winreg": "winreg",
+}
+
+
+def dotted(base: str, attribute: str) -> str:
+    """The canonical name of an attribute of what has a name; "" of what has none."""
+    if not base:
+        return ""
+    name = f"{base}.{attribute}"
+    return CANONICAL.get(name, name)
+
+
+_ASSUMED = {
+    **{name: Value(None, CANONICAL.get(name, name)) for name in MODULES | BUILTINS},
+    "Path": Value(None, "pathlib.Path"),
+    "__file__": Value("./script.py"),
+    "__name__": Value("__main__"),
+    "__builtins__": Value(None, "builtins"),
+    "Popen": Value(None, "subprocess.Popen"),
+    "rmtree": Value(None, "shutil.rmtree"),
+    "urlopen": Value(None, "urllib.request.urlopen"),
+}
+"""What a name means that the program did not set: a builtin, or what an earlier cell imported."""
+_STAR = frozenset(
+    {"os", "subprocess", "shutil", "socket", "pathlib", "ctypes", "glob", "base64", "pickle", "requests"}
+)
+"""Modules from which `import *` is followed."""
+
+
+class Scope:
+    """Names of a module, or of a function within it; attributes are kept as names with a dot."""
+
+    def __init__(self, *outer: dict[str, Value], stars: tuple[str, ...] = ()) -> None:
+        self._names: tuple[dict[str, Value], ...] = ({}, *outer)
+        self._stars = stars
+
+    def within(self) -> Scope:
+        """The scope of a function that is read here."""
+        return Scope(*self._names, stars=self._stars)
+
+    def get(self, name: str) -> Value:
+        """What is known of a name."""
+        found = self.find(name)
+        if found is not None:
+            return found
+        if name in _ASSUMED:
+            return _ASSUMED[name]
+        return Value(None, _canonical(f"{self._stars[-1]}.{name}")) if self._stars else UNKNOWN
+
+    def find(self, name: str) -> Value | None:
+        """What the program itself made of a name, None if nothing."""
+        for names in self._names:
+            if name in names:
+                return names[name]
+        return None
+
+    def set(self, name: str, value: Value) -> None:
+        """Bind a name here; an attribute is bound for the whole program."""
+        self._names[-1 if "." in name else 0][name] = value
+
+    def imported(self, module: str, name: str | None, alias: str | None) -> None:
+        """`import module as alias`, or `from module import name as alias`."""
+        if name == "*":
+            self._stars += (module,) if module in _STAR else ()
+            return
+        whole = f"{module}.{name}" if name else module if alias else module.partition(".")[0]
+        self.set(alias or name or whole, Value(None, _canonical(whole)))
+
+
+def _canonical(name: str) -> str:
+    first, _, rest = name.partition(".")
+    whole = f"{CANONICAL.get(first, first)}.{rest}" if rest else name
+    return CANONICAL.get(whole, whole)
+
+
+_SYS = {
+    "sys.executable": "python3",
+    "os.sep": "/",
+    "os.linesep": "\n",
+    "os.curdir": ".",
+    "os.devnull": "/dev/null",
+}
+
+
+def attribute(base: Value, name: str) -> Value:
+    """What is known of an attribute."""
+    if base.name == PATH:
+        return _path_attribute(base, name)
+    whole = dotted(base.name, name)
+    if whole in _SYS:
+        return Value(_SYS[whole])
+    if base.name == "stat" and isinstance(getattr(stat, name, None), int):
+        return Value(str(getattr(stat, name)), "int")
+    if base.name == "signal" and name.startswith("SIG"):
+        return Value(name)
+    if whole == "os.environ":
+        return Value(None, whole, feeds=(Command("env"),))
+    return Value(None, whole, feeds=base.feeds, every=base.every)
+
+
+def _path_attribute(base: Value, name: str) -> Value:
+    if name == "parent":
+        text = posixpath.dirname(word(base)) or "."
+        return base._replace(text=text)
+    if name in {"name", "stem", "path"}:
+        return known(posixpath.basename(word(base)) if name != "path" else word(base), base)
+    return Value(None, f"{PATH}.{name}", feeds=base.feeds, every=base.every)

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from app.core.commands.python.calls import known_call
 from app.core.commands.python.expressions import EXPRESSIONS
-from app.core.commands.python.found import Found, Surroundings
 from app.core.commands.python.libraries.called import Called
 from app.core.commands.python.parse import of_python_two, parsed, python_bounds, source
-from app.core.commands.python.scope import Scope, attribute
 from app.core.commands.python.statements import STATEMENTS, bind, guard
-from app.core.commands.python.values import UNKNOWN, Value
+from app.core.commands.python.values import UNKNOWN, Scope, Value, attribute
+from app.core.commands.python.walk import Found, Surroundings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,6 +1,6 @@
 """Reading shell text with a real grammar (tree-sitter-bash), without running anything."""
 
-from app.core.commands.shell.bounds import shell_bounds
+from app.core.commands.shell.grammar import shell_bounds
 from app.core.commands.shell.read import read_shell
 from app.core.commands.shell.reading import Command, Nested, Redirect, ShellReading
 

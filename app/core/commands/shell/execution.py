@@ -15,14 +15,13 @@ from app.core.commands.shell.interpreters import (
     shell_code,
     windows_code,
 )
-from app.core.commands.shell.outputs import known_output
+from app.core.commands.shell.outputs import known_output, note_written, script_of
 from app.core.commands.shell.reading import Command, Nested, Redirect
-from app.core.commands.shell.scripts import note_written, script_of
 from app.core.commands.shell.words import UNKNOWN_OUTPUT
 from app.core.commands.shell.wrappers import Inner, found_by, found_commands, unwrapped
 
 if TYPE_CHECKING:
-    from app.core.commands.shell.scope import Scope
+    from app.core.commands.shell.reading import Scope
 
 
 MOST_CODE_COMMANDS = 8

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from app.core.commands.shell.bounds import MOST_WORK
-from app.core.commands.shell.escapes import without_leading_braces
 from app.core.commands.shell.execution import execute
-from app.core.commands.shell.grammar import parsed
-from app.core.commands.shell.scope import Scope
+from app.core.commands.shell.expansions import without_leading_braces
+from app.core.commands.shell.grammar import MOST_WORK, parsed
+from app.core.commands.shell.reading import Scope
 from app.core.commands.shell.statements import run
 
 if TYPE_CHECKING:

@@ -5,17 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from app.core.commands.shell.assignments import assign, declared, looped, unset
 from app.core.commands.shell.execution import ALONE, Around, execute
 from app.core.commands.shell.expansions import expanded
-from app.core.commands.shell.reading import Command, Redirect
-from app.core.commands.shell.scope import MOST_LEVELS
-from app.core.commands.shell.words import raw, text_of, words_of
+from app.core.commands.shell.reading import MOST_LEVELS, Command, Redirect
+from app.core.commands.shell.words import assign, declared, looped, raw, text_of, unset, words_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-    from app.core.commands.shell.scope import Scope
+    from app.core.commands.shell.reading import Scope
 
 
 _BACKTICKS = re.compile(r"`([^`]+)`")

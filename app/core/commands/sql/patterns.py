@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from app.core.commands.pattern import Described, Expression
+from app.core.commands.inspection import Described, Expression
 from app.core.foundation.errors import BundleError
 from app.core.text.patterns import PatternError, PatternSet
 

@@ -10,10 +10,8 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.core.commands.sql.acted_on import TemporaryTables, table_of
-from app.core.commands.sql.handed_on import handed_on
-from app.core.commands.sql.merge import pairing, plainly, with_itself
-from app.core.commands.sql.statement import statements
+from app.core.commands.sql.effects import TemporaryTables, handed_on, table_of
+from app.core.commands.sql.statement import pairing, plainly, statements, with_itself
 from app.core.commands.sql.tokens import MOST_TOKENS, readings
 from app.core.commands.sql.where import always_true, of_columns
 from app.core.foundation.words import vocabulary
@@ -22,7 +20,7 @@ from app.core.text.scan import nesting
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from app.core.commands.sql.handed_on import HandedOn
+    from app.core.commands.sql.effects import HandedOn
     from app.core.commands.sql.rows import Table
     from app.core.commands.sql.statement import Where
     from app.core.commands.sql.tokens import SqlToken

@@ -10,8 +10,7 @@ import re2
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.core.commands.patterns.argument_kinds import KINDS, kinds_among, kinds_of
-from app.core.commands.patterns.globs import Globs
+from app.core.commands.patterns.globs import KINDS, Globs, kinds_among, kinds_of
 from app.core.foundation.errors import BundleError
 
 PARTS = st.sampled_from(["a", "b", "ab", "/", ".", "*", "**", "?", "[ab]", "[!a]", "[*]", "[[]"])

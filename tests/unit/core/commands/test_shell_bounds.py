@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.core.commands.shell import read_shell, shell_bounds
-from app.core.commands.shell.bounds import LIMITS, MOST_CHARACTERS, SHARES, shell_work
-from app.core.commands.shell.grammar import read_back, spelled
+from app.core.commands.shell.grammar import LIMITS, MOST_CHARACTERS, SHARES, read_back, shell_work, spelled
 from tests.unit.core.commands.shell_library import LIBRARY
 
 CRUEL = [

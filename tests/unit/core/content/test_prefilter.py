@@ -10,8 +10,8 @@ import re2
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from app.core.content.lexicon import Lexicon
-from app.core.content.prefilter import Prefilter, words_and_signs
+from app.core.content.expressions import Lexicon
+from app.core.content.text import Prefilter, words_and_signs
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy

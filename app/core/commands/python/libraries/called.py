@@ -5,8 +5,8 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.core.commands.python.found import ENDLESS
 from app.core.commands.python.values import HOLE, UNKNOWN, Value, merged, word
+from app.core.commands.python.walk import ENDLESS
 from app.core.commands.shell import Command
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from app.core.commands.python.found import nodes
 from app.core.commands.python.values import HOLE, UNKNOWN, Value, flags, listing, word
+from app.core.commands.python.walk import nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,8 +7,19 @@ import sys
 from typing import TYPE_CHECKING
 
 from app.core.commands.python import strings
-from app.core.commands.python.scope import CANONICAL, dotted
-from app.core.commands.python.values import HOLE, PATH, UNKNOWN, Value, entry, known, listing, merged, word
+from app.core.commands.python.values import (
+    CANONICAL,
+    HOLE,
+    PATH,
+    UNKNOWN,
+    Value,
+    dotted,
+    entry,
+    known,
+    listing,
+    merged,
+    word,
+)
 from app.core.commands.shell import Command
 
 if TYPE_CHECKING:
