@@ -30,17 +30,12 @@ from app.stream.application import ApplicationSettings, build_application
 from app.stream.engine.engine import Engine, Feeds
 from app.stream.engine.engine_settings import EngineSettings
 from app.stream.engine.transaction import BeforeCommit, TransactionSettings, Transactor
-from app.stream.feeds.beside import Beside
 from app.stream.feeds.policy_feed import PolicyFeed
-from app.stream.feeds.provenance_feed import Kept, ProvenanceFeed
-from app.stream.feeds.source_feed import SourceFeed
-from app.stream.intake.answers import Ports
-from app.stream.process.clock import SystemClock
-from app.stream.process.failstop import end_stopped, fail_stop
-from app.stream.process.readiness import Readiness
-from app.stream.process.stopping import StopBound
+from app.stream.feeds.shared_feeds import Beside, Kept, ProvenanceFeed, SourceFeed
+from app.stream.intake.evaluation import Ports
+from app.stream.process import Readiness, StopBound, SystemClock, end_stopped, fail_stop
 from app.stream.provenance.provenance_resolver import ProvenanceResolver, ResolverSettings
-from app.stream.provenance.provenance_turns import Shares
+from app.stream.provenance.provenance_work import Shares
 from topics.catalog import (
     ACTIONS,
     BUNDLES,

@@ -13,8 +13,8 @@ from faust.types import TP
 
 from app.stream.consumer import BatchConsumer
 from app.stream.engine.engine import Recovered, StateBehind
-from app.stream.engine.store import SessionTable
-from app.stream.process.log_line import Explained, service_log
+from app.stream.engine.sessions import SessionTable
+from app.stream.process import Explained, service_log
 from app.stream.recovery import FencedTableManager
 from topics.catalog import REVIEWS
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from app.stream.engine.engine import Engine
-    from app.stream.process.stopping import StopBound
+    from app.stream.process import StopBound
 
 
 log = logging.getLogger(__name__)

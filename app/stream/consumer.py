@@ -16,7 +16,7 @@ from faust.types import TP
 from mode import Service
 
 from app.core.foundation.arrival import Arrival
-from app.stream.process.log_line import Explained, service_log
+from app.stream.process import Explained, service_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -14,7 +14,7 @@ from typing import Any
 from faust.tables.manager import TableManager
 from faust.tables.recovery import Recovery, ServiceStopped
 
-from app.stream.process.log_line import service_log
+from app.stream.process import service_log
 
 
 class TransactionalRecovery(Recovery):  # type: ignore[misc]

@@ -24,7 +24,7 @@ from aiokafka import AIOKafkaConsumer
 from app.adapters.kafka.kafka_read import partitions_of
 from app.broker import locate
 from app.broker.local import Layout
-from app.stream.process.failstop import EXIT_FAULT, EXIT_FENCED
+from app.stream.process import EXIT_FAULT, EXIT_FENCED
 from load.attacks.attempt import Attempt
 from load.inputs.publisher import Pace
 from load.recounts import figures

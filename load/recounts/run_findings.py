@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from app.stream.process.failstop import EXIT_FAULT, EXIT_FENCED
+from app.stream.process import EXIT_FAULT, EXIT_FENCED
 from app.verifier.located import Located
 from app.verifier.verify import verify
 from load.recounts import figures

@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from app.stream.process.failstop import EXIT_FAULT, EXIT_FENCED
+from app.stream.process import EXIT_FAULT, EXIT_FENCED
 from load.sites.process import WorkerProcess
 
 if TYPE_CHECKING:

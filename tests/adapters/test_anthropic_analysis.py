@@ -13,7 +13,7 @@ from app.adapters.anthropic_analysis import AnthropicAnalysis, AnthropicSettings
 from app.core.foundation.requests import Answer
 from app.core.memory.analysis import PORT, Ceiling, analysed, ceiling, question
 from app.core.memory.analysis_prompt import PROMPT_VERSION, SYSTEM
-from app.stream.intake.answers import Ports
+from app.stream.intake.evaluation import Ports
 from tests.adapters.asking import ORDINARY, POLICY, asked, refused
 from tests.messages_api import (
     MODEL,

@@ -10,7 +10,7 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
 from app.adapters.kafka.kafka_topics import create
-from app.stream.process.failstop import EXIT_FAULT
+from app.stream.process import EXIT_FAULT
 from load.sites.process import WorkerProcess
 from tests.kafka.installation import DEADLINE_S, action, publish, running, site_on, stored, written
 from topics.catalog import VERDICTS

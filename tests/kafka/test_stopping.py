@@ -14,7 +14,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 from app.stream.engine.transaction import Batch, TransactionOverdue, TransactionSettings, Transactor
-from app.stream.process.failstop import EXIT_FAULT, EXIT_STOPPED
+from app.stream.process import EXIT_FAULT, EXIT_STOPPED
 from load.sites.process import WorkerProcess
 from tests.kafka.installation import action, publish, site_on, until, written
 from topics.catalog import SESSIONS_CHANGELOG, VERDICTS

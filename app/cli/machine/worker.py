@@ -18,7 +18,7 @@ from app.cli.machine.topics import layout_of
 from app.cli.output import settings_or_stop, stop
 from app.core.trust.in_force import PolicyError
 from app.settings import no_root_keys
-from app.stream.process.failstop import EXIT_FAULT
+from app.stream.process import EXIT_FAULT
 
 if TYPE_CHECKING:
     import typer

@@ -14,11 +14,10 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from app.stream.engine.linger import Linger
 from app.stream.engine.owned import Owned
 from app.stream.engine.partition import CONTROL_PARTITION, Partition, Surroundings
-from app.stream.process.background import background
-from app.stream.process.log_line import Explained
+from app.stream.engine.writer import Linger
+from app.stream.process import Explained, background
 
 if TYPE_CHECKING:
     from app.core.decide.decide import DecisionPoint
@@ -26,13 +25,11 @@ if TYPE_CHECKING:
     from app.core.trust.refused import Refused
     from app.stream.engine.engine_settings import EngineSettings
     from app.stream.engine.owned import ReadPosition
-    from app.stream.engine.store import PartitionedStore
+    from app.stream.engine.sessions import PartitionedStore
     from app.stream.engine.transaction import Transactor
-    from app.stream.feeds.beside import Beside
     from app.stream.feeds.policy_feed import PolicyFeed
-    from app.stream.feeds.provenance_feed import ProvenanceFeed
-    from app.stream.feeds.source_feed import SourceFeed
-    from app.stream.intake.answers import Ports
+    from app.stream.feeds.shared_feeds import Beside, ProvenanceFeed, SourceFeed
+    from app.stream.intake.evaluation import Ports
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from app.stream.engine.partition import TRANSACTIONAL
 from app.stream.engine.writer import Writer
-from app.stream.process.background import background
+from app.stream.process import background
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from app.core.foundation.arrival import Arrival
     from app.core.trust.refused import Refused
     from app.stream.engine.engine_settings import EngineSettings
-    from app.stream.engine.linger import Linger
     from app.stream.engine.partition import Partition
     from app.stream.engine.transaction import Transactor
+    from app.stream.engine.writer import Linger
 
 
 log = logging.getLogger(__name__)

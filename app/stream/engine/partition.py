@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from app.core.trust.refused import Refused
     from app.stream.engine.engine_settings import EngineSettings
     from app.stream.engine.outbox import Output
-    from app.stream.intake.answers import Ports
+    from app.stream.intake.evaluation import Ports
 
 
 CONTROL_PARTITION = 0

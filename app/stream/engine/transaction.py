@@ -13,7 +13,7 @@ import aiokafka
 from aiokafka.errors import IllegalOperation, KafkaError
 
 from app.stream.engine import reclaim
-from app.stream.process.log_line import Explained
+from app.stream.process import Explained
 
 log = logging.getLogger(__name__)
 

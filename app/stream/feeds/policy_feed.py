@@ -18,7 +18,7 @@ from aiokafka.errors import KafkaError
 
 from app.core.registry.loading import FACT
 from app.core.trust.signed_entries import BUNDLE, QUALITY_BUNDLE
-from app.stream.process.log_line import one_line
+from app.stream.process import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

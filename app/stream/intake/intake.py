@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.stream.process.log_line import Explained
+from app.stream.process import Explained
 
 
 class OffsetGap(Explained):

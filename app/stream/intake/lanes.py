@@ -11,14 +11,13 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from app.core.foundation.requests import Request
-from app.stream.process.background import background
+from app.stream.process import background
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from app.core.state.decision import Decision
-    from app.stream.intake.answers import Ports
-    from app.stream.intake.evaluation import Evaluation
+    from app.stream.intake.evaluation import Evaluation, Ports
     from app.stream.intake.inbound import Inbound
 
 

@@ -19,8 +19,7 @@ from aiokafka.errors import KafkaError
 
 from app.core.text.places import normal_uri
 from app.ports import Found
-from app.stream.provenance.provenance_turns import Reference
-from app.stream.provenance.provenance_work import Work
+from app.stream.provenance.provenance_work import Reference, Work
 from topics.reading import Unreadable, read
 from topics.records import ProvenanceRecord, ProvenanceWanted
 
@@ -28,9 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from app.ports import ProvenanceSource
-    from app.stream.feeds.provenance_feed import ProvenanceFeed
-    from app.stream.provenance.provenance_turns import Shares
-    from app.stream.provenance.provenance_work import Place
+    from app.stream.feeds.shared_feeds import ProvenanceFeed
+    from app.stream.provenance.provenance_work import Place, Shares
 
 
 log = logging.getLogger(__name__)

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, cast
 from app.core.trust.in_force import InForce
 from app.stream.engine.engine import Engine, Feeds
 from app.stream.feeds.policy_feed import PolicyFeed
-from app.stream.feeds.provenance_feed import Kept, ProvenanceFeed
-from app.stream.feeds.source_feed import SourceFeed
-from app.stream.intake.answers import Ports
-from app.stream.process.clock import SystemClock
+from app.stream.feeds.shared_feeds import Kept, ProvenanceFeed, SourceFeed
+from app.stream.intake.evaluation import Ports
+from app.stream.process import SystemClock
 from tests.unit.stream.engine_settings import engine_settings, fail
 from topics.catalog import ACTIONS
 

@@ -7,7 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from app.stream.feeds.beside import Beside
+from app.stream.feeds.shared_feeds import Beside
 
 if TYPE_CHECKING:
     import pytest

@@ -8,8 +8,7 @@ from aiokafka.errors import InvalidProducerIdMapping, KafkaError, ProducerFenced
 from app.stream.engine.engine import StateBehind
 from app.stream.engine.transaction import TransactionOverdue
 from app.stream.intake.intake import OffsetGap
-from app.stream.process.failstop import EXIT_FAULT, EXIT_FENCED, ending
-from app.stream.process.log_line import MOST_SIGNS
+from app.stream.process import EXIT_FAULT, EXIT_FENCED, MOST_SIGNS, ending
 
 
 def caused(fault: BaseException, by: BaseException) -> BaseException:

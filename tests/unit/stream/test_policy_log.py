@@ -9,7 +9,7 @@ import pytest
 
 from app.core.trust.in_force import PolicyInForce
 from app.stream.feeds.policy_feed import MOST_LINES, PolicyFeed, describe, describe_changes, describe_refused
-from app.stream.process.log_line import MOST_SIGNS
+from app.stream.process import MOST_SIGNS
 from tests.unit.core.trust.quality_scene import DAY_S, quality, quality_document, trusting_both
 from tests.unit.core.trust.scene import (
     ALICE,

@@ -10,7 +10,7 @@ from aiokafka.errors import KafkaConnectionError
 
 from app.core.metadata.provenance import Resolution
 from app.ports import Known
-from app.stream.feeds.provenance_feed import CLOCKS_APART_MS, Kept, ProvenanceFeed
+from app.stream.feeds.shared_feeds import CLOCKS_APART_MS, Kept, ProvenanceFeed
 from tests.unit.stream.read_topic import Topic
 
 if TYPE_CHECKING:

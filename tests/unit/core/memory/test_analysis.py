@@ -20,7 +20,7 @@ from app.core.policy.memory_policy import AnalysisPolicy
 from app.core.policy.trust_policy import TrustPolicy
 from app.core.state.history import UNSEEN
 from app.ports import AnalysisOff
-from app.stream.intake.answers import Ports
+from app.stream.intake.evaluation import Ports
 
 POLICY = AnalysisPolicy(head_characters=4, tail_characters=3)
 IGNORING = POLICY.model_copy(update={"on_failure": "ignore"})

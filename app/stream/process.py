@@ -1,0 +1,193 @@
+"""The worker as a process: its clocks, its log lines, whether it is ready, and how it ends.
+
+This is the only place of the stream part that asks the operating system for the time. A task in the
+background that fails stops the worker instead of vanishing.
+
+A fault of the broker or of a port ends the process at once, so that it cannot act on doubt. Nothing is
+cleaned up: what was staged never committed, and the next owner's producers fence this one. The supervisor
+(compose, systemd, Kubernetes) starts the worker again.
+
+A worker that was asked to stop ends within a bound, whatever its connections do. After a broker was away,
+leaving the group can take as long as the requests that are not answered any more. What is committed does not
+depend on it, and a supervisor that has waited for long enough kills.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn
+
+from aiokafka.errors import KafkaError, ProducerFenced
+from mode.utils.logging import get_logger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from pathlib import Path
+
+
+class SystemClock:
+    """This machine's clocks."""
+
+    def wall_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic_s(self) -> float:
+        return time.monotonic()
+
+    def cpu_s(self) -> float:
+        return time.process_time()
+
+
+MOST_SIGNS = 400
+
+
+class Explained(Exception):
+    """A fault whose message says all that the reader of the log needs: no traceback follows it."""
+
+
+def one_line(text: str) -> str:
+    """The text without line breaks, control characters and signs that change the direction of others."""
+    shown = "".join(sign if sign.isprintable() else "·" for sign in text[:MOST_SIGNS])
+    return shown if len(text) <= MOST_SIGNS else f"{shown}…"
+
+
+def reasons(fault: BaseException) -> str:
+    """The fault and what caused it, outermost first: a client wraps what the broker answered."""
+    told = []
+    cause: BaseException | None = fault
+    while cause is not None:
+        name, text = type(cause).__name__, str(cause)
+        told.append(text if name in text else f"{name}: {text}" if text else name)
+        cause = None if isinstance(cause, Explained) else cause.__cause__
+    return one_line(" ← ".join(told))
+
+
+service_log = get_logger("faust.service")
+"""The log of Faust's services, quiet below WARNING.
+
+mode names a service's logger after the module of its class, so our subclasses would speak for all of Faust.
+"""
+
+
+def background(
+    running: Coroutine[None, None, None], fail: Callable[[BaseException], None]
+) -> asyncio.Task[None]:
+    """Start it; what it raises goes to `fail`. Being cancelled is no failure."""
+
+    def ended(task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            fail(fault)
+
+    task = asyncio.create_task(running)
+    task.add_done_callback(ended)
+    return task
+
+
+log = logging.getLogger(__name__)
+
+
+class Readiness:
+    """`path` None only logs."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self.changed([])
+
+    def changed(self, numbers: list[int]) -> None:
+        """The open partitions are now these; none means not ready."""
+        if numbers:
+            log.info("ready: deciding for partitions %s", numbers)
+        if self._path is None:
+            return
+        if numbers:
+            self._path.write_text(" ".join(map(str, numbers)) + "\n", encoding="ascii")
+        else:
+            self._path.unlink(missing_ok=True)
+
+
+EXIT_STOPPED = 0
+EXIT_FAULT = 3
+EXIT_FENCED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Why a worker ends: its status, one line for the log, and whether a traceback is to follow."""
+
+    status: int
+    line: str
+    traced: bool
+
+
+def ending(fault: BaseException) -> Ending:
+    """Status 4 when another worker took over, 3 for any other fault."""
+    if isinstance(fault, ProducerFenced):
+        told = "another worker has taken over a partition of this one"
+        return Ending(EXIT_FENCED, f"the worker stops with status {EXIT_FENCED}: {told}", traced=False)
+    expected = isinstance(fault, Explained | KafkaError | OSError)  # time-outs are OSErrors
+    return Ending(EXIT_FAULT, f"the worker stops with status {EXIT_FAULT}: {reasons(fault)}", not expected)
+
+
+def fail_stop(fault: BaseException) -> None:
+    """Log why and end the process."""
+    found = ending(fault)
+    log.error(found.line, exc_info=fault if found.traced else None)
+    _exit_with(found.status)
+
+
+def end_stopped(what_is_left: str) -> None:
+    """End the process in good order, though something of no consequence has not ended: log what."""
+    log.warning("the worker stops with status %d: it was asked to; %s", EXIT_STOPPED, what_is_left)
+    _exit_with(EXIT_STOPPED)
+
+
+def _exit_with(status: int) -> NoReturn:
+    logging.shutdown()
+    os._exit(status)
+
+
+class StopBound:
+    """Two bounds in turn, kept by a thread: the loop may be what hangs.
+
+    `close_s`: from the request to the end of all partitions, then `overdue` is called with a TimeoutError.
+    `leave_s`: from there to the end of the process, then `end`; a group gives up a silent member by then.
+    """
+
+    def __init__(
+        self,
+        close_s: float,
+        leave_s: float,
+        overdue: Callable[[BaseException], None],
+        end: Callable[[str], None],
+    ) -> None:
+        self._close_s = close_s
+        self._leave_s = leave_s
+        self._overdue = overdue
+        self._end = end
+        self._timer: threading.Timer | None = None
+
+    def asked(self) -> None:
+        """The worker was asked to stop; its partitions are open."""
+        self._arm(self._close_s, self._call_overdue)
+
+    def closed(self) -> None:
+        """All that was decided has been committed; connections are left."""
+        self._arm(self._leave_s, self._call_end)
+
+    def _arm(self, seconds: float, call: Callable[[], None]) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = threading.Timer(seconds, call)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _call_overdue(self) -> None:
+        self._overdue(TimeoutError(f"asked to stop, and partitions are open after {self._close_s:g} s"))
+
+    def _call_end(self) -> None:
+        self._end(f"connections are not closed after {self._leave_s:g} s; all decisions were committed")
