@@ -19,6 +19,7 @@ from app.adapters.kafka.kafka_provenance import KafkaProvenance
 from app.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
 from app.core.actions.stages import shipped_stages
 from app.core.decide.decide import DecisionPoint
+from app.core.decide.kinds import BY_TOPIC
 from app.core.foundation.errors import CoreError
 from app.core.memory import analysis, lineage, reviews, similarity
 from app.core.rerun.policy_then import Installation
@@ -37,19 +38,12 @@ from app.stream.process import Readiness, StopBound, SystemClock, end_stopped, f
 from app.stream.provenance.provenance_resolver import ProvenanceResolver, ResolverSettings
 from app.stream.provenance.provenance_work import Shares
 from topics.catalog import (
-    ACTIONS,
     BUNDLES,
     BY_NAME,
-    MEMORY_WRITES,
-    OUTCOMES,
     PROVENANCE_RECORDS,
     PROVENANCE_WANTED,
     REGISTRY,
-    REPORTED,
-    RETRIEVALS,
-    REVIEWS,
     SESSIONS_CHANGELOG,
-    SOURCE_FEEDBACK,
     SOURCE_HISTORIES,
 )
 
@@ -69,7 +63,6 @@ RESOLVER_AGAIN_S = 10.0
 RESOLVER_CLOSE_S = 3.0
 """A consumer that leaves its group takes longer than a worker has where the broker is away. What was not
 committed is resolved again, so it is not waited for."""
-INPUTS = (ACTIONS, OUTCOMES, MEMORY_WRITES, RETRIEVALS, REPORTED, REVIEWS, SOURCE_FEEDBACK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +240,7 @@ def control_reader(settings: Settings) -> KafkaControlReader:
 def _engine_settings(settings: Settings) -> EngineSettings:
     worker = settings.worker
     return EngineSettings(
-        input_topics=INPUTS,
+        input_topics=tuple(BY_TOPIC),
         real_names=real_names(settings),
         source=f"/sluice/{settings.policy.environment}/{worker.app_id}",
         partitions=settings.kafka.partitions,
@@ -281,7 +274,7 @@ def _application_settings(settings: Settings) -> ApplicationSettings:
         app_id=worker.app_id,
         bootstrap_servers=settings.kafka.bootstrap_servers,
         partitions=settings.kafka.partitions,
-        input_names={names[base]: base for base in INPUTS},
+        input_names={names[base]: base for base in BY_TOPIC},
         session_timeout_s=worker.session_timeout_s,
         heartbeat_interval_s=worker.heartbeat_interval_s,
         rebalance_timeout_s=worker.rebalance_timeout_s,

@@ -1,9 +1,8 @@
 """Files of records: lines as the inputs that a worker would find in its topics, and an exported ledger.
 
-A line of inputs is a record: a store's report where it has `report_id`, a retrieval where it has `items`, an
-outcome where it has `reported_by`, a memory write where it has `write_id`, a review where it has
-`subject_id`, else an action. A line that is only `{"at": TIME}` is the broker's time of all records below it.
-Offsets are line numbers from 1, the partition is 0.
+A line of inputs is a record of the kind that one of its fields tells (`told_by` in the table of kinds), else
+an action. A line that is only `{"at": TIME}` is the broker's time of all records below it. Offsets are line
+numbers from 1, the partition is 0.
 
 An exported ledger (app/verifier/export.py describes the format) is read for its values alone. The verifier
 has a reader of its own, which checks places and keys too; this one is for a report over millions of lines.
@@ -15,23 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from app.core.decide.kinds import KINDS
 from app.core.foundation.arrival import Arrival
 from app.core.foundation.clock import milliseconds_of
 from app.core.reports.report_tally import NotADecisionError
-from topics.catalog import ACTIONS, MEMORY_WRITES, OUTCOMES, REPORTED, RETRIEVALS, REVIEWS
+from topics.catalog import ACTIONS
 from topics.json_text import parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
 _CLOCK = "at"
-_TOPICS = {
-    "report_id": REPORTED,
-    "items": RETRIEVALS,
-    "reported_by": OUTCOMES,
-    "write_id": MEMORY_WRITES,
-    "subject_id": REVIEWS,
-}
+_TOPICS = {kind.told_by: kind.topic for kind in reversed(KINDS) if kind.told_by}
 """By a field that tells; the first that is there counts: a report has items and a reporter as well."""
 
 

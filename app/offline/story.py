@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
+from app.core.decide.kinds import DECISIONS
 from app.core.foundation.canonical import digest
+from app.core.foundation.dead_letters import SCHEMA as UNREAD
 from app.core.foundation.errors import CanonicalError
+from app.core.retrieval.record import SCHEMA as ITEM
 from topics.catalog import BY_NAME
 
 if TYPE_CHECKING:
     from app.verifier.located import Located
 
-DECISIONS = ("sluice/verdict/v1", "sluice/memory_decision/v1", "sluice/quality_decision/v1")
-UNREAD = "sluice/dead_letter/v1"
 OWN_IDS = ("verdict_id", "memory_id", "ledger_event_id", "dead_letter_id", "refusal_id", "outcome_id")
 """Made of the input's coordinates."""
 NAMED_IDS = (
@@ -123,7 +124,7 @@ def hash_holds(fields: dict[str, Any]) -> bool:
 def _ids_of(decision: StoryEvent) -> frozenset[str]:
     named = (decision.fields.get(name) for name in _OF_A_DECISION)
     ids = {one for one in named if isinstance(one, str)}
-    if decision.schema == DECISIONS[2] and isinstance(request := decision.fields.get("request_id"), str):
+    if decision.schema == ITEM and isinstance(request := decision.fields.get("request_id"), str):
         ids.add(request)
     return frozenset(ids)
 

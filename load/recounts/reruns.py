@@ -9,10 +9,10 @@ from app.adapters.kafka.kafka_evidence import KafkaEvidence
 from app.adapters.kafka.kafka_rerun import rerun_all, rerun_sample
 from app.bootstrap import build_installation
 from app.core.rerun.rerun_result import RerunTally
+from app.core.rerun.walk import DECIDING
 from app.settings import load_settings
 from load.recounts import figures
 from load.sites.worker import Poison, SlowProbe
-from topics.catalog import MEMORY_DECISIONS, QUALITY_DECISIONS, VERDICTS
 
 if TYPE_CHECKING:
     from app.core.actions.stage import Stage
@@ -30,7 +30,7 @@ SHOWN = 5
 
 async def executed_again(evidence: Evidence) -> list[Figure]:
     """All decisions, or a sample of `MOST`. Evidence that is gone counts as not identical."""
-    topics = {evidence.site.real(base) for base in (VERDICTS, MEMORY_DECISIONS, QUALITY_DECISIONS)}
+    topics = {evidence.site.real(base) for base in DECIDING}
     decisions = sum(record.topic in topics for record in evidence.ledger)
     tally = RerunTally()
     began = time.monotonic()

@@ -10,16 +10,11 @@ from typing import TYPE_CHECKING
 from aiokafka import AIOKafkaConsumer
 
 from app.adapters.kafka.kafka_read import StoredRecord, open_reader, partitions_of
+from app.core.decide.kinds import KINDS
 from topics.catalog import (
-    ACTIONS,
     ADMITTED,
     DEAD_LETTERS,
-    MEMORY_WRITES,
-    OUTCOMES,
     PROVENANCE_WANTED,
-    REPORTED,
-    RETRIEVALS,
-    REVIEWS,
     SERVED,
     SOURCE_FEEDBACK,
     SOURCE_HISTORIES,
@@ -31,7 +26,7 @@ if TYPE_CHECKING:
     from load.sites.site import Site
 
 READ_S = 120.0
-INPUTS = (ACTIONS, OUTCOMES, MEMORY_WRITES, RETRIEVALS, REPORTED, REVIEWS)
+INPUTS = tuple(kind.topic for kind in KINDS if kind.session)
 TOLD = (ADMITTED, SOURCE_FEEDBACK, SOURCE_HISTORIES, SERVED, PROVENANCE_WANTED)
 
 

@@ -9,36 +9,19 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from app.adapters.kafka.kafka_read import KafkaUnreachable, open_reader, partitions_of
+from app.core.decide.kinds import JUDGED, KINDS
 from app.core.foundation.arrival import Arrival
-from app.core.foundation.ids import memory_id, quality_id, verdict_id
-from app.core.rerun.walk import Place, Written
-from topics.catalog import (
-    ACTIONS,
-    BUNDLES,
-    MEMORY_DECISIONS,
-    MEMORY_WRITES,
-    OUTCOMES,
-    QUALITY_DECISIONS,
-    REGISTRY,
-    REPORTED,
-    RETRIEVALS,
-    REVIEWS,
-    VERDICTS,
-)
+from app.core.rerun.walk import DECIDED, Place, Written
+from topics.catalog import ACTIONS, BUNDLES, REGISTRY
 from topics.json_text import parse
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+    from collections.abc import AsyncIterator, Iterable, Mapping
 
-DECISIONS_ON = {ACTIONS: VERDICTS, MEMORY_WRITES: MEMORY_DECISIONS, RETRIEVALS: QUALITY_DECISIONS}
-"""Base topic of the decisions by that of their inputs."""
-_IDS: Mapping[str, tuple[str, Callable[[str], str]]] = {
-    ACTIONS: ("verdict_id", verdict_id),
-    MEMORY_WRITES: ("memory_id", memory_id),
-    RETRIEVALS: ("ledger_event_id", quality_id),
-}
-"""By the base topic of the input: the field that holds a decision's id, and the id (a retrieval's: of the
-decision on its first item)."""
+    from app.core.policy.kind import AnswerKind
+
+DECIDING: Mapping[str, AnswerKind] = {kind.topic: kind.answer for kind in JUDGED if kind.answer}
+"""The records that decide, by the base topic of their inputs."""
 READ_ON = 2000
 """Up to this many records between two wanted ones it is quicker to read on than to fetch anew."""
 _POLL_MS = 200
@@ -63,7 +46,7 @@ class KafkaEvidence:
 
     async def decisions(self) -> AsyncIterator[list[Written]]:
         """Every committed decision, in batches, each partition of a topic in order."""
-        names = {f"{self.prefix}{base}": base for base in DECISIONS_ON.values()}
+        names = {f"{self.prefix}{base}": base for base in _topics()}
         async with open_reader(self.bootstrap_servers, list(names), "beginning") as reader:
             async for batch in reader.to_end():
                 yield [written_as(names[one.topic], one, one.timestamp_ms) for one in batch]
@@ -71,7 +54,7 @@ class KafkaEvidence:
     @asynccontextmanager
     async def places(self) -> AsyncIterator[InputFetcher]:
         """A reader of single records."""
-        bases = [*DECISIONS_ON, *DECISIONS_ON.values(), OUTCOMES, REPORTED, REVIEWS]
+        bases = [*(kind.topic for kind in KINDS if kind.session), *_topics()]
         parts = await partitions_of(self.bootstrap_servers, [f"{self.prefix}{base}" for base in bases])
         consumer = AIOKafkaConsumer(
             bootstrap_servers=self.bootstrap_servers,
@@ -104,7 +87,7 @@ class InputFetcher:
             wanted.setdefault((topic, partition), set()).add(offset)
         found: dict[Place, Arrival] = {}
         for (topic, partition), offsets in wanted.items():
-            part = TopicPartition(f"{self._prefix}{topic}", partition)
+            part = self._part(topic, partition)
             if part in self._parts:
                 async for message in self._messages(part, sorted(offsets)):
                     place = (topic, partition, message.offset)
@@ -115,9 +98,8 @@ class InputFetcher:
         """Every decision of id `sought` on the input at this place, written at or after `since_ms` of the
         broker's time. One is right."""
         found: list[Written] = []
-        decisions = DECISIONS_ON.get(place[0])
-        part = TopicPartition(f"{self._prefix}{decisions}", place[1])
-        if decisions is None or part not in self._parts:
+        deciding = DECIDING.get(place[0])
+        if deciding is None or (part := self._part(deciding.topic, place[1])) not in self._parts:
             return found
         self._consumer.assign([part])
         start = (await self._consumer.offsets_for_times({part: since_ms}))[part]
@@ -128,11 +110,14 @@ class InputFetcher:
         while await self._consumer.position(part) < end:
             fetched = (await self._consumer.getmany(part, timeout_ms=_POLL_MS)).get(part, ())
             found += [
-                written_as(decisions, one, one.timestamp)
+                written_as(deciding.topic, one, one.timestamp)
                 for one in fetched
-                if _is_on(place, sought, one.value or b"")
+                if _is_on(deciding.id_field, sought, one.value or b"")
             ]
         return found
+
+    def _part(self, topic: str, partition: int) -> TopicPartition:
+        return TopicPartition(f"{self._prefix}{topic}", partition)
 
     async def _messages(self, part: TopicPartition, offsets: list[int]) -> AsyncIterator[Any]:
         self._consumer.assign([part])
@@ -157,14 +142,16 @@ def written_as(topic: str, message: Any, written_ms: int) -> Written:
 
 def id_at(place: Place) -> str:
     """The id of the decision on the input at a place, of a retrieval that on its first item."""
-    id_of = _IDS.get(place[0], _IDS[ACTIONS])[1]
-    return id_of(":".join(map(str, place)))
+    return DECIDED.get(place[0], DECIDED[ACTIONS]).id_of(":".join(map(str, place)))
 
 
-def _is_on(place: Place, sought: str, value: bytes) -> bool:
-    """Whether a decision is the one that is sought. Those on derived memories name its id too; a forger may
-    write it with escapes or spaces."""
-    field = _IDS[place[0]][0]
+def _topics() -> list[str]:
+    return [one.topic for one in DECIDING.values()]
+
+
+def _is_on(field: str, sought: str, value: bytes) -> bool:
+    """Whether a decision is the one that is sought by its id, which `field` holds. Those on derived
+    memories name its id too; a forger may write it with escapes or spaces."""
     if sought.encode() not in value and b"\\u" not in value:
         return False
     fields = parse(value)

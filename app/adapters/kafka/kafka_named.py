@@ -10,10 +10,10 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from app.adapters.kafka.kafka_evidence import DECISIONS_ON, KafkaEvidence, id_at
+from app.adapters.kafka.kafka_evidence import DECIDING, KafkaEvidence, id_at
 from app.adapters.kafka.kafka_read import open_reader
+from app.core.decide.kinds import JUDGED
 from app.core.foundation.ids import coordinates_of
-from topics.catalog import ACTIONS, MEMORY_WRITES, RETRIEVALS
 from topics.json_text import parse
 
 if TYPE_CHECKING:
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from app.core.rerun.walk import Place
 
-NAMES = {ACTIONS: "action_id", MEMORY_WRITES: "write_id", RETRIEVALS: "request_id"}
+NAMES = {kind.topic: kind.subject for kind in JUDGED}
 """The field by which a caller names an input, by its base topic; the decision on it has it too."""
-_OWN = ("verdict_id", "memory_id", "ledger_event_id")
+_OWN = tuple(one.id_field for one in DECIDING.values())
 _FIELDS = ("request_id", *NAMES.values(), *_OWN)
 
 
@@ -63,7 +63,7 @@ def _place(name: str) -> Place | None:
         place = coordinates_of(name)
     except ValueError:
         return None
-    return place if place[0] in DECISIONS_ON else None
+    return place if place[0] in DECIDING else None
 
 
 def _at_place(name: str, place: Place, ends: dict[tuple[str, int], int]) -> Meaning:
@@ -98,7 +98,7 @@ async def _proposed(servers: str, prefix: str, names: Sequence[str]) -> dict[str
 
 
 async def _ends(servers: str, prefix: str) -> dict[tuple[str, int], int]:
-    real = {f"{prefix}{base}": base for base in DECISIONS_ON}
+    real = {f"{prefix}{base}": base for base in DECIDING}
     async with open_reader(servers, list(real), "end") as reader:
         return {(real[part.topic], part.partition): end for part, end in reader.ends.items()}
 

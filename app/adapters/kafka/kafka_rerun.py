@@ -18,6 +18,7 @@ from app.core.rerun.recount import Recount
 from app.core.rerun.rerun import Rerunner
 from app.core.rerun.rerun_result import Rerun
 from app.core.rerun.walk import DECIDED, PartitionWalk, entry_of, executed, outside, second_decision, together
+from topics.catalog import ACTIONS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -26,14 +27,8 @@ if TYPE_CHECKING:
     from app.core.actions.stage import Stage
     from app.core.foundation.arrival import Arrival
     from app.core.rerun.policy_then import Installation
-    from app.core.rerun.rerun_result import Kind
     from app.core.rerun.walk import Entry, Place, Written
 
-_WORDS: dict[Kind, str] = {
-    "verdict": "verdict",
-    "memory_decision": "decision on a memory",
-    "quality_decision": "decision on a retrieved item",
-}
 _OF_ITEMS = "quality:"
 CLOCKS_APART_MS = 60_000
 """A decision is written after its input; brokers' clocks differ by less than this."""
@@ -162,9 +157,9 @@ async def _decisions_on(
 def _executed(
     rerunner: Rerunner, place: Place, named: str, found: list[Written], arrival: Arrival | None
 ) -> list[Rerun]:
-    kind = DECIDED.get(place[0], "verdict")
     if not found:
-        return [Rerun(kind, named, missing=(f"{_WORDS[kind]} {named}",))]
+        kind = DECIDED.get(place[0], DECIDED[ACTIONS])
+        return [Rerun(kind.word, named, missing=(f"{kind.singular} {named}",))]
     reruns = [_checked(rerunner, one, arrival) for one in found]
     first = f"{found[0].topic} at offset {found[0].offset}"
     again = [second_decision("id", named, first)]

@@ -26,7 +26,8 @@ from app.cli.output import (
     stop,
     stop_unknown_topics,
 )
-from app.core.rerun.rerun_result import RerunTally
+from app.core.decide.kinds import DECISIONS
+from app.core.rerun.rerun_result import EVENT, RerunTally
 from app.core.trust.in_force import PolicyError
 
 if TYPE_CHECKING:
@@ -34,17 +35,12 @@ if TYPE_CHECKING:
 
     from app.adapters.kafka.kafka_named import Meaning
     from app.core.rerun.policy_then import Installation
-    from app.core.rerun.rerun_result import Kind, Rerun, Status
+    from app.core.rerun.rerun_result import Rerun, Status
     from app.settings import Settings
 
 SHOWN = 50
 """Reruns on the screen; `--json` has all."""
-PLURALS = {
-    "verdict": "verdicts",
-    "memory_decision": "decisions on memories",
-    "quality_decision": "decisions on retrieved items",
-    "event": "other records",
-}
+PLURALS = {one.word: one.plural for one in DECISIONS.values()} | {EVENT: "other records"}
 _COLOURS = {
     "identical": "green",
     "different": "bold red",
@@ -70,7 +66,7 @@ def print_reruns(tally: RerunTally) -> None:
         console.print(f"decided by {shown(by)}, executed again by {shown(again)}", soft_wrap=True)
 
 
-def _sentence(kind: Kind, counts: dict[Status, int]) -> str:
+def _sentence(kind: str, counts: dict[Status, int]) -> str:
     parts = [
         f"[{_COLOURS[name]}]{count} {name.replace('_', ' ')}[/]" for name, count in counts.items() if count
     ]

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from app.cli.output import console, span, visible
+from app.core.decide.kinds import DECISIONS
 from app.core.foundation.clock import milliseconds_of
 from app.offline.story import OWN_IDS, hash_holds
 
@@ -255,7 +256,7 @@ def _ledger_place(decision: StoryEvent) -> Iterator[Fact]:
         yield "hash", visible(f"{fields.get('event_hash')} holds, after {fields.get('prev_hash')}")
     else:
         yield "hash", Text("does not fit the record: it was altered. Run: sluice ledger verify", style=_BAD)
-    if decision.schema.endswith("decision/v1") or decision.schema == "sluice/verdict/v1":
+    if decision.schema in DECISIONS:
         yield "again", visible(f"sluice rerun {_own_id(fields)}")
 
 

@@ -16,6 +16,7 @@ from app.cli.ledger.record_line import as_line
 from app.cli.output import WELL, WRONG, console, print_json, settings_or_stop, stop
 from app.core.actions.stages import shipped_stages
 from app.core.decide.decide import DecisionPoint
+from app.core.decide.kinds import ANSWERS, DECISIONS
 from app.core.decide.replay import Replay
 from app.core.foundation.chain import PLACE
 from app.core.foundation.clock import milliseconds_of
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 # What of a decision is told to whoever asks offline: the records that answer an input, without contents.
 
-_DECISIONS = frozenset({"Verdict", "MemoryDecision", "QualityDecision"})
+_DECISIONS = frozenset(ANSWERS[schema].model.__name__ for schema in DECISIONS)
 _BESIDE_A_DECISION = _DECISIONS | {
     "QuarantineEntered",
     "QuarantineApproved",

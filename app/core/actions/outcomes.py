@@ -26,6 +26,7 @@ from topics.catalog import ACTIONS, ALARMS, SESSION_EVENTS
 if TYPE_CHECKING:
     from app.core.foundation.arrival import Arrival
     from app.core.policy.point import PointParts
+    from app.core.state.decision import Shared
     from app.core.state.remembered import RecentAction
     from app.core.state.session import SessionState, Who
     from topics.records import ActionOutcome
@@ -35,7 +36,9 @@ ALARM_SCHEMA = "sluice/outcome_alarm/v1"
 DISPUTED = "outcome_disputed"
 
 
-def evaluate(parts: PointParts, arrival: Arrival, outcome: ActionOutcome, state: SessionState) -> Decision:
+def evaluate(
+    parts: PointParts, arrival: Arrival, outcome: ActionOutcome, state: SessionState, _: Shared
+) -> Decision:
     """Settle the action in every account that it may mean; keep the outcome when the action has not come.
 
     A reporter that the registry knows speaks for its own tenant only. A signed outcome counts for the one

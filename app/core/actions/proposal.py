@@ -24,12 +24,13 @@ from app.core.state.session import totals, who
 from topics.catalog import ESCALATIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Generator
 
-    from app.core.actions.stage import ActionContext, Stage
+    from app.core.actions.stage import ActionContext
     from app.core.foundation.arrival import Arrival
     from app.core.foundation.requests import Answer, Request
     from app.core.policy.point import PointParts
+    from app.core.state.decision import Shared
     from app.core.state.remembered import RecentAction
     from app.core.state.session import SessionState
     from topics.records import ProposedAction
@@ -71,13 +72,9 @@ _MILLISECOND_NS = 1_000_000
 
 
 def evaluate(
-    parts: PointParts,
-    stages: Mapping[str, tuple[Stage, ...]],
-    arrival: Arrival,
-    action: ProposedAction,
-    state: SessionState,
+    parts: PointParts, arrival: Arrival, action: ProposedAction, state: SessionState, _: Shared
 ) -> Generator[Request, Answer, Decision]:
-    """Decide on an action by the stages of its bundle, which `stages` gives by the bundle's hash.
+    """Decide on an action by the stages of its bundle.
 
     An id seen within its window is answered from memory: no stage runs.
     """
@@ -97,7 +94,7 @@ def evaluate(
         return _decide(parts, arrival, context, draft, Evaluation("BLOCK", SESSION_CAPACITY), sight)
     evaluation = unregistered(context)
     if evaluation is None:
-        evaluation = yield from run(stages[context.bundle.hash], context, parts.stopwatch)
+        evaluation = yield from run(parts.stages[context.bundle.hash], context, parts.stopwatch)
     if evaluation.outcome == "ALLOW" and dispute is not None:
         _escalate(evaluation, dispute)
     arrival = _waited(parts, arrival, action, began)

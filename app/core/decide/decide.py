@@ -1,4 +1,4 @@
-"""The policy decision point: what the stream engine calls, one method per kind of input.
+"""The policy decision point: what the stream engine calls. What a kind of input has of its own is in its row.
 
 Sans-I/O: `evaluate` is a generator that yields a Request where a stage needs one and is resumed with the
 Answer; it reads the session's state and never changes it, so it may be abandoned at any yield.
@@ -8,38 +8,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from app.core.actions import outcomes, proposal
 from app.core.actions.stage import in_order
 from app.core.decide import faults
-from app.core.memory import folding, quarantine, reviews, write
+from app.core.decide.kinds import BY_MODEL
+from app.core.memory import quarantine
 from app.core.policy.point import PointParts
 from app.core.policy.standing import standings
-from app.core.retrieval import alarms, reported, retrieval
+from app.core.retrieval import alarms, retrieval
 from app.core.state import expiry
-from app.core.state.decision import Shared
-from topics.records import (
-    ActionOutcome,
-    ProposedAction,
-    ProposedMemoryWrite,
-    ProposedRetrieval,
-    RetrievalReport,
-    ReviewDecision,
-    SourceFeedback,
-)
+from app.core.state.decision import Decision, Shared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
     from app.core.actions.stage import Stage
-    from app.core.decide.inbound import Message
+    from app.core.decide.kinds import Message
     from app.core.foundation.arrival import Arrival
     from app.core.foundation.limits import SessionLimits
     from app.core.foundation.requests import Answer, Request
     from app.core.policy.policy import Policy
     from app.core.state.book import Book
-    from app.core.state.decision import Decision
     from app.core.state.session import SessionState
     from topics.reading import Unreadable
+    from topics.records import ProposedRetrieval
 
 NOTHING_SHARED = Shared()
 
@@ -61,8 +52,8 @@ class DecisionPoint:
 
         Raises UnknownStageError for a bundle that names another stage.
         """
-        self._stages = {one.hash: in_order(one.stages, stages) for one in policy.bundles.values()}
-        self._parts = PointParts(policy, limits, stopwatch, environment, standings(policy))
+        ordered = {one.hash: in_order(one.stages, stages) for one in policy.bundles.values()}
+        self._parts = PointParts(policy, limits, stopwatch, environment, standings(policy), ordered)
 
     @property
     def policy(self) -> Policy:
@@ -73,29 +64,8 @@ class DecisionPoint:
         self, arrival: Arrival, message: Message, state: SessionState, shared: Shared = NOTHING_SHARED
     ) -> Generator[Request, Answer, Decision]:
         """Decide on a readable input. `shared`: what the partition keeps beside its sessions."""
-        if isinstance(message, ProposedAction):
-            return (yield from proposal.evaluate(self._parts, self._stages, arrival, message, state))
-        if isinstance(message, ProposedMemoryWrite):
-            return (yield from write.evaluate(self._parts, arrival, message, state, shared))
-        if isinstance(message, ReviewDecision):
-            return (yield from reviews.evaluate(self._parts, arrival, message, state, shared))
-        return self._at_once(arrival, message, state, shared)
-
-    def _at_once(
-        self,
-        arrival: Arrival,
-        message: ProposedRetrieval | RetrievalReport | ActionOutcome | SourceFeedback,
-        state: SessionState,
-        shared: Shared,
-    ) -> Decision:
-        """What nobody is asked about."""
-        if isinstance(message, ProposedRetrieval):
-            return retrieval.evaluate(self._parts, arrival, message, state, shared)
-        if isinstance(message, RetrievalReport):
-            return reported.evaluate(self._parts, arrival, message, state)
-        if isinstance(message, ActionOutcome):
-            return outcomes.evaluate(self._parts, arrival, message, state)
-        return folding.fold(self._parts, arrival, message, shared)
+        step = BY_MODEL[type(message)].evaluate(self._parts, arrival, message, state, shared)
+        return step if isinstance(step, Decision) else (yield from step)
 
     def unreadable(self, arrival: Arrival, error: Unreadable) -> Decision:
         """An input that could not be read: a dead letter, and no session is touched."""

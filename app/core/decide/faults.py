@@ -1,67 +1,35 @@
 """Answers where the core itself failed on an input, so that one input can neither stop nor loop a worker.
 
-Product.md, "Bad input": denied `internal_error` (standard: allowed with an advisory), and a dead letter.
-Nothing here runs a stage; it touches as little as it can of what may have raised.
+Product.md, "Bad input": denied `internal_error` (standard: allowed with an advisory), and a dead letter. The
+denial is the kind's own; an input of a kind without one is refused.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from app.core.actions.pipeline import Evaluation
-from app.core.actions.registration import lateness
-from app.core.actions.ruling import Ruling, count
-from app.core.actions.verdict import Findings, Sight, verdict_record
-from app.core.foundation.dead_letters import dead_letter, subject_of, well_formed
+from app.core.decide.kinds import BY_MODEL, BY_TOPIC
+from app.core.foundation.dead_letters import INTERNAL_ERROR, dead_letter, well_formed
 from app.core.foundation.refusals import refused
-from app.core.memory import faults as memory_faults
-from app.core.policy.standing import rows_counted
-from app.core.registry.registry_entries import hashes_of
-from app.core.retrieval import faults as retrieval_faults
-from app.core.state.acknowledgement import acknowledgement
 from app.core.state.decision import Decision
-from app.core.state.draft import SessionDraft
-from app.core.state.expiry import time_records
-from app.core.state.reservations import Sighting
-from app.core.state.session import totals
-from topics.catalog import ACTIONS, MEMORY_WRITES, RETRIEVALS
-from topics.records import (
-    ActionOutcome,
-    ProposedAction,
-    ProposedMemoryWrite,
-    ProposedRetrieval,
-    RetrievalReport,
-    ReviewDecision,
-)
 
 if TYPE_CHECKING:
-    from app.core.decide.inbound import Message
+    from app.core.decide.kinds import Message
     from app.core.foundation.arrival import Arrival
     from app.core.foundation.chain import OutRecord
     from app.core.policy.point import PointParts
-    from app.core.policy.policy import Policy, Principal
     from app.core.state.session import SessionState
     from topics.reading import Unreadable
-    from topics.records import SourceFeedback
 
-INTERNAL_ERROR = "internal_error"
 CRASHED = "in flight at several crashes in a row, so nobody looked into it again"
-DENIED = Ruling("BLOCK", None, carried=False, waits=False)
 
 
 def unread(parts: PointParts, arrival: Arrival, reason: str = CRASHED) -> Decision:
     """Deny an input without reading it; nothing in it is known, and no session changes."""
-    letter = dead_letter(arrival, INTERNAL_ERROR, "$", reason)
-    if arrival.topic == MEMORY_WRITES:
-        return memory_faults.unread(parts, arrival, letter)
-    if arrival.topic == RETRIEVALS:
-        return retrieval_faults.unread(parts, arrival, letter)
-    if arrival.topic != ACTIONS:
+    letter, deny = dead_letter(arrival, INTERNAL_ERROR, "$", reason), BY_TOPIC[arrival.topic].unread
+    if deny is None:
         return Decision(None, [_refused(arrival, None, None, reason), letter])
-    default = parts.policy.default
-    findings = Findings(DENIED, "high_stakes", "enforce", None, default.hash, {}, ids=_ids(None, None))
-    evaluation = Evaluation("BLOCK", INTERNAL_ERROR)
-    return Decision(None, [verdict_record(arrival, findings, evaluation, subject_of(arrival)), letter])
+    return deny(parts, arrival, letter)
 
 
 def fault(
@@ -75,111 +43,16 @@ def fault(
     reason = well_formed(reason)
     if message is None:
         return unread(parts, arrival, reason)
-    letter = dead_letter(arrival, INTERNAL_ERROR, "$", reason)
-    if isinstance(message, ProposedAction):
-        return _faulty_action(parts, arrival, message, state, letter)
-    if isinstance(message, ProposedMemoryWrite):
-        return memory_faults.fault(parts, arrival, message, letter)
-    if isinstance(message, ProposedRetrieval):
-        return retrieval_faults.fault(parts, arrival, message, letter)
-    session_id, subject = _subject(message)
-    return Decision(None, [_refused(arrival, session_id, subject, reason), letter])
-
-
-def _subject(
-    message: ActionOutcome | ReviewDecision | SourceFeedback | RetrievalReport,
-) -> tuple[str | None, str]:
-    if isinstance(message, ActionOutcome):
-        return message.session_id, message.action_id
-    if isinstance(message, ReviewDecision):
-        return message.session_id, message.subject_id
-    if isinstance(message, RetrievalReport):
-        return message.session_id, message.report_id
-    return None, message.memory_id
-
-
-def _faulty_action(
-    parts: PointParts, arrival: Arrival, action: ProposedAction, state: SessionState, letter: OutRecord
-) -> Decision:
-    draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
-    records = time_records(draft)
-    registry = parts.policy.registry
-    principal = parts.policy.principal(action.agent_id)
-    agent, tenant, org, bundle = principal.agent, principal.tenant, principal.org, principal.bundle
-    mode = action.mode or "high_stakes"
-    late = lateness(action, arrival.waited_ms)
-    ruling = _ruling(mode, org.enforcement, late=late is not None)
-    most = bundle.largest_rows_upper_bound
-    rows = rows_counted(registry.tools.get(action.tool_name), action.rows_affected, most) or most
-    before = totals(draft.account(tenant))
-    digest, factor = arrival.digest[len("sha256:") :], bundle.outcomes.unsigned_factor
-    owner = principal.owner
-    seen = Sighting(owner, action.action_id, digest, arrival.offset, rows, factor)
-    flags = acknowledgement(draft.served_flags(owner), action.acknowledged_flags)
-    room = draft.has_room(owner)
-    known, dispute = draft.action(owner, action.action_id), draft.dispute(tenant)
-    sight = Sight(known, room, bundle.stages, flags, dispute)
-    reserved = count(draft, seen, ruling, room=sight.room and agent is not None)
-    findings = Findings(
-        ruling,
-        mode,
-        org.enforcement,
-        action.policy_bundle_id or principal.bundle_asked_for,
-        bundle.hash,
-        _entries(parts.policy, principal, action),
-        before,
-        totals(draft.account(tenant)),
-        _ids(action, principal.tenant_id),
-        rows_reserved=reserved,
-        waited_ms=None if action.deadline_ms is None else arrival.waited_ms,
-        advisories=[_advisory()],
-        sight=sight,
-    )
-    evaluation = Evaluation(ruling.real, None if ruling.real == "ALLOW" else INTERNAL_ERROR)
-    verdict = verdict_record(arrival, findings, evaluation, action.session_id)
-    return Decision(draft.transition(), [*records, verdict, letter])
-
-
-def _entries(policy: Policy, principal: Principal, action: ProposedAction) -> dict[str, str]:
-    """Hashes of what stood in the registry for this action, as far as it can be told without a stage."""
-    tool = policy.registry.tools.get(action.tool_name)
-    freezes = policy.freezes_of(principal, action.session_id)
-    return hashes_of(principal.agent, tool, principal.org, *freezes)
-
-
-def _ruling(mode: str, enforcement: str, *, late: bool) -> Ruling:
-    """In standard the caller goes on; too late for its deadline, it is not told that it may."""
-    if mode == "standard":
-        real = "ESCALATE" if late else "ALLOW"
-        shadow = enforcement == "shadow"
-        return Ruling("ALLOW" if shadow else real, real if shadow else None, carried=True, waits=False)
-    if enforcement == "shadow":
-        return Ruling("ALLOW", "BLOCK", carried=True, waits=False)
-    return DENIED
+    letter, kind = dead_letter(arrival, INTERNAL_ERROR, "$", reason), BY_MODEL[type(message)]
+    if kind.fault is None:
+        refusal = _refused(arrival, kind.session_of(message), kind.subject_of(message), reason)
+        return Decision(None, [refusal, letter])
+    return kind.fault(parts, arrival, message, state, letter)
 
 
 def _refused(arrival: Arrival, session_id: str | None, subject: str | None, reason: str) -> OutRecord:
     now = arrival.timestamp_ms
     return refused(arrival.coordinates(), now, session_id, subject, INTERNAL_ERROR, reason)
-
-
-def _ids(action: ProposedAction | None, tenant: str | None) -> dict[str, Any]:
-    return {
-        "action_id": action and action.action_id,
-        "agent_id": action and action.agent_id,
-        "session_id": action and action.session_id,
-        "tenant_id": tenant,
-        "traceId": action and action.trace_id,
-        "request_id": action and action.request_id,
-    }
-
-
-def _advisory() -> dict[str, Any]:
-    return {
-        "source": "sluice.core",
-        "text": "the gates failed on this action (internal_error); its dead letter has the reason",
-        "severity": "critical",
-    }
 
 
 def unreadable(arrival: Arrival, error: Unreadable) -> Decision:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from app.core.decide.decide import DecisionPoint
-    from app.core.decide.inbound import Message
+    from app.core.decide.kinds import Message
     from app.core.foundation.arrival import Arrival
     from app.core.foundation.chain import OutRecord
     from app.core.foundation.requests import Request

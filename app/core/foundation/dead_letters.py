@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from app.core.foundation.arrival import Arrival
 
 SCHEMA = "sluice/dead_letter/v1"
+INTERNAL_ERROR = "internal_error"
+"""The code of an input on which the core itself failed."""
 KEPT_BYTES = MAX_INPUT_VALUE_BYTES
 """Of a larger value the first bytes are kept."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.core.foundation.dead_letters import subject_of
+from app.core.foundation.dead_letters import INTERNAL_ERROR, subject_of
 from app.core.memory.admitted import Released, admitted
 from app.core.memory.context import View, digest_of
 from app.core.memory.record import hashed, unread_record
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from app.core.foundation.chain import OutRecord
     from app.core.policy.point import PointParts
     from app.core.policy.policy import Policy, Principal
+    from app.core.state.session import SessionState
     from topics.records import ProposedMemoryWrite
 
-INTERNAL_ERROR = "internal_error"
 NOTHING_SEEN = View(None, room=True, history=UNSEEN, session_type=None, last_at=None, parents=())
 NOBODY = Whose(UNREGISTERED, "")
 
@@ -33,7 +33,9 @@ def unread(parts: PointParts, arrival: Arrival, letter: OutRecord) -> Decision:
     return Decision(None, [record, letter], (Decided(NOBODY, "reject"),))
 
 
-def fault(parts: PointParts, arrival: Arrival, write: ProposedMemoryWrite, letter: OutRecord) -> Decision:
+def fault(
+    parts: PointParts, arrival: Arrival, write: ProposedMemoryWrite, _: SessionState, letter: OutRecord
+) -> Decision:
     """Reject a write that made the core raise; under shadow it is let through as every other."""
     principal = parts.policy.principal(write.agent_id)
     agent = principal.agent

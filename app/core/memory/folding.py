@@ -12,10 +12,13 @@ if TYPE_CHECKING:
     from app.core.foundation.arrival import Arrival
     from app.core.policy.point import PointParts
     from app.core.state.decision import Shared
+    from app.core.state.session import SessionState
     from topics.records import SourceFeedback
 
 
-def fold(parts: PointParts, arrival: Arrival, feedback: SourceFeedback, shared: Shared) -> Decision:
+def evaluate(
+    parts: PointParts, arrival: Arrival, feedback: SourceFeedback, _: SessionState, shared: Shared
+) -> Decision:
     """The history's next revision, for the table and for all workers.
 
     Source ids come from outside, so first sights are kept up to a bound for each tenant; reviews always

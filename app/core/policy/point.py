@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from app.core.foundation.limits import SessionLimits
     from app.core.policy.policy import Policy
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 class PointParts:
     """One snapshot of policy and registry, the bounds, and the stopwatch (ns).
 
-    `standing`: what bundle and registry say of an agent's use of a tool.
+    `standing`: what bundle and registry say of an agent's use of a tool. `stages`: by a bundle's hash its
+    stages in their order (app/core/actions/stage.py).
     """
 
     policy: Policy
@@ -25,3 +26,4 @@ class PointParts:
     stopwatch: Callable[[], int]
     environment: str
     standing: Standings
+    stages: Mapping[str, tuple[Any, ...]]

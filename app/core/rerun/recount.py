@@ -14,56 +14,40 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from app.core.actions.verdict import SCHEMA as VERDICT
+from app.core.decide.kinds import ANSWERS, BY_TOPIC, DECISIONS
 from app.core.decide.replay import decide
 from app.core.foundation.clock import milliseconds_of
+from app.core.foundation.refusals import SCHEMA as REFUSED
+from app.core.memory.record import SCHEMA as MEMORY
 from app.core.registry.registry_entries import UNREGISTERED
 from app.core.rerun.recorded_answers import RecordedAnswers
 from app.core.rerun.rerun_memory import shared_with, source_id_of
 from app.core.rerun.rerun_result import HASH_FIELD, Difference
 from app.core.rerun.rerun_retrieval import recorded_resolutions
+from app.core.retrieval.record import SCHEMA as QUALITY
 from app.core.state.decision import Shared
 from app.core.state.draft import SessionDraft
+from app.core.state.expiry import SCHEMA_FOLDED
 from app.core.state.remembered import kept_id
 from app.core.state.session import KEY_PREFIX, SessionState, session_key, totals, who
-from topics.catalog import MEMORY_WRITES, REPORTED, RETRIEVALS, REVIEWS
+from topics.catalog import MEMORY_WRITES, RETRIEVALS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from app.core.foundation.arrival import Arrival
     from app.core.foundation.limits import SessionLimits
+    from app.core.policy.kind import Path
     from app.core.rerun.policy_then import PointsUnder, PolicyThen
     from app.core.state.decision import Decision
 
-VERDICT, MEMORY, QUALITY = "sluice/verdict/v1", "sluice/memory_decision/v1", "sluice/quality_decision/v1"
-SETTLED, FOLDED = "sluice/reservation_settled/v1", "sluice/session_folded/v1"
-REFUSED = "sluice/input_refused/v1"
 CLOCKS_APART_MS = 60_000
 """A worker's clock, by which timers go, and the brokers' differ by less than this."""
 GONE = "the session's state before: an input of the session is no longer there"
 NO_POLICY = "the session's state before: the policy of an input cannot be told"
 FOLDS = "the session's state before: it was idle long enough to fold, and the ledger has no such record"
-NEVER_READ = {VERDICT: "action_id", MEMORY: "write_id", QUALITY: "item_id"}
-"""The field that is null in a decision on an input that nobody looked into."""
-_SEEN: dict[str, tuple[tuple[str, ...], ...]] = {
-    VERDICT: (("session",),),
-    MEMORY: (
-        ("seen", "known"),
-        ("seen", "room"),
-        ("seen", "source", "session_type"),
-        ("seen", "source", "last_at"),
-    ),
-    SETTLED: (
-        ("tenant_id",),
-        ("action_id",),
-        ("reserved",),
-        ("actual",),
-        ("aggregateRowsAffected",),
-        ("lowered",),
-    ),
-}
-"""What a record says of its session, by paths."""
-_TOUCHING = frozenset({REPORTED, REVIEWS})
+_IDS = tuple(one.id_field for one in ANSWERS.values())
 
 
 class Entered(NamedTuple):
@@ -109,14 +93,14 @@ class Recount:
 
     def _changes_the_session(self, group: Sequence[Entered], arrival: Arrival, key: bytes) -> bool:
         schemas = {one.fields["schema"]: one.fields for one in group}
-        decided = [schemas[one] for one in (VERDICT, MEMORY, QUALITY, SETTLED) if one in schemas]
+        decided = [schemas[one] for one in ANSWERS if one in schemas]
         if not decided:
             refused = schemas.get(REFUSED, {}).get("reason")
-            if arrival.topic in _TOUCHING or (refused and refused != "unknown_subject"):
+            if BY_TOPIC[arrival.topic].touches or (refused and refused != "unknown_subject"):
                 self._touch(key, arrival.timestamp_ms)
             return False
-        unread = NEVER_READ.get(decided[0]["schema"])
-        return unread is None or decided[0][unread] is not None
+        decision = DECISIONS.get(decided[0]["schema"])
+        return decision is None or decided[0][decision.read_field] is not None
 
     def _compared(self, group: Sequence[Entered], arrival: Arrival, key: bytes) -> list[Recounted]:
         state = self._sessions.setdefault(key, SessionState(key))
@@ -145,13 +129,13 @@ class Recount:
     def _decided(
         self, group: Sequence[Entered], arrival: Arrival, state: SessionState, points: PointsUnder
     ) -> Decision:
-        recorded = next((one.fields for one in group if one.fields["schema"] in NEVER_READ), group[0].fields)
+        recorded = next((one.fields for one in group if one.fields["schema"] in DECISIONS), group[0].fields)
         point = points.point(recorded, self.limits)
         answers = RecordedAnswers(recorded.get("model_outputs", []))
         return decide(point, arrival, state, answers.next, _beside([one.fields for one in group], arrival))
 
     def _held(self, recorded: dict[str, Any], decision: Decision, key: bytes) -> Recounted:
-        if recorded["schema"] not in _SEEN:
+        if not _of_session(recorded):
             return Recounted()
         if key in self._lost:
             return Recounted((), (self._lost[key],))
@@ -159,7 +143,7 @@ class Recount:
 
     def _timed(self, recorded: dict[str, Any]) -> Recounted:
         """A session folds at its time, with the totals that it has."""
-        if recorded["schema"] != FOLDED:
+        if recorded["schema"] != SCHEMA_FOLDED:
             return Recounted()
         key = session_key(recorded["session_id"])
         state, lost = self._sessions.pop(key, SessionState(key)), self._lost.pop(key, None)
@@ -181,6 +165,12 @@ class Recount:
     def _lose(self, key: bytes | None, why: str) -> None:
         if key is not None:
             self._lost.setdefault(key, why)
+
+
+def _of_session(recorded: dict[str, Any]) -> tuple[Path, ...]:
+    """Where a record says what it took from its session."""
+    answer = ANSWERS.get(recorded["schema"])
+    return () if answer is None else answer.of_session
 
 
 def _key_of(recorded: dict[str, Any]) -> bytes | None:
@@ -212,8 +202,8 @@ def _same_hash(recorded: dict[str, Any], again: dict[str, Any] | None) -> bool:
 
 
 def _differing(recorded: dict[str, Any], decision: Decision) -> Iterator[Difference]:
-    paths = _SEEN.get(recorded["schema"])
-    if paths is None:
+    paths = _of_session(recorded)
+    if not paths:
         return
     again = _same_record(recorded, decision)
     if again is None:
@@ -226,11 +216,10 @@ def _differing(recorded: dict[str, Any], decision: Decision) -> Iterator[Differe
 
 
 def _same_record(recorded: dict[str, Any], decision: Decision) -> dict[str, Any] | None:
-    names = ("verdict_id", "memory_id", "ledger_event_id", "outcome_id")
     for one in decision.records:
         body = one.body
         if body["schema"] == recorded["schema"] and all(
-            body.get(name) == recorded.get(name) for name in names
+            body.get(name) == recorded.get(name) for name in _IDS
         ):
             return body
     return None
@@ -241,7 +230,7 @@ def _before(value: Any) -> Any:
     return {name: one for name, one in value.items() if name != "after"} if isinstance(value, dict) else value
 
 
-def _at(record: dict[str, Any], path: tuple[str, ...]) -> Any:
+def _at(record: dict[str, Any], path: Path) -> Any:
     value: Any = record
     for name in path:
         value = value[name]

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from app.core.decide.inbound import message_of
 from app.core.decide.replay import decide
+from app.core.foundation.dead_letters import INTERNAL_ERROR
 from app.core.foundation.ids import memory_id
 from app.core.foundation.limits import SessionLimits
-from app.core.memory.faults import INTERNAL_ERROR
 from app.core.memory.record import RERUN_FIELDS
 from app.core.registry.registry_entries import UNREGISTERED
 from app.core.rerun.rerun_way import Way

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import orjson
 
+from app.core.decide.kinds import DECISIONS
 from app.core.foundation.canonical import canonical
 from app.core.foundation.chain import PLACE
 
@@ -15,8 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 Status = Literal["identical", "different", "other_version", "evidence_gone"]
-Kind = Literal["verdict", "memory_decision", "quality_decision", "event"]
-"""Of the record; "event": any other than a decision, of which only what is wrong is told."""
+EVENT = "event"
+"""Any other record than a decision, of which only what is wrong is told."""
+WORDS = (*(one.word for one in DECISIONS.values()), EVENT)
+"""Of the record, for its rerun."""
 HASH_FIELD = "rerun_hash"
 _PLACE_IN_THE_LEDGER = frozenset({*PLACE, "event_hash"})
 _GATES = "gateResults"
@@ -34,7 +37,8 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Rerun:
-    """One decision executed again. `missing` names what is gone, and then nothing was executed.
+    """One decision executed again; `kind` is one of WORDS. `missing` names what is gone, and then nothing was
+    executed.
 
     `whatever_version`: among the differences are some that no other version of the code explains.
 
@@ -42,7 +46,7 @@ class Rerun:
     versions of the code, None for a record or a rerun that names none.
     """
 
-    kind: Kind
+    kind: str
     id: str
     differences: tuple[Difference, ...] = ()
     missing: tuple[str, ...] = ()
@@ -103,8 +107,8 @@ class RerunTally:
     all."""
 
     keep_identical: bool = False
-    by_kind: dict[Kind, dict[Status, int]] = field(
-        default_factory=lambda: {kind: dict.fromkeys(get_args(Status), 0) for kind in get_args(Kind)}
+    by_kind: dict[str, dict[Status, int]] = field(
+        default_factory=lambda: {kind: dict.fromkeys(get_args(Status), 0) for kind in WORDS}
     )
     kept: list[Rerun] = field(default_factory=list)
     not_checked: Counter[str] = field(default_factory=Counter)

@@ -22,7 +22,7 @@ from topics.reading import Unreadable
 from topics.records import ProposedRetrieval
 
 if TYPE_CHECKING:
-    from app.core.decide.inbound import Message
+    from app.core.decide.kinds import Message
     from app.core.foundation.arrival import Arrival
     from app.core.rerun.recorded_answers import RecordedAnswers
     from app.core.rerun.rerun_evidence import Points

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from app.core.foundation.arrival import Arrival
     from app.core.rerun.recorded_answers import RecordedAnswers
     from app.core.rerun.rerun_evidence import Points
-    from app.core.rerun.rerun_result import Kind
     from app.core.state.decision import Decision
 
     Execute = Callable[[Points, dict[str, Any], Arrival, RecordedAnswers], Decision]
@@ -26,7 +25,7 @@ class Way:
     `kept_no_answers`: whether the recorded decision may have got answers that it did not keep.
     """
 
-    kind: Kind
+    kind: str
     record: str
     id_field: str
     fields: tuple[str, ...]

@@ -9,40 +9,28 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
 
+from app.core.decide.kinds import ANSWERS, JUDGED
 from app.core.foundation.errors import CoreError
 from app.core.foundation.strict import first_error
 from app.core.rerun.recount import Entered, Recount, Recounted
 from app.core.rerun.rerun import WAYS
-from app.core.rerun.rerun_result import Difference, Rerun
-from topics.catalog import (
-    ACTIONS,
-    CATALOG,
-    MEMORY_DECISIONS,
-    MEMORY_WRITES,
-    QUALITY_DECISIONS,
-    RETRIEVALS,
-    VERDICTS,
-    wire_schema,
-)
+from app.core.rerun.rerun_result import EVENT, Difference, Rerun
+from topics.catalog import CATALOG, wire_schema
 from topics.headers import output_headers
 from topics.json_text import parse
-from topics.records import MemoryDecision, QualityDecision, Verdict
 from topics.unreadable import Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from app.core.foundation.arrival import Arrival
+    from app.core.policy.kind import AnswerKind, DecisionKind
     from app.core.rerun.rerun import Rerunner
-    from app.core.rerun.rerun_result import Kind
 
 # A decision as it was recorded: its value in the ledger, read strictly.
 
-MODELS: Mapping[str, type[Verdict | MemoryDecision | QualityDecision]] = {
-    VERDICTS: Verdict,
-    MEMORY_DECISIONS: MemoryDecision,
-    QUALITY_DECISIONS: QualityDecision,
-}
+DECIDING: Mapping[str, AnswerKind] = {one.topic: one for one in ANSWERS.values() if one.decision is not None}
+"""The records that decide, by their topic."""
 
 
 class NotADecision(Exception):
@@ -50,12 +38,12 @@ class NotADecision(Exception):
 
 
 def recorded_decision(topic: str, raw: bytes) -> dict[str, Any]:
-    """The fields, by wire name, of a record of `topic`: one of MODELS. Raises NotADecision."""
+    """The fields, by wire name, of a record of `topic`: one of DECIDING. Raises NotADecision."""
     document = parse(raw)
     if isinstance(document, Unreadable):
         raise NotADecision(f"{document.path}: {document.message}")
     try:
-        MODELS[topic].model_validate(document)
+        DECIDING[topic].model.model_validate(document)
     except ValidationError as error:
         raise NotADecision(first_error(error)) from None
     fields: dict[str, Any] = document
@@ -64,12 +52,10 @@ def recorded_decision(topic: str, raw: bytes) -> dict[str, Any]:
 
 Place = tuple[str, int, int]
 """Base topic, partition and offset of an input."""
-DECIDED: dict[str, Kind] = {
-    ACTIONS: "verdict",
-    MEMORY_WRITES: "memory_decision",
-    RETRIEVALS: "quality_decision",
+DECIDED: Mapping[str, DecisionKind] = {
+    kind.topic: kind.answer.decision for kind in JUDGED if kind.answer and kind.answer.decision
 }
-"""The inputs of which every one is answered by a decision or a dead letter."""
+"""What decides on an input, by its topic; every input of these is answered by a decision or a dead letter."""
 NO_RECOUNT = "the session's state before: no root keys are set, so the policy of its inputs is not known"
 FROM_THE_INPUT = frozenset({"ce_source", "traceparent"})
 """Headers that do not follow from the record: the installation's name, and what the input carried."""
@@ -174,17 +160,17 @@ class PartitionWalk:
         if place is not None and place[0] in self.answered:
             self.answered[place[0]].add(place[2])
         for one, counted in zip(group, self._recounted(group, arrival), strict=True):
-            if one.written.topic in MODELS:
+            if one.written.topic in DECIDING:
                 yield self._decision(one, arrival, outside(*one), counted)
             elif found := (*outside(*one), *counted.differences):
-                yield Rerun("event", _name(one), found)
+                yield Rerun(EVENT, _name(one), found)
 
     def unanswered(self, inputs: Iterable[Arrival]) -> Iterator[Rerun]:
         """One for each of these inputs, every one of which was decided, that no record answers."""
         for one in inputs:
             if one.offset not in self.answered[one.topic]:
                 lacks = Difference("input", None, "was decided, and no record of the ledger answers it")
-                yield Rerun(DECIDED[one.topic], one.decision_id, (lacks,))
+                yield Rerun(DECIDED[one.topic].word, one.decision_id, (lacks,))
 
     def _recounted(self, group: Sequence[Entry], arrival: Arrival | None) -> list[Recounted]:
         if self.recount is None:
@@ -223,15 +209,12 @@ def second_decision(id_field: str, name: str, first: str) -> Difference:
 
 def executed(rerunner: Rerunner, written: Written, arrival: Arrival | None) -> Rerun:
     """A decision executed again; one that is no valid record is named as missing."""
-    kind = WAYS[_SCHEMAS[written.topic]].kind
+    kind = WAYS[DECIDING[written.topic].schema].kind
     try:
         fields = recorded_decision(written.topic, written.value)
     except NotADecision as error:
         return Rerun(kind, "", missing=(f"a readable {kind.replace('_', ' ')}: {error}",))
     return rerunner.rerun(fields, arrival, written.written_ms)
-
-
-_SCHEMAS: Mapping[str, str] = {topic: wire_schema(model) or "" for topic, model in MODELS.items()}
 
 
 def _name(one: Entry) -> str:

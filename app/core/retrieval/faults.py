@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.core.foundation.chain import OutRecord
 from app.core.foundation.clock import rfc3339
+from app.core.foundation.dead_letters import INTERNAL_ERROR as REASON
 from app.core.foundation.dead_letters import subject_of
 from app.core.foundation.guarded import guarded
 from app.core.foundation.ids import quality_id
@@ -26,10 +27,10 @@ if TYPE_CHECKING:
     from app.core.policy.point import PointParts
     from app.core.policy.policy import Principal
     from app.core.retrieval.names import RequestNames
+    from app.core.state.session import SessionState
     from topics.records import ProposedRetrieval
 
 INTERNAL_ERROR = "INTERNAL_ERROR"
-REASON = "internal_error"
 UNKNOWN = (
     "request_id",
     "item_id",
@@ -62,7 +63,9 @@ def unread(parts: PointParts, arrival: Arrival, letter: OutRecord) -> Decision:
     return Decision(None, [_record(body, subject_of(arrival)), letter])
 
 
-def fault(parts: PointParts, arrival: Arrival, retrieval: ProposedRetrieval, letter: OutRecord) -> Decision:
+def fault(
+    parts: PointParts, arrival: Arrival, retrieval: ProposedRetrieval, _: SessionState, letter: OutRecord
+) -> Decision:
     """Deny every item of a retrieval that made the core raise."""
     records = [
         _record(_denied(parts, arrival, place) | _named(parts, retrieval, place), retrieval.session_id)

@@ -21,6 +21,7 @@ from topics.catalog import SESSION_EVENTS
 if TYPE_CHECKING:
     from app.core.foundation.arrival import Arrival
     from app.core.policy.point import PointParts
+    from app.core.state.decision import Shared
     from app.core.state.session import SessionState
     from topics.records import RetrievalReport
 
@@ -28,7 +29,9 @@ SCHEMA = "sluice/retrieval_reported/v1"
 MAX_NAMED = 100
 
 
-def evaluate(parts: PointParts, arrival: Arrival, report: RetrievalReport, state: SessionState) -> Decision:
+def evaluate(
+    parts: PointParts, arrival: Arrival, report: RetrievalReport, state: SessionState, _: Shared
+) -> Decision:
     """Count the report's distinct items; the session itself does not change."""
     draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
     principal = parts.policy.principal(report.agent_id)

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from app.core.decide.inbound import message_of
 from app.core.foundation.guarded import guarded as answered
-from topics.records import ProposedAction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from app.core.decide.inbound import Message
+    from app.core.decide.kinds import Message
     from app.core.foundation.arrival import Arrival
     from topics.reading import Unreadable
 
@@ -45,7 +44,7 @@ class Inbound:
     @property
     def has_deadline(self) -> bool:
         """Whether it matters how long it waited."""
-        return isinstance(self.message, ProposedAction) and self.message.deadline_ms is not None
+        return getattr(self.message, "deadline_ms", None) is not None
 
     def waited_until(self, now_ms: int) -> Inbound:
         """With the time since the broker took it; a clock behind the broker's makes it none."""

@@ -88,7 +88,7 @@ def point_of(under: Policy) -> DecisionPoint:
 def parts(rules: list[dict[str, Any]] | None = None) -> PointParts:
     """What a decision point decides with, for measuring one stage of it."""
     under, limits = policy(rules), Settings().limits()
-    return PointParts(under, limits, time.perf_counter_ns, TENANT, standings(under))
+    return PointParts(under, limits, time.perf_counter_ns, TENANT, standings(under), {})
 
 
 def records(trust: ThrowawayTrust, *, similarity: bool = False) -> list[ControlRecord]:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import pytest
 
-from app.core.decide.inbound import Message, message_of
+from app.core.decide.inbound import message_of
 from app.core.foundation.arrival import Arrival
 from load.inputs.malformed_inputs import kinds_by_topic, proposed, reported
 from topics.catalog import MEMORY_WRITES, REPORTED, RETRIEVALS, REVIEWS
 from topics.reading import Unreadable
+
+if TYPE_CHECKING:
+    from app.core.decide.kinds import Message
 
 SESSION, SALT = "s-1", "run-7"
 EVERY = kinds_by_topic()

@@ -6,7 +6,7 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
-from app.core.decide.inbound import MODELS
+from app.core.decide.kinds import BY_TOPIC
 from app.core.foundation.arrival import Arrival
 from app.core.state.history import SourceName
 from app.stream.engine.outbox import home_of
@@ -49,7 +49,7 @@ def partition(
 ) -> Partition:
     ports: dict[str, Port] = {} if port is None else {"held_input": port}
     settings = engine_settings(
-        *MODELS, partitions=PARTITIONS, halt_on_offset_gap=True, review_patience_s=PATIENCE_MS / 1000
+        *BY_TOPIC, partitions=PARTITIONS, halt_on_offset_gap=True, review_patience_s=PATIENCE_MS / 1000
     )
     around = Surroundings(point(*REVIEWERS, policy=memory_bundle()), Ports(ports), settings, {})
     return Partition(number, around, table, ends or {}, fail)

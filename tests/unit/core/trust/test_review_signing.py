@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from app.core.decide.inbound import MODELS
+from app.core.decide.kinds import BY_TOPIC
 from app.core.registry.keys import SigningKey, signed_by
 from app.core.trust.signing import signed_review
 from topics.catalog import REVIEWS
@@ -31,7 +31,7 @@ OTHERWISE = {**dict.fromkeys(FIELDS, "other"), "decision": "reject", "digest": "
 @given(st.text(min_size=1, max_size=200).filter(lambda text: text.isprintable()))
 def test_a_signed_review_is_known_again_after_its_way_over_the_wire(justification: str) -> None:
     review = signed_review({**FIELDS, "justification": justification}, KEY)
-    arrived = read(MODELS[REVIEWS], review.model_dump_json().encode())
+    arrived = read(BY_TOPIC[REVIEWS].model, review.model_dump_json().encode())
     assert isinstance(arrived, ReviewDecision)
     assert signed_by(PUBLIC, arrived)
 

@@ -1,0 +1,48 @@
+"""The table of the kinds of input: one row each, and what is asked of the rows together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.core.actions.kinds import ACTION, OUTCOME
+from app.core.memory.kinds import FEEDBACK, REVIEW, WRITE
+from app.core.retrieval.kinds import REPORT, RETRIEVAL
+from topics.records import (
+    ActionOutcome,
+    ProposedAction,
+    ProposedMemoryWrite,
+    ProposedRetrieval,
+    RetrievalReport,
+    ReviewDecision,
+    SourceFeedback,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from app.core.policy.kind import AnswerKind, AnyKind, DecisionKind
+    from topics.records.base import Record
+
+Message = (
+    ProposedAction
+    | ActionOutcome
+    | ProposedMemoryWrite
+    | ProposedRetrieval
+    | RetrievalReport
+    | ReviewDecision
+    | SourceFeedback
+)
+KINDS: tuple[AnyKind, ...] = (ACTION, OUTCOME, WRITE, RETRIEVAL, REPORT, REVIEW, FEEDBACK)
+"""In the order of topics/catalog.py."""
+BY_TOPIC: Mapping[str, AnyKind] = {kind.topic: kind for kind in KINDS}
+"""By the base name of the input's topic."""
+BY_MODEL: Mapping[type[Record], AnyKind] = {kind.model: kind for kind in KINDS}
+"""By the class of the input's record."""
+ANSWERS: Mapping[str, AnswerKind] = {kind.answer.schema: kind.answer for kind in KINDS if kind.answer}
+"""By the `schema` of the record that answers an input."""
+JUDGED: tuple[AnyKind, ...] = tuple(kind for kind in KINDS if kind.answer and kind.answer.decision)
+"""The kinds whose every input is answered by a decision that can be executed again, or by a dead letter."""
+DECISIONS: Mapping[str, DecisionKind] = {
+    schema: one.decision for schema, one in ANSWERS.items() if one.decision is not None
+}
+"""By the `schema` of a decision."""

@@ -1,0 +1,49 @@
+"""The rows of retrievals and of stores' reports in the table of kinds."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+
+from app.core.foundation.ids import quality_id
+from app.core.policy.kind import AnswerKind, CaseKind, DecisionKind, Kind
+from app.core.quality_bundle.quality_models import QualityCase
+from app.core.retrieval import faults, reported, retrieval
+from app.core.retrieval.record import RERUN_FIELDS
+from topics.catalog import QUALITY_DECISIONS, REPORTED, RETRIEVALS
+from topics.records import ProposedRetrieval, QualityDecision, RetrievalReport
+
+RETRIEVAL = Kind(
+    "retrieval",
+    RETRIEVALS,
+    ProposedRetrieval,
+    attrgetter("session_id"),
+    "request_id",
+    retrieval.evaluate,
+    told_by="items",
+    unread=faults.unread,
+    fault=faults.fault,
+    answer=AnswerKind(
+        QualityDecision,
+        QUALITY_DECISIONS,
+        "ledger_event_id",
+        decision=DecisionKind(
+            "quality_decision",
+            "decision on a retrieved item",
+            "decisions on retrieved items",
+            quality_id,
+            "item_id",
+            RERUN_FIELDS,
+        ),
+    ),
+    case=CaseKind(QualityCase, "item"),
+)
+REPORT = Kind(
+    "report",
+    REPORTED,
+    RetrievalReport,
+    attrgetter("session_id"),
+    "report_id",
+    reported.evaluate,
+    told_by="report_id",
+    touches=True,
+)
