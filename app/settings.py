@@ -197,10 +197,10 @@ def default_home() -> Path:
 def no_root_keys() -> str:
     """What to do where policy.root_keys is empty and something has to be signed or believed."""
     made = default_home() / SETTINGS_NAME
-    wanted = "policy.root_keys is empty, so no signature can count."
+    problem = "policy.root_keys is empty, so no signature can count."
     if made.is_file():
-        return f"{wanted} `sluice init` wrote them on this machine: export {CONFIG}={made}"
-    return f"{wanted} `sluice init` makes keys, topics and a signed policy for a development machine."
+        return f"{problem} `sluice init` wrote them on this machine: export {CONFIG}={made}"
+    return f"{problem} `sluice init` makes keys, topics and a signed policy for a development machine."
 
 
 def settings_file() -> Path | None:

@@ -92,9 +92,9 @@ async def settled(site: Site) -> bool:
     if schemas.count(ENTERED) != sum(schema in LEAVING for schema in schemas):
         return False
     positions = await committed(site)
-    told = await records_of(site, SOURCE_FEEDBACK)
+    feedback = await records_of(site, SOURCE_FEEDBACK)
     return positions is not None and all(
-        one.offset < positions.get((one.topic, one.partition), 0) for one in told
+        one.offset < positions.get((one.topic, one.partition), 0) for one in feedback
     )
 
 

@@ -199,20 +199,20 @@ def _surrogate_in(tree: Any) -> Unreadable | None:
     return Unreadable("lone_surrogate", json_path(steps), "half of a surrogate pair is no character")
 
 
-def _steps_to(boxed: list[Any], wanted: Callable[[Any], bool]) -> list[Step] | None:
+def _steps_to(boxed: list[Any], is_sought: Callable[[Any], bool]) -> list[Step] | None:
     """The steps to the first key or leaf that is wanted, in the text's order; the tree comes in a list."""
-    found = _backwards(boxed, wanted)
+    found = _backwards(boxed, is_sought)
     return None if found is None else found[-2::-1]
 
 
-def _backwards(tree: dict[str, Any] | list[Any], wanted: Callable[[Any], bool]) -> list[Step] | None:
+def _backwards(tree: dict[str, Any] | list[Any], is_sought: Callable[[Any], bool]) -> list[Step] | None:
     steps: Iterable[tuple[Step, Any]] = tree.items() if isinstance(tree, dict) else enumerate(tree)
     for step, value in steps:
         if isinstance(value, dict | list):
-            below = [] if wanted(step) else _backwards(value, wanted)
+            below = [] if is_sought(step) else _backwards(value, is_sought)
             if below is not None:
                 return [*below, step]
-        elif wanted(value) or wanted(step):
+        elif is_sought(value) or is_sought(step):
             return [step]
     return None
 

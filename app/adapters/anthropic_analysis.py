@@ -89,9 +89,9 @@ def _no_verdict(stopped: object) -> str:
     return known or "the model stopped without an answer"
 
 
-def _judgement(told: dict[str, Any]) -> _Judgement:
+def _judgement(fields: dict[str, Any]) -> _Judgement:
     try:
-        return _Judgement.model_validate(told)
+        return _Judgement.model_validate(fields)
     except ValidationError:
         reason = "the model's answer is not the object that was asked for"
     raise PortUnavailable(reason)

@@ -84,11 +84,11 @@ class EncoderChild:
             process.kill()
             await process.wait()
             raise
-        told: dict[str, str] = orjson.loads(first) if first else {}
-        if "ready" in told:
-            return cls(process, told["ready"], options.libraries)
+        message: dict[str, str] = orjson.loads(first) if first else {}
+        if "ready" in message:
+            return cls(process, message["ready"], options.libraries)
         ended = f"the encoder ended while starting, exit status {await process.wait()}"
-        raise PortUnavailable(told.get("failed", ended))
+        raise PortUnavailable(message.get("failed", ended))
 
     @property
     def alive(self) -> bool:
@@ -145,10 +145,10 @@ class EncoderChild:
         """Hands answers to who asked, until the child's output ends; then nobody waits in vain."""
         output = _output(self._process)
         while line := await output.readline():
-            told = orjson.loads(line)
-            asked = self._asked.pop(told["id"])
+            message = orjson.loads(line)
+            asked = self._asked.pop(message["id"])
             if not asked.done():
-                asked.set_result(told)
+                asked.set_result(message)
         reason = f"the encoder ended, exit status {await self._process.wait()}"
         for asked in self._asked.values():
             if not asked.done():

@@ -114,7 +114,7 @@ class HttpProvenance:
         except (TimeoutError, httpcore2.TimeoutException):
             return Found(None, f"no whole answer within {self._rules.timeout_ms} ms", "passing")
         except _OF_THE_SERVER as fault:
-            return Found(None, _told(fault), "passing")
+            return Found(None, _describe(fault), "passing")
 
     async def _follow(self, target: HttpTarget, known: Known | None, lookup: Lookup) -> Known:
         """Through the redirects. Conditions go to the first server only: another's "unchanged" would be about
@@ -196,7 +196,7 @@ def _fields(headers: list[tuple[bytes, bytes]]) -> dict[str, str]:
     return {name: ", ".join(values) for name, values in found.items()}
 
 
-def _told(fault: BaseException) -> str:
+def _describe(fault: BaseException) -> str:
     if isinstance(fault, httpcore2.ConnectError):
         return "no connection, or none that TLS vouches for"
     return "the connection broke, or what came is no HTTP"

@@ -131,14 +131,14 @@ class SentenceEncoder:
     async def _answer(self, key: Key, text: str, library: Library) -> dict[str, Any]:
         child = await self._child()
         windows = windows_of(text, key[1])
-        told = await child.ask(library, windows.texts)
+        answer = await child.ask(library, windows.texts)
         return {
             "model": child.model,
             "library": library.hash,
             "windows": len(windows.texts),
             "of": windows.of,
-            "attack": _named(told["attack"], [one.id for one in library.attack]),
-            "benign": _named(told["benign"], [name for name, _ in library.harmless]),
+            "attack": _named(answer["attack"], [one.id for one in library.attack]),
+            "benign": _named(answer["benign"], [name for name, _ in library.harmless]),
         }
 
     async def _child(self) -> EncoderChild:

@@ -205,8 +205,8 @@ class Result:
         """
         answers, found = self.answers, self.examined
         answered = not answers.unanswered and not answers.answered_twice and not answers.held
-        told = found.report.intact and found.statistics.equal and found.reruns.all_identical
-        return answered and not answers.unfounded and told
+        ledger_agrees = found.report.intact and found.statistics.equal and found.reruns.all_identical
+        return answered and not answers.unfounded and ledger_agrees
 
 
 def examine(place: RunPlace, narrator: Narrator) -> Examined:

@@ -57,18 +57,18 @@ def _resolved(path: Path, left: int) -> dict[str, Any]:
     if not isinstance(included, list) or not all(isinstance(name, str) for name in included):
         raise BundleError(f"{path.name}: $.include: not a list of file names")
     for name in included:
-        _append(own, _document(_beside(path.parent, name, f"{path.name}: $.include")), name)
+        _append(own, _document(_file_near(path.parent, name, f"{path.name}: $.include")), name)
     return own
 
 
 def _base(path: Path, base: str) -> Path:
     where = f"{path.name}: $.extends"
     if base.startswith(SHIPPED_MARK):
-        return _beside(SHIPPED, base.removeprefix(SHIPPED_MARK), where)
-    return _beside(path.parent, base, where)
+        return _file_near(SHIPPED, base.removeprefix(SHIPPED_MARK), where)
+    return _file_near(path.parent, base, where)
 
 
-def _beside(folder: Path, name: str, where: str) -> Path:
+def _file_near(folder: Path, name: str, where: str) -> Path:
     """The file of this name in the folder or below it. Raises BundleError for any other, also one that a link
     leads to."""
     leads_out = PurePosixPath(name).is_absolute() or PureWindowsPath(name).drive or "\\" in name

@@ -65,8 +65,8 @@ def _lines(report: Report) -> list[str]:
         f"partition {number}: {one.records} records, {one.first or '-'} to {one.last or '-'}, head {one.head}"
         for number, one in report.partitions.items()
     ]
-    told = "intact" if report.intact else f"NOT INTACT, {len(report.findings)} findings"
-    return [*chains, *map(_line, report.findings), f"{report.records} records: {told}"]
+    summary = "intact" if report.intact else f"NOT INTACT, {len(report.findings)} findings"
+    return [*chains, *map(_line, report.findings), f"{report.records} records: {summary}"]
 
 
 def _line(finding: Finding) -> str:

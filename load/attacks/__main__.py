@@ -24,10 +24,10 @@ def main() -> int:
         known = ", ".join(one.name for one in ATTACKS)
         parser.error(f"no attack is called {', '.join(sorted(unknown))}: {known}")
     extent: Extent = "short" if chosen.short else "full"
-    wanted = [one for one in ATTACKS if not chosen.names or one.name in chosen.names]
-    broken = [attempt for attack in wanted for attempt in _report(attack, extent, list_all=chosen.all)]
+    selected = [one for one in ATTACKS if not chosen.names or one.name in chosen.names]
+    broken = [attempt for attack in selected for attempt in _report(attack, extent, list_all=chosen.all)]
     through = f"{len(broken)} attempts" if broken else "nothing"
-    print(f"{len(wanted)} attacks: {through} got through")
+    print(f"{len(selected)} attacks: {through} got through")
     return 1 if broken else 0
 
 

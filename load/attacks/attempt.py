@@ -131,8 +131,10 @@ class AttackedSession:
         """Report it: the total must stay as it is, and the refusal have its reason if one is named."""
         found = [one.body["reason"] for one in self.report(outcome) if one.kind == "InputRefused"]
         total = self.rows
-        told = found[-1] if found else "counted"
-        return Attempt(tried, total == rows and reason in {None, told}, f"total {total} of {rows}, {told}")
+        refusal = found[-1] if found else "counted"
+        return Attempt(
+            tried, total == rows and reason in {None, refusal}, f"total {total} of {rows}, {refusal}"
+        )
 
     def total(self, tried: str, rows: int, *, harmless: bool = False) -> Attempt:
         """The total must be this."""

@@ -112,8 +112,8 @@ def _late(scene: CallerScene) -> Iterator[Attempt]:
         for mode in ("high_stakes", "standard"):
             words = {"deadline_ms": deadline_ms, "mode": mode}
             found = scene.verdict(LOOK_UP, {"id": 7}, waited_ms, **words)
-            told = f"{mode}, deadline of {deadline_ms} ms after {waited_ms} ms"
-            yield Attempt(told, found["outcome"] != "ALLOW", found["outcome"])
+            description = f"{mode}, deadline of {deadline_ms} ms after {waited_ms} ms"
+            yield Attempt(description, found["outcome"] != "ALLOW", found["outcome"])
     for mode in ("high_stakes", "standard"):
         found = scene.verdict(LOOK_UP, {"id": 7}, mode=mode, policy_bundle_id="a.milder.one")
         yield Attempt(f"{mode} under another bundle", found["outcome"] != "ALLOW", found["outcome"])
@@ -127,5 +127,5 @@ def _few_rows(scene: CallerScene) -> Iterator[Attempt]:
         (LOOK_UP, {"command": "mv /srv/orders /srv/gone"}),
     ):
         found = scene.verdict(tool, parameters, rows_affected=0, mode="standard")
-        told = f"{tool} {json.dumps(parameters)} said to touch no row"
-        yield Attempt(told, found["rows_reserved"] > 0, f"{found['rows_reserved']} rows reserved")
+        description = f"{tool} {json.dumps(parameters)} said to touch no row"
+        yield Attempt(description, found["rows_reserved"] > 0, f"{found['rows_reserved']} rows reserved")

@@ -87,9 +87,9 @@ def _claims(number: int) -> Iterator[Attempt]:
         place.take(place.action("a", ROWS))
         records = place.report(fields("a", place.session, 10**digits * 5))
         verdict = place.take(place.action("b", 1))
-        told = any(record.kind == "OutcomeAlarm" for record in records)
-        held = rows_of(verdict) <= 10 * ROWS + 1 and told and verdict["verdict"] == "needs_human"
-        answer = f"total {rows_of(verdict)}, alarm {told}, the next action {verdict['verdict']}"
+        alarmed = any(record.kind == "OutcomeAlarm" for record in records)
+        held = rows_of(verdict) <= 10 * ROWS + 1 and alarmed and verdict["verdict"] == "needs_human"
+        answer = f"total {rows_of(verdict)}, alarm {alarmed}, the next action {verdict['verdict']}"
         yield Attempt(f"an unsigned outcome of 5e{digits} for {ROWS} rows", held, answer)
         place.later(61)
         verdict = place.take(place.action("c", 1))

@@ -144,8 +144,8 @@ def _honest(place: _Place, an_id: str) -> Iterator[Attempt]:
         reference,
     ):
         decided = next(one for one in place.write(fields).records if one.kind == "MemoryDecision").body
-        told = f"{decided['action']}: {decided['reason']}"
-        yield Attempt(f"{next(iter(fields))} {an_id}", decided["action"] == "allow", told, harmless=True)
+        answer = f"{decided['action']}: {decided['reason']}"
+        yield Attempt(f"{next(iter(fields))} {an_id}", decided["action"] == "allow", answer, harmless=True)
     served = _served(place.retrieval({"item_id": an_id}, request_id=an_id))
     passed = [one["item_id"] for one in served["items"] if not one["flags"]["content_suspect"]] == [an_id]
     held = passed and served["request_id"] == an_id

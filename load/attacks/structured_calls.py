@@ -57,8 +57,8 @@ def attempted(tried: Iterable[TriedCall], extent: Extent) -> Iterator[Attempt]:
     for place, one in enumerate(chosen):
         verdict = _decided(replay, place, one.call)
         held = (verdict["outcome"] == "ALLOW") == one.harmless
-        told = f"{one.call[0]} {json.dumps(one.call[1])}"
-        yield Attempt(told, held, f"{verdict['outcome']} {verdict['blockReason'] or ''}", one.harmless)
+        description = f"{one.call[0]} {json.dumps(one.call[1])}"
+        yield Attempt(description, held, f"{verdict['outcome']} {verdict['blockReason'] or ''}", one.harmless)
 
 
 def spelled() -> Iterator[TriedCall]:

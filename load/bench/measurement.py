@@ -39,7 +39,7 @@ def settle() -> None:
     gc.set_threshold(*GC_THRESHOLDS)
 
 
-def tell(result: DataclassInstance) -> None:
+def send_result(result: DataclassInstance) -> None:
     """Hand a dataclass of JSON values to the process that asked."""
     json.dump(asdict(result), sys.stdout)
 

@@ -57,7 +57,7 @@ def memory_figures(evidence: Evidence, found: AnswerAccount, *, broker_away: boo
     return [
         *(figures.some(name, recounted.tally[one], "memories") for name, one in MEMORY_TALLY.items()),
         figures.some("reviews_refused", refused, "reviews"),
-        figures.reported("parents_of_other_sessions", len(recounted.told), "memories"),
+        figures.reported("parents_of_other_sessions", len(recounted.foreign_parents), "memories"),
         figures.reported("lineage_unanswered", recounted.tally["lineage_unanswered"], "questions"),
         figures.reported("reviews_overtaken", len(recounted.overtaken), "reviews"),
         unavailable("content_unavailable", recounted.tally[f"refused {UNAVAILABLE}"], "reviews"),

@@ -55,11 +55,11 @@ def folded(feedback: Iterable[StoredRecord]) -> Histories:
 
 
 def wrong_histories(
-    histories: Histories, told: Iterable[StoredRecord], changelog: Iterable[StoredRecord]
+    histories: Histories, published_records: Iterable[StoredRecord], changelog: Iterable[StoredRecord]
 ) -> list[str]:
     """Sources whose published revisions, or whose state in the end, are not what was folded."""
     published: dict[bytes, list[History]] = defaultdict(list)
-    for record in sorted(told, key=lambda one: (one.partition, one.offset)):
+    for record in sorted(published_records, key=lambda one: (one.partition, one.offset)):
         body = _body(record)
         published[record.key or b""].append(
             (body["type"], body["positive"], body["negative"], body["revision"])

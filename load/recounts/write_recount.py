@@ -57,7 +57,7 @@ class Memories:
 
     `released`: by memory, how its content must have been released and by which write. `statistics`: by
     partition, tenant and agent. `overtaken`: reviews that came in time, for memories that time took first.
-    `told`: what decisions were told of memories of other sessions.
+    `foreign_parents`: what decisions got to know of memories of other sessions.
     """
 
     most: int
@@ -70,7 +70,7 @@ class Memories:
     feedback: Counter[Feedback] = field(default_factory=Counter)
     tally: Counter[str] = field(default_factory=Counter)
     overtaken: list[str] = field(default_factory=list)
-    told: set[tuple[str, Trust]] = field(default_factory=set)
+    foreign_parents: set[tuple[str, Trust]] = field(default_factory=set)
     _writes: dict[str, Answered] = field(default_factory=dict)
     _expired_by: dict[Any, str] = field(default_factory=dict)
     _due_to_enter: dict[str, str] = field(default_factory=dict)
@@ -95,7 +95,7 @@ class Memories:
 
     def never_so(self) -> list[str]:
         """Memories of other sessions that were trusted as they never were."""
-        return [f"{memory} was never {trust}" for memory, trust in self.told - self._ever]
+        return [f"{memory} was never {trust}" for memory, trust in self.foreign_parents - self._ever]
 
     def _decided(self, body: dict[str, Any], one: Answered) -> None:
         if not one.readable:
@@ -122,11 +122,11 @@ class Memories:
         """What the decision was told of a memory of another session, if anything; when, nobody can say."""
         held = next((one["trust"] for one in body["seen"]["parents"] if one["memory_id"] == parent), None)
         asked = [one["payload"] for one in body["model_outputs"] if one["port"] == "lineage"]
-        told = [one["parents"].get(parent) for one in asked if one is not None]
-        self.tally["lineage_unanswered"] += len(asked) - len(told)
-        trust = trust_of(next(iter(told), None) if held is None else held)
+        foreign_parents = [one["parents"].get(parent) for one in asked if one is not None]
+        self.tally["lineage_unanswered"] += len(asked) - len(foreign_parents)
+        trust = trust_of(next(iter(foreign_parents), None) if held is None else held)
         if trust is not None:
-            self.told.add((parent, trust))
+            self.foreign_parents.add((parent, trust))
         return trust
 
     def _compare(self, body: dict[str, Any], one: Answered, due: Due) -> None:

@@ -19,7 +19,7 @@ WATCH_S = 0.05
 RESTART_AFTER_S = 0.3
 MAX_RESTARTS = 60
 PATIENCE_S = 30.0
-TELL_S = 1.0
+ASK_AGAIN_S = 1.0
 KILLED = -signal.SIGKILL
 RESTARTED = frozenset({EXIT_FAULT, EXIT_FENCED, KILLED})
 
@@ -111,7 +111,7 @@ class Fleet:
         workers = list(self.workers.values())  # called beside `watch`, which may replace one
         for worker in workers:
             worker.ask()
-        time.sleep(TELL_S)
+        time.sleep(ASK_AGAIN_S)
         return "\n".join(f"{worker.name}: {worker.last_words()}" for worker in workers)
 
     def kill_all(self) -> None:

@@ -146,16 +146,19 @@ class KafkaQuarantine:
         return None
 
     async def review(
-        self, review: Outgoing, told: Callable[[PublishedAt, StoredRecord], T | None], patience_s: float
+        self,
+        review: Outgoing,
+        read_outcome: Callable[[PublishedAt, StoredRecord], T | None],
+        patience_s: float,
     ) -> Reviewed[T]:
-        """Publish a review and wait for what becomes of it: the first thing that `told` makes of a record
+        """Publish a review and wait for what becomes of it: the first value of `read_outcome` for a record
         written since."""
         async with open_reader(self._servers, [self._names[base] for base in ANSWERS], "end") as reader:
             most = BY_NAME[REVIEWS].max_message_bytes
             (placed,) = await publish(self._servers, self._names[REVIEWS], [review], max_request_bytes=most)
             try:
                 async with asyncio.timeout(patience_s):
-                    return Reviewed(placed, await _first(reader, lambda record: told(placed, record)))
+                    return Reviewed(placed, await _first(reader, lambda record: read_outcome(placed, record)))
             except TimeoutError:
                 return Reviewed(placed, None)
 
@@ -170,10 +173,10 @@ class KafkaQuarantine:
             await connection.close()
 
 
-async def _first(reader: TopicReader, told: Callable[[StoredRecord], T | None]) -> T | None:
+async def _first(reader: TopicReader, read_outcome: Callable[[StoredRecord], T | None]) -> T | None:
     async for batch in reader.follow(None):
         for record in batch:
-            outcome = told(record)
+            outcome = read_outcome(record)
             if outcome is not None:
                 return outcome
     return None

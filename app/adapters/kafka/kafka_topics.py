@@ -32,12 +32,12 @@ async def create(bootstrap_servers: str, layout: TopicLayout, replication: int) 
     Returns when the broker shows them all, so that a client started next finds them. Raises KafkaTopicError
     and KafkaUnreachable.
     """
-    wanted = [
+    new_topics = [
         NewTopic(name, layout.partitions_of(topic), replication, topic_configs=topic.config())
         for name, topic in layout.topics().items()
     ]
     async with _admin(bootstrap_servers) as admin:
-        response = await admin.create_topics(wanted)
+        response = await admin.create_topics(new_topics)
         made = {name: _is_new(name, code, rest) for name, code, *rest in response.topic_errors}
         await _shown(admin, set(made))
     return made

@@ -60,7 +60,7 @@ def quarantine_table(answers: Answers) -> Table:
     for name in (HELD_TO_APPROVE, HELD_TO_REJECT):
         for event in answers.quarantine:
             if event["write_id"] == name:
-                made.add_row(shown(name), *map(shown, _told(event)))
+                made.add_row(shown(name), *map(shown, _event_cells(event)))
     for refused in answers.of(SESSION_EVENTS):
         if refused.planned.kind == "review":
             again = f"{refused.body['reason']}: a review counts once"
@@ -82,7 +82,7 @@ def statistics_table(counted: MemoryStatistics) -> Table:
     return made
 
 
-def _told(event: dict[str, Any]) -> tuple[str, str, str]:
+def _event_cells(event: dict[str, Any]) -> tuple[str, str, str]:
     if event["schema"] == ENTERED:
         return "entered", "", event["reason"]
     why = event.get("justification") or event.get("reason") or ""

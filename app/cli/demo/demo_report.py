@@ -123,8 +123,8 @@ def _many(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-_TELLING_UNANSWERED = 5
-_TELLING_RERUNS = 10
+_MOST_UNANSWERED = 5
+_MOST_RERUNS = 10
 """Rows: a decision that came out otherwise has one for each field."""
 
 
@@ -160,7 +160,7 @@ def print_result(console: Console, result: Result, seconds: float) -> None:
         console.print(line, highlight=False)
     if result.examined.reruns.kept:
         console.print()
-        console.print(reruns_table(result.examined.reruns.kept, _TELLING_RERUNS))
+        console.print(reruns_table(result.examined.reruns.kept, _MOST_RERUNS))
     console.print()
     console.print(_sentence(result, seconds), highlight=False)
 
@@ -202,7 +202,7 @@ def _sentence(result: Result, seconds: float) -> str:
             "  and every decision came out the same when it was executed again:\n"
             f"  {_reruns(result)}.[/]\n{took}"
         )
-    missing = [str(one.fields) for one in answers.unanswered[:_TELLING_UNANSWERED]]
+    missing = [str(one.fields) for one in answers.unanswered[:_MOST_UNANSWERED]]
     ledger = "intact" if result.examined.report.intact else "not intact"
     statistics = "equal" if result.examined.statistics.equal else "not equal"
     counts = (

@@ -71,7 +71,7 @@ def story_table(answers: Answers) -> Table:
         "by, in this order: controls, access, poisoning, quality (C18), content (C08)"
     )
     for decision in decisions:
-        made.add_row(*_told(decision))
+        made.add_row(*_decision_cells(decision))
     return made
 
 
@@ -140,7 +140,7 @@ def _is(read: AnsweredRetrieval, request_id: str) -> bool:
     return asked == request_id
 
 
-def _told(decision: dict[str, Any]) -> tuple[str, ...]:
+def _decision_cells(decision: dict[str, Any]) -> tuple[str, ...]:
     outcome = decision["outcome"]
     by = next((one["stage"] for one in decision["stages"] if one["outcome"] == outcome), "quality")
     would_be, why = hidden(decision), _why(decision)

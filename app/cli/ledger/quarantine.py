@@ -52,8 +52,8 @@ def list_command(
 
     Exit codes: 0 shown, also when nothing is held; 2 could not read.
     """
-    wanted = {"tenant_id": tenant, "agent_id": agent, "session_id": session}
-    given = {name: value for name, value in wanted.items() if value is not None}
+    criteria = {"tenant_id": tenant, "agent_id": agent, "session_id": session}
+    given = {name: value for name, value in criteria.items() if value is not None}
     held = [
         one
         for one in asked(waiting(connected()))

@@ -91,8 +91,10 @@ def print_counted(counted: GateCounts, by: By) -> None:
         return
     console.print(_table(counted.recounted.counts, by, "as the ledger has them"))
     for one in counted.recounted.differences:
-        told = f"partition {one.partition}, {one.whose.tenant} {one.whose.agent}"
-        _line(f"[bold red]differs:[/] {shown(told)}: live {tuple(one.live)}, ledger {tuple(one.recounted)}")
+        message = f"partition {one.partition}, {one.whose.tenant} {one.whose.agent}"
+        _line(
+            f"[bold red]differs:[/] {shown(message)}: live {tuple(one.live)}, ledger {tuple(one.recounted)}"
+        )
     for lost in counted.recounted.behind:
         ends = f"the state ends at sequence {lost.state}, the ledger at {lost.ledger}"
         _line(f"[bold red]behind:[/] partition {lost.partition}: {ends}")

@@ -165,7 +165,7 @@ def line_of(record: StoredRecord, topic: str) -> RecordLine:
         return RecordLine(time, place, short, key, "", "", "", f"not a JSON object, {size} bytes")
     session = str(fields.get("session_id") or "-")
     subject = str(_first(fields, _SUBJECTS) or "-")
-    word, reason = retrieval_line.told(fields) or (_kind(fields), _reason(fields))
+    word, reason = retrieval_line.describe_record(fields) or (_kind(fields), _reason(fields))
     again = " (again)" if fields.get("duplicate_of") else ""
     return RecordLine(time, place, short, session, subject, word, again, reason)
 

@@ -54,12 +54,12 @@ def print_reruns(tally: RerunTally) -> None:
     """A row for each difference and each missing thing, and one sentence."""
     if tally.kept:
         console.print(reruns_table(tally.kept[:SHOWN]))
-    told = [_sentence(kind, of) for kind, of in tally.by_kind.items() if any(of.values())]
-    if not told:
+    sentences = [_sentence(kind, of) for kind, of in tally.by_kind.items() if any(of.values())]
+    if not sentences:
         console.print("[yellow]The ledger holds no decision.[/]")
         return
     rest = f"; the first {SHOWN} are shown, --json has all" if len(tally.kept) > SHOWN else ""
-    console.print(f"{'; '.join(told)}{rest}", soft_wrap=True)
+    console.print(f"{'; '.join(sentences)}{rest}", soft_wrap=True)
     for what, count in tally.not_checked.items():
         console.print(f"[yellow]not checked in {count}:[/] {shown(what)}", soft_wrap=True)
     for by, again in sorted(_versions(tally.kept)):
@@ -160,7 +160,7 @@ def rerun_command(
     tally = RerunTally(keep_identical=bool(ids))
     if found or not ids:
         _rerun_or_stop(settings, tally, found, sample, seed)
-    _tell_unknown(unknown)
+    _print_unknown(unknown)
     if json:
         print_json(_fields(tally) | {"unknown": {one.name: one.why for one in unknown}})
     elif found or not ids:
@@ -184,7 +184,7 @@ def _named_or_stop(settings: Settings, names: list[str]) -> list[Meaning]:
     return _run_or_stop(meanings(kafka.bootstrap_servers, kafka.topic_prefix, names))
 
 
-def _tell_unknown(unknown: list[Meaning]) -> None:
+def _print_unknown(unknown: list[Meaning]) -> None:
     """A line on standard error for each name that means no decision."""
     for one in unknown:
         errors.print(f"{shown(one.name)}: {shown(one.why)}", soft_wrap=True, highlight=False)

@@ -22,10 +22,10 @@ NAMED = 5
 """Item ids in a line at most."""
 
 
-def told(fields: dict[str, Any]) -> tuple[str, str] | None:
+def describe_record(fields: dict[str, Any]) -> tuple[str, str] | None:
     """The word and the rest; None for a record that is about something else."""
-    tell = _TELLING.get(str(fields.get("schema", _kind_of_input(fields))))
-    return None if tell is None else tell(fields)
+    describe = _DESCRIBING.get(str(fields.get("schema", _kind_of_input(fields))))
+    return None if describe is None else describe(fields)
 
 
 def _kind_of_input(fields: dict[str, Any]) -> str:
@@ -104,7 +104,7 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:NAMED]) + more
 
 
-_TELLING: dict[str, Callable[[dict[str, Any]], tuple[str, str]]] = {
+_DESCRIBING: dict[str, Callable[[dict[str, Any]], tuple[str, str]]] = {
     "sluice/quality_decision/v1": _decision,
     "sluice/served_retrieval/v1": _served,
     "sluice/retrieval_reported/v1": _reported,

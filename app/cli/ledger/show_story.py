@@ -31,7 +31,7 @@ _STYLES = {
 _WHO = ("agent", "tenant", "session")
 _NAMES = ("id", "reason")
 _TOTALS = (("rows", "aggregateRowsAffected"), ("actions", "aggregateActionCount"))
-_TELLING = (
+_FIRST_NAMES = (
     *("reason", "message", "justification", "approver_id", "reported_by", "reserved", "actual"),
     *("aggregateRowsAffected", "lowered", "reported", "covered", "uncovered"),
     *("required_role", "expires_at", "escalation_id"),
@@ -213,9 +213,11 @@ def _followed(story: Story) -> Iterator[Text]:
     begun = str(story.decision.fields.get("decided_at"))
     for one in story.followed:
         kind = one.schema.split("/")[1].replace("_", " ") if "/" in one.schema else one.topic
-        told = (f"{name} {_text(one.fields[name])}" for name in _TELLING if one.fields.get(name) is not None)
+        named_values = (
+            f"{name} {_text(one.fields[name])}" for name in _FIRST_NAMES if one.fields.get(name) is not None
+        )
         later = _later(begun, str(one.fields.get("decided_at")))
-        yield Text.assemble((f"{later}: ", "dim"), (kind, "bold"), " ", visible(", ".join(told)))
+        yield Text.assemble((f"{later}: ", "dim"), (kind, "bold"), " ", visible(", ".join(named_values)))
 
 
 def _later(begun: str, at: str) -> str:

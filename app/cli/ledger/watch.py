@@ -61,9 +61,9 @@ def watch_command(  # noqa: PLR0913 - an option each
     kafka = settings_or_stop().kafka
     idle_ms = None if timeout is None else int(timeout * 1000)
     start: Start = "beginning" if from_beginning else "end"
-    wanted = RecordFilter(agent, session, verdict)
+    record_filter = RecordFilter(agent, session, verdict)
     shower = _Shower(
-        kafka.topic_prefix, max_, wanted, "whole" if json and whole else "json" if json else "lines"
+        kafka.topic_prefix, max_, record_filter, "whole" if json and whole else "json" if json else "lines"
     )
     try:
         asyncio.run(_watch(kafka, topics, start, shower, idle_ms))
@@ -97,25 +97,29 @@ _EVERYTHING = RecordFilter(None, None, None)
 
 
 class _Shower:
-    """Prints wanted records until it has printed `most`."""
+    """Prints the chosen records until it has printed `most`."""
 
     def __init__(
-        self, prefix: str, most: int | None, wanted: RecordFilter, form: Literal["lines", "json", "whole"]
+        self,
+        prefix: str,
+        most: int | None,
+        record_filter: RecordFilter,
+        form: Literal["lines", "json", "whole"],
     ) -> None:
         self._prefix = prefix
         self._left = most
-        self._wanted = wanted
+        self._filter = record_filter
         self._form = form
 
     def show(self, batch: list[StoredRecord]) -> bool:
         """Print them, and say whether more may come."""
-        wanted = [
-            one for one in batch if self._wanted == _EVERYTHING or self._wanted.has(one, self._topic(one))
+        chosen = [
+            one for one in batch if self._filter == _EVERYTHING or self._filter.has(one, self._topic(one))
         ]
-        for record in wanted[: self._left]:
+        for record in chosen[: self._left]:
             self._print(record, self._topic(record))
         if self._left is not None:
-            self._left -= len(wanted[: self._left])
+            self._left -= len(chosen[: self._left])
         return self._left is None or self._left > 0
 
     def begin(self) -> None:

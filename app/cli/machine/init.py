@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import orjson
 import typer
 
-from app.cli.machine.init_policy import APPROVERS, EXAMPLES, KEYS, REGISTRY_FILE, WantedPolicy, approvers
+from app.cli.machine.init_policy import APPROVERS, EXAMPLES, KEYS, REGISTRY_FILE, FirstPolicy, approvers
 from app.cli.machine.topics import create_topics_or_stop, differences_or_stop
 from app.cli.output import WRONG, console, print_json, shown, stop
-from app.cli.policy.control_topics import Publishing, tell_refused
+from app.cli.policy.control_topics import Publishing, print_refused
 from app.cli.policy.key_files import FOLDER_OF_OWNER, new_key_or_stop, private_keys_or_stop, work_tree_of
 from app.settings import (
     CONFIG,
@@ -78,12 +78,12 @@ def init(home: _Home = None, *, as_json: _Json = False) -> None:
     say("Keys", f"{folder / 'keys'}: {_counted(len(made), len(keys), 'made')}")
     written = _write_or_stop(folder, settings, keys)
     say("Files", ", ".join(f"{folder / name}" for name in written) or "all there")
-    wanted = WantedPolicy(folder, keys)
-    publishing = _published(folder, wanted)
-    say("Policy", _counted(len(publishing.written), wanted.count, "published"))
-    for line in wanted.differing:
+    first_policy = FirstPolicy(folder, keys)
+    publishing = _published(folder, first_policy)
+    say("Policy", _counted(len(publishing.written), first_policy.count, "published"))
+    for line in first_policy.differing:
         say("", line)
-    tell_refused(publishing.refused)
+    print_refused(publishing.refused)
     if as_json:
         print_json(
             {
@@ -92,7 +92,7 @@ def init(home: _Home = None, *, as_json: _Json = False) -> None:
                 "keys_made": made,
                 "files_written": written,
                 "published": [(one.key or b"").decode() for one in publishing.written],
-                "differing": wanted.differing,
+                "differing": first_policy.differing,
                 "refused": [str(one) for one in publishing.refused],
             }
         )
@@ -107,9 +107,9 @@ class _Steps:
     def __init__(self, *, silent: bool) -> None:
         self._silent = silent
 
-    def __call__(self, what: str, told: str) -> None:
+    def __call__(self, what: str, message: str) -> None:
         if not self._silent:
-            console.print(f"{what:<8}{shown(told)}", soft_wrap=True, highlight=False)
+            console.print(f"{what:<8}{shown(message)}", soft_wrap=True, highlight=False)
 
     def what_next(self, folder: Path) -> None:
         """Lines to copy."""
@@ -216,12 +216,12 @@ def _settings_text(settings: Settings, root_key: str) -> str:
     return "\n".join([*lines, "", "[policy]", f'root_keys = ["{root_key}"]', ""])
 
 
-def _published(folder: Path, wanted: WantedPolicy) -> Publishing:
+def _published(folder: Path, first_policy: FirstPolicy) -> Publishing:
     try:
         settings = load_settings(folder / SETTINGS_NAME)
     except SettingsError as error:
         stop(str(error))
-    publishing = Publishing(settings, wanted.missing)
+    publishing = Publishing(settings, first_policy.missing)
     publishing.run()
     return publishing
 

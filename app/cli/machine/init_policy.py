@@ -42,7 +42,7 @@ _MAY: dict[str, dict[str, Any]] = {
 agree on: looser quality bundles, a tenant's way into shadow mode."""
 
 
-class WantedPolicy:
+class FirstPolicy:
     """A development machine's policy: approvers, the entries of its registry, the bundles that ship."""
 
     def __init__(self, folder: Path, keys: Mapping[str, SigningKey]) -> None:
@@ -69,8 +69,8 @@ class WantedPolicy:
         self.differing = [
             f"{newest[name].key} is in force and differs from the file: raise the file's revision, sign and "
             "publish it"
-            for name, wanted in hashes.items()
-            if name in newest and newest[name].hash != wanted
+            for name, expected in hashes.items()
+            if name in newest and newest[name].hash != expected
         ]
         return [
             *((REGISTRY, value) for by in self._keys for value in self._signed(by, entries)),

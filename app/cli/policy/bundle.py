@@ -65,8 +65,8 @@ def new(
             file.write(orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n")
     except OSError as error:
         stop(f"cannot write {out}: {error.strerror}")
-    told = f"[green]written[/] {shown(out)}; next: sluice bundle check {shown(out)}"
-    console.print(told, soft_wrap=True, highlight=False)
+    message = f"[green]written[/] {shown(out)}; next: sluice bundle check {shown(out)}"
+    console.print(message, soft_wrap=True, highlight=False)
 
 
 def _policy(bundle_id: str) -> dict[str, Any]:
@@ -151,12 +151,12 @@ def check(file: BundlePath, ledger: Ledger = False, from_: From = None, as_json:
         print_json(found | ({"unnamed_classes": unnamed} if ledger or from_ else {}))
     else:
         for seen, count in unnamed.items():
-            told = f"content class {shown(seen)}: seen in {count} decisions, not named by the bundle"
-            errors.print(f"[yellow]warning[/] {told}", soft_wrap=True, highlight=False)
+            message = f"content class {shown(seen)}: seen in {count} decisions, not named by the bundle"
+            errors.print(f"[yellow]warning[/] {message}", soft_wrap=True, highlight=False)
         for failure in failures:
             errors.print(shown(failure), soft_wrap=True)
-        told = f"[red]{count_cases(differing)} fail[/]" if failures else "[green]all pass[/]"
-        console.print(f"{shown(name)} {bundle.hash}, {cases} cases: {told}", soft_wrap=True)
+        message = f"[red]{count_cases(differing)} fail[/]" if failures else "[green]all pass[/]"
+        console.print(f"{shown(name)} {bundle.hash}, {cases} cases: {message}", soft_wrap=True)
     if failures:
         raise typer.Exit(WRONG)
 
@@ -181,8 +181,8 @@ def sign(
     if len(value) > BY_NAME[BUNDLES].max_message_bytes:
         stop(f"signed it has {len(value)} bytes, at most {BY_NAME[BUNDLES].max_message_bytes} count", WRONG)
     write_or_stop(out, [value])
-    told = f"[green]signed[/] {shown(bundle.id)}@{bundle.revision} {bundle.hash}: {shown(out)}"
-    console.print(told, soft_wrap=True, highlight=False)
+    message = f"[green]signed[/] {shown(bundle.id)}@{bundle.revision} {bundle.hash}: {shown(out)}"
+    console.print(message, soft_wrap=True, highlight=False)
 
 
 @cli.command()

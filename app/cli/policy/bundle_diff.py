@@ -53,12 +53,12 @@ def bundle_or_stop(named: str) -> NamedBundle:
     return NamedBundle(loaded_or_stop(document), orjson.loads(document))
 
 
-def tell_absent(names: Iterable[str]) -> None:
+def say_absent(names: Iterable[str]) -> None:
     """Which of them are no files, so that a slip of the pen does not look like trouble with the broker."""
     for named in names:
         if not Path(named).exists():
-            told = f"{shown(named)} is no file: looked for on the broker"
-            errors.print(told, soft_wrap=True, highlight=False)
+            message = f"{shown(named)} is no file: looked for on the broker"
+            errors.print(message, soft_wrap=True, highlight=False)
 
 
 def _of_file(path: Path) -> bytes:
@@ -103,7 +103,7 @@ def diff(
 
     Example: sluice bundle diff sluice.quality next.json
     """
-    tell_absent((before, after))
+    say_absent((before, after))
     old, new = bundle_or_stop(before), bundle_or_stop(after)
     changed, sentences = _compared(old, new)
     if as_json:
@@ -153,8 +153,8 @@ def _show(old: NamedBundle, new: NamedBundle, changed: Sequence[Change], sentenc
     console.print(f"{shown(old.name)} → {shown(new.name)}: {len(changed)} changes", highlight=False)
     for one in changed:
         mark = "[bold red]looser[/] " if one.looser else ""
-        told = f"  {mark}{shown(one.path)}: {_value(one.before)} → {_value(one.after)}"
-        console.print(told, soft_wrap=True, highlight=False)
+        message = f"  {mark}{shown(one.path)}: {_value(one.before)} → {_value(one.after)}"
+        console.print(message, soft_wrap=True, highlight=False)
     for sentence in sentences:
         console.print(f"[red]looser[/]: {shown(sentence)}", soft_wrap=True, highlight=False)
     if isinstance(new.bundle, QualityBundle):

@@ -37,10 +37,10 @@ def log(
 
     Exit codes: 0 shown, 2 could not.
     """
-    tell_log(change_log(folded_or_stop(), bundle_id), as_json=as_json)
+    print_log(change_log(folded_or_stop(), bundle_id), as_json=as_json)
 
 
-def tell_log(lines: Sequence[LogLine], *, as_json: bool) -> None:
+def print_log(lines: Sequence[LogLine], *, as_json: bool) -> None:
     """The lines on the screen, or as one JSON value."""
     if as_json:
         print_json([_fields(line) for line in lines])
@@ -66,8 +66,8 @@ def _show(line: LogLine, now_ms: int) -> None:
     colour = _COLOURS[line.state]
     by = f" by {signed_by(line.kind, line.approvers)}" if line.state != "refused" or line.approvers else ""
     at = f"{rfc3339(line.at_ms)} ({span(max(0, now_ms - line.at_ms))} ago)"
-    told = f"{at} [bold]{shown(line.name)}[/] [{colour}]{line.state}[/]{shown(by)}"
-    console.print(told, soft_wrap=True, highlight=False)
+    message = f"{at} [bold]{shown(line.name)}[/] [{colour}]{line.state}[/]{shown(by)}"
+    console.print(message, soft_wrap=True, highlight=False)
     what = None if line.code is None else f"{line.code}: {line.message}"
     named = (("hash", line.hash), ("rationale", line.rationale), ("refused for", what))
     for name, value in (*named, *(("looser", one) for one in line.looser)):

@@ -72,7 +72,7 @@ def publish_values(values: Sequence[bytes], topic: str, *, as_json: bool) -> Non
     only = (REGISTRY,) if topic == REGISTRY else ()
     publishing = Publishing(settings_or_stop(), lambda _: [(topic, value) for value in values], only)
     publishing.run()
-    _tell(publishing, as_json=as_json)
+    _print_published(publishing, as_json=as_json)
     raise typer.Exit(WRONG if publishing.refused else WELL)
 
 
@@ -131,11 +131,9 @@ class Publishing:
 
     def _confirm(self, records: Sequence[Arrival]) -> None:
         """The broker's time decides, and it may not be this machine's."""
-        wanted = {(one.topic, one.key, one.value): one.offset for one in self._rehearsal.writes}
+        due = {(one.topic, one.key, one.value): one.offset for one in self._rehearsal.writes}
         self.written = [
-            one
-            for one in records
-            if one.offset >= wanted.get((one.topic, one.key, one.value), one.offset + 1)
+            one for one in records if one.offset >= due.get((one.topic, one.key, one.value), one.offset + 1)
         ]
         self.refused = refused_of(fold(records, self._roots, self._compiled), self.written)
 
@@ -184,7 +182,7 @@ def _outgoing(write: Arrival, now_ms: int) -> Outgoing:
     )
 
 
-def _tell(publishing: Publishing, *, as_json: bool) -> None:
+def _print_published(publishing: Publishing, *, as_json: bool) -> None:
     if as_json:
         print_json(
             {
@@ -193,12 +191,12 @@ def _tell(publishing: Publishing, *, as_json: bool) -> None:
                 "refused": [_refusal(one) for one in publishing.refused],
             }
         )
-    tell_refused(publishing.refused)
+    print_refused(publishing.refused)
     if not as_json:
         _summary(publishing)
 
 
-def tell_refused(refused: Iterable[Refused]) -> None:
+def print_refused(refused: Iterable[Refused]) -> None:
     """A line for each on standard error."""
     for one in refused:
         told = _refusal(one)

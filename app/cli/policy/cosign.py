@@ -42,7 +42,7 @@ def cosign(
     signed = [_cosigned(value, keys) for value in envelopes_or_stop(file)]
     write_or_stop(out or file, [envelope.written() for envelope, _ in signed])
     for envelope, said in signed:
-        console.print(f"[green]signed[/] {_told(envelope, said)}", soft_wrap=True, highlight=False)
+        console.print(f"[green]signed[/] {_describe(envelope, said)}", soft_wrap=True, highlight=False)
 
 
 def _cosigned(value: bytes, keys: Sequence[SigningKey]) -> tuple[Envelope, Statement]:
@@ -57,7 +57,7 @@ def _cosigned(value: bytes, keys: Sequence[SigningKey]) -> tuple[Envelope, State
     return envelope, said
 
 
-def _told(envelope: Envelope, said: Statement) -> str:
+def _describe(envelope: Envelope, said: Statement) -> str:
     count = len(envelope.signatures)
     rationale = said.document.get("rationale")
     why = f"\n  rationale: {shown(rationale)}" if rationale else ""

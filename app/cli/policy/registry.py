@@ -77,8 +77,10 @@ def new(
     except OSError as error:
         stop(f"cannot write {out}: {error.strerror}")
     key = "ROOT.pem" if kind == "approver" else "APPROVER.pem"
-    told = f"[green]written[/] {shown(out)}; next: sluice registry sign {shown(out)} --key {key} --out SIGNED"
-    console.print(told, soft_wrap=True, highlight=False)
+    message = (
+        f"[green]written[/] {shown(out)}; next: sluice registry sign {shown(out)} --key {key} --out SIGNED"
+    )
+    console.print(message, soft_wrap=True, highlight=False)
 
 
 class _Given:
@@ -91,8 +93,8 @@ class _Given:
 
     @property
     def key(self) -> str:
-        told = "this kind needs --public-key NAME.pub; `sluice keys new NAME --out FOLDER` makes a pair"
-        return self.public_key or stop(told)
+        message = "this kind needs --public-key NAME.pub; `sluice keys new NAME --out FOLDER` makes a pair"
+        return self.public_key or stop(message)
 
 
 _Spec = tuple[str, dict[str, Any]]
@@ -248,8 +250,8 @@ def sign(
     except RegistryError as error:
         stop(f"{error}; --separately signs each alone", WRONG)
     write_or_stop(out, values)
-    told = f"[green]signed {len(values)}[/] entries: {shown(out)}"
-    console.print(told, soft_wrap=True, highlight=False)
+    message = f"[green]signed {len(values)}[/] entries: {shown(out)}"
+    console.print(message, soft_wrap=True, highlight=False)
 
 
 @cli.command()

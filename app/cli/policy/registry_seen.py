@@ -10,7 +10,7 @@ import typer
 from rich.table import Column, Table
 
 from app.cli.output import WRONG, console, print_json, shown, stop
-from app.cli.policy.bundle_log import signed_by, tell_log
+from app.cli.policy.bundle_log import print_log, signed_by
 from app.cli.policy.control_topics import (
     AsJson,
     folded_or_stop,
@@ -84,7 +84,7 @@ def log(name: Named = None, as_json: AsJson = False) -> None:
     lines = change_log(folded_or_stop(REGISTRY), None, REGISTRY)
     if name is not None:
         lines = tuple(one for one in lines if name in _names(one.name))
-    tell_log(lines, as_json=as_json)
+    print_log(lines, as_json=as_json)
 
 
 def _named(folded: Folded, name: str) -> list[Accepted]:
@@ -140,5 +140,5 @@ def _show(one: Accepted, folded: Folded) -> None:
     others = [each for each in folded.entries.values() if _names(each.key)[1] == _names(one.key)[1]]
     for each in sorted(others, key=lambda other: other.said.revision):
         if each.hash != one.hash:
-            told = f"  revision {each.said.revision} since {rfc3339(each.at_ms)}"
-            console.print(told, highlight=False, soft_wrap=True)
+            message = f"  revision {each.said.revision} since {rfc3339(each.at_ms)}"
+            console.print(message, highlight=False, soft_wrap=True)

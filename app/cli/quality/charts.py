@@ -21,9 +21,9 @@ _ROW, _BAR, _WIDE = 58.0, 20.0, 372.0
 
 def coverage_chart(tiers: Sequence[Coverage]) -> str:
     """A bar for each tier; one that no store reported for is empty and says so."""
-    told = "; ".join(f"{one.tier}: {percent(one.rate)}, {standing(one)}" for one in tiers)
+    description = "; ".join(f"{one.tier}: {percent(one.rate)}, {standing(one)}" for one in tiers)
     height = _ROW * len(tiers) + 16
-    chart = Chart("coverage", "Coverage by tier", told, WIDTH, height)
+    chart = Chart("coverage", "Coverage by tier", description, WIDTH, height)
     return chart.drawn(*(_row(one, number * _ROW) for number, one in enumerate(tiers)), _scale(height))
 
 
@@ -41,8 +41,8 @@ def _row(one: Coverage, top: float) -> str:
     kind = "c-short" if one.short else "c-none" if one.target is None else "c-met"
     hint = element("title", f"{one.rate.part:,} of {one.rate.whole:,}")
     label = element("text", plain(one.tier), x=0, y=top + 13, class_="label")
-    told = f"{percent(one.rate)} · {standing(one)}" if one.rate.rate is not None else standing(one)
-    value = element("text", told, x=WIDTH, y=top + 13, class_="value", text_anchor="end")
+    description = f"{percent(one.rate)} · {standing(one)}" if one.rate.rate is not None else standing(one)
+    value = element("text", description, x=WIDTH, y=top + 13, class_="value", text_anchor="end")
     track = element("rect", x=0, y=top + 24, width=_WIDE, height=_BAR, class_="track")
     bar = element("rect", hint, x=0, y=top + 24, width=share * _WIDE, height=_BAR, class_=kind)
     return element("g", label, value, track, bar, _target(one, top))

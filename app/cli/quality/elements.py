@@ -40,18 +40,18 @@ class Chart:
 
     name: str
     title: str
-    told: str
+    description: str
     width: float
     height: float
 
     def drawn(self, *inner: str) -> str:
         """The SVG. `name` is unique on the page."""
         title = element("title", plain(self.title), id=f"{self.name}-title")
-        told = element("desc", plain(self.told), id=f"{self.name}-desc")
+        description = element("desc", plain(self.description), id=f"{self.name}-desc")
         return element(
             "svg",
             title,
-            told,
+            description,
             *inner,
             viewBox=f"0 0 {self.width:g} {self.height:g}",
             role="img",

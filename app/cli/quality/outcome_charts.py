@@ -35,8 +35,8 @@ def swatch(outcome: str) -> str:
 
 def by_class(name: str, title: str, counts: Mapping[str, Mapping[str, int]]) -> str:
     """A bar for each name: the share of each outcome in `counts`, as outcome to how often."""
-    told = "; ".join(f"{one}: {_told(counts[one])}" for one in counts)
-    chart = Chart(name, title, told, WIDTH, _ROW * len(counts) + 18)
+    description = "; ".join(f"{one}: {_describe(counts[one])}" for one in counts)
+    chart = Chart(name, title, description, WIDTH, _ROW * len(counts) + 18)
     rows = (_row(label, number * _ROW, counts[label]) for number, label in enumerate(counts))
     return chart.drawn(*rows, _scale(_ROW * len(counts)))
 
@@ -76,20 +76,20 @@ def _scale(top: float) -> str:
 def by_day(name: str, title: str, days: Sequence[str], figures: Mapping[str, Figures]) -> str:
     """A column for each day of `days`, with a gap where nothing was decided."""
     left, top, width, height = _COLUMNS
-    told = "; ".join(f"{day}: {_told(figures[day].outcomes)}" for day in days if day in figures)
+    description = "; ".join(f"{day}: {_describe(figures[day].outcomes)}" for day in days if day in figures)
     step = width / max(1, len(days))
     columns = (
         _column(day, left + number * step, step, figures[day])
         for number, day in enumerate(days)
         if day in figures
     )
-    chart = Chart(name, title, told, WIDTH, top + height + 20)
+    chart = Chart(name, title, description, WIDTH, top + height + 20)
     return chart.drawn(_grid(), *columns, day_ticks(days, left, width, top + height + 14))
 
 
 def _column(day: str, left: float, step: float, figures: Figures) -> str:
     _, top, _, height = _COLUMNS
-    segments = [element("title", f"{day}: {_told(figures.outcomes)}")]
+    segments = [element("title", f"{day}: {_describe(figures.outcomes)}")]
     bottom = top + height
     for outcome in OUTCOMES:
         tall = figures.share(outcome) * height
@@ -138,6 +138,6 @@ def calendar(first: str, last: str, most: int) -> list[str]:
     return [(end - timedelta(days=back)).isoformat() for back in reversed(range(count))]
 
 
-def _told(counts: Mapping[str, int]) -> str:
+def _describe(counts: Mapping[str, int]) -> str:
     total = sum(counts.values()) or 1
     return ", ".join(f"{outcome} {counts[outcome] / total:.1%}" for outcome in OUTCOMES)

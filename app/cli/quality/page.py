@@ -262,8 +262,10 @@ def _basis(basis: Basis) -> str:
 
 
 def _definitions() -> str:
-    told = [(figure.title, figure.meaning) for figure in FIGURES]
-    told.append(
+    meanings = [(figure.title, figure.meaning) for figure in FIGURES]
+    meanings.append(
         ("Coverage", COVERAGE_MEANING),
     )
-    return element("dl", *(element("dt", plain(name)) + element("dd", plain(what)) for name, what in told))
+    return element(
+        "dl", *(element("dt", plain(name)) + element("dd", plain(what)) for name, what in meanings)
+    )

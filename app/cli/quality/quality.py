@@ -57,8 +57,8 @@ def print_alarms(alarms: Sequence[Mapping[str, Any]]) -> None:
         return
     for alarm in alarms:
         colour = "bold red" if alarm["severity"] == "critical" else "yellow"
-        told = f"{alarm['subject']}, to {alarm['recipient']}: {alarm['message']}"
-        _line(f"[{colour}]alarm[/] {shown(alarm['raised_at'])} {shown(told)}")
+        text = f"{alarm['subject']}, to {alarm['recipient']}: {alarm['message']}"
+        _line(f"[{colour}]alarm[/] {shown(alarm['raised_at'])} {shown(text)}")
 
 
 def _period(report: QualityReport) -> str:

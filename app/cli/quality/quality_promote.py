@@ -100,8 +100,8 @@ def _write(out: Path, document: bytes) -> None:
         stop(f"cannot write {out}: {error.strerror}")
     for failure in run_quality_cases(load_quality_bundle(document)):
         errors.print(f"[yellow]its case comes out otherwise now:[/] {shown(failure)}", soft_wrap=True)
-    told = f"written: {shown(out)}; to sign: sluice bundle sign {shown(out)} --key PEM --out SIGNED"
-    errors.print(told, soft_wrap=True, highlight=False)
+    next_step = f"written: {shown(out)}; to sign: sluice bundle sign {shown(out)} --key PEM --out SIGNED"
+    errors.print(next_step, soft_wrap=True, highlight=False)
 
 
 def _of_file(file: Path) -> QualityBundle:

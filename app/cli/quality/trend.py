@@ -44,8 +44,8 @@ class TrendLine(NamedTuple):
 def trend(name: str, title: str, days: Sequence[str], lines: Sequence[TrendLine]) -> str:
     """The first of `lines` is everything together; at most `MOST_LINES` follow."""
     end = _end(lines)
-    told = "; ".join(f"{line.name}: {_told(line, days)}" for line in lines)
-    chart = Chart(name, title, told, _WIDTH, _TOP + _HIGH + 30)
+    description = "; ".join(f"{line.name}: {_describe(line, days)}" for line in lines)
+    chart = Chart(name, title, description, _WIDTH, _TOP + _HIGH + 30)
     drawn = [_line(number, line, days, end) for number, line in enumerate(lines)]
     ticks = day_ticks(days, _LEFT, _WIDE, _TOP + _HIGH + 22)
     return chart.drawn(_axis(end), *reversed(drawn), ticks)
@@ -54,8 +54,8 @@ def trend(name: str, title: str, days: Sequence[str], lines: Sequence[TrendLine]
 def bars(name: str, title: str, day: str, lines: Sequence[TrendLine]) -> str:
     """The rates of one day, a bar each, on the scale that lines would have."""
     end = _end(lines)
-    told = "; ".join(f"{line.name}: {_told(line, [day])}" for line in lines)
-    chart = Chart(name, title, told, _WIDTH, _ROW * len(lines) + 20)
+    description = "; ".join(f"{line.name}: {_describe(line, [day])}" for line in lines)
+    chart = Chart(name, title, description, _WIDTH, _ROW * len(lines) + 20)
     drawn = (_bar(number, line, day, end) for number, line in enumerate(lines))
     places = ((0.0, "start"), (0.5, "middle"), (1.0, "end"))
     below = _ROW * len(lines) + 14
@@ -70,9 +70,9 @@ def _bar(number: int, line: TrendLine, day: str, end: float) -> str:
     top = number * _ROW
     rate = line.rates.get(day)
     found = 0.0 if rate is None or rate.rate is None else rate.rate
-    told = "nothing decided" if rate is None else f"{percent(rate)} · {rate.part:,} of {rate.whole:,}"
+    description = "nothing decided" if rate is None else f"{percent(rate)} · {rate.part:,} of {rate.whole:,}"
     label = element("text", plain(cut(line.name)), x=0, y=top + 14, class_="label")
-    value = element("text", told, x=_WIDTH, y=top + 14, class_="muted", text_anchor="end")
+    value = element("text", description, x=_WIDTH, y=top + 14, class_="muted", text_anchor="end")
     track = element("rect", x=0, y=top + 21, width=_WIDTH, height=_BAR, class_="track")
     kind = "c-rate-all" if not number else "c-rate"
     bar = element("rect", x=0, y=top + 21, width=found / end * _WIDTH, height=_BAR, class_=kind)
@@ -144,7 +144,7 @@ def _mark(number: int, line: TrendLine, x: float, y: float, day: str) -> str:
     return element("path", hint, d=_MARKERS[number - 1], transform=place, class_=f"mark l-{number}")
 
 
-def _told(line: TrendLine, days: Sequence[str]) -> str:
+def _describe(line: TrendLine, days: Sequence[str]) -> str:
     known = [day for day in days if day in line.rates and line.rates[day].rate is not None]
     if not known:
         return "no value"

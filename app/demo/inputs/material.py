@@ -97,8 +97,8 @@ def _source(source: ClassSource, feed_key: str) -> dict[str, Any]:
 
 def _references(library: ReadingLibrary) -> Iterator[tuple[str, str]]:
     """URI and text of what is recorded: everything that comes from a source which signs nothing."""
-    told = [one for one in library.story.items if one.reference in (VERIFIED, ALTERED)]
-    for one in (*library.text, *told):
+    referring = [one for one in library.story.items if one.reference in (VERIFIED, ALTERED)]
+    for one in (*library.text, *referring):
         if library.source_of(one.content_class).by == "recorded":
             yield uri_of(library, one.content_class, one.text), one.text
 

@@ -171,18 +171,18 @@ def _of_row(session_id: str, agent: str, row: dict[str, Any], timestamp: str) ->
 def _story(session_id: str, agent: str, timestamp: str) -> list[dict[str, Any]]:
     """Allowed; rejected for its metadata; held twice, since nobody knows what they were derived from."""
 
-    def told(name: str, text: str, **more: Any) -> dict[str, Any]:
+    def write(name: str, text: str, **more: Any) -> dict[str, Any]:
         return _write(session_id, agent, name, text, timestamp) | more
 
-    bare = told(
+    bare = write(
         "story-no-source", "The closing takes three days.", provenance_uri=None, confidence_score=None
     )
     derived = {"derived_from": [UNKNOWN_PARENT]}
     return [
-        told("story-fact", "The finance team closes the books on the third working day of each month."),
+        write("story-fact", "The finance team closes the books on the third working day of each month."),
         bare,
-        told(HELD_TO_APPROVE, "Summary: the books of March were closed on 3 April.", **derived),
-        told(HELD_TO_REJECT, "Someone said that the books of March were never closed.", **derived),
+        write(HELD_TO_APPROVE, "Summary: the books of March were closed on 3 April.", **derived),
+        write(HELD_TO_REJECT, "Someone said that the books of March were never closed.", **derived),
     ]
 
 

@@ -66,7 +66,7 @@ class ItemStore:
             made["provenance_hash"] = digest_of(f"{facts.text} (as it is now)")
         return made
 
-    def told(self, one: StoryItem) -> dict[str, Any]:
+    def story_item(self, one: StoryItem) -> dict[str, Any]:
         """An item of the story."""
         age_ms = round(one.age_days * _DAY_MS)
         return self.item(
@@ -168,8 +168,8 @@ def story(
 ) -> list[dict[str, Any]]:
     """What the story's session reads before it acts: one thing of every kind; and what a contract needs."""
     session = next(one for one in sessions if one.id == REPEATING)
-    read = [store.told(one) for one in library.story.read]
-    needed = [store.told(one) for one in library.story.contract]
+    read = [store.story_item(one) for one in library.story.read]
+    needed = [store.story_item(one) for one in library.story.contract]
     category = library.story.high_impact_category
     raised = {"tool_category": category, "autonomy_tier": HIGH_PRIVILEGE}
     return [request(session, STORY_READ, read), request(session, STORY_CONTRACT, needed, **raised)]

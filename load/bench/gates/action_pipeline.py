@@ -132,8 +132,8 @@ def _chunks(events: int, seed: int) -> list[tuple[Kind, list[Arrival]]]:
 
 def one_round(extent: Extent, seed: int) -> dict[str, Measured]:
     """A round's result, by kind and for "all"."""
-    told = measurement.in_fresh_process(__name__, extent.of(EVENTS), seed)
-    return {kind: Measured(**one) for kind, one in told["kinds"].items()}
+    results = measurement.in_fresh_process(__name__, extent.of(EVENTS), seed)
+    return {kind: Measured(**one) for kind, one in results["kinds"].items()}
 
 
 def figures(extent: Extent) -> list[Measurement]:
@@ -155,4 +155,4 @@ def figures(extent: Extent) -> list[Measurement]:
 
 
 if __name__ == "__main__":
-    measurement.tell(measure(*map(int, sys.argv[1:])))
+    measurement.send_result(measure(*map(int, sys.argv[1:])))

@@ -114,18 +114,18 @@ async def _measure(count: int) -> Compared:
 async def _compared(
     asked: AskingGate, bare: BareEncoder, contents: Sequence[str], similarity: SimilaritySettings, few: int
 ) -> Seconds:
-    told, measured = Seconds(), 0
+    results, measured = Seconds(), 0
     for start in range(0, len(contents), CHUNK):
         chunk = contents[start : start + CHUNK]
         began = asked.cpu_s()
         measured += await asked.take(chunk)
-        told.gate += asked.cpu_s() - began
+        results.gate += asked.cpu_s() - began
         cut = [window for text in chunk for window in windows_of(text, similarity.windows).texts]
-        told.windows += _took(partial(bare.encode, cut))
-        told.windows_few += _took(partial(bare.encode, cut, few))
-        told.whole += _took(partial(bare.encode, chunk))
-    told.measured, told.read = measured / len(contents), bare.read_of(contents)
-    return told
+        results.windows += _took(partial(bare.encode, cut))
+        results.windows_few += _took(partial(bare.encode, cut, few))
+        results.whole += _took(partial(bare.encode, chunk))
+    results.measured, results.read = measured / len(contents), bare.read_of(contents)
+    return results
 
 
 def _took(step: Callable[[], object]) -> float:
@@ -170,8 +170,8 @@ TEXTS: dict[str, Callable[[int], list[str]]] = {"prose": prose, "dense JSON": de
 
 def figures(extent: Extent) -> list[Measurement]:
     """Prose has the goal; dense JSON is told, since the bare encoder reads a part of it."""
-    told = [measurement.in_fresh_process(__name__, extent.of(WRITES)) for _ in range(extent.rounds)]
-    every = [Compared(**one) for one in told]
+    results = [measurement.in_fresh_process(__name__, extent.of(WRITES)) for _ in range(extent.rounds)]
+    every = [Compared(**one) for one in results]
     by_kind = {kind: [Seconds(**one.kinds[kind]) for one in every] for kind in TEXTS}
     return [
         *_of_prose(by_kind["prose"]),
@@ -207,6 +207,6 @@ def _of_prose(every: Sequence[Seconds]) -> list[Measurement]:
 
 
 if __name__ == "__main__":
-    measurement.tell(measure(*map(int, sys.argv[1:])))
+    measurement.send_result(measure(*map(int, sys.argv[1:])))
     sys.stdout.flush()
     os._exit(0)  # torch tells on its way out what it has not freed

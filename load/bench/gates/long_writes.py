@@ -170,10 +170,10 @@ def _long_ms(pipeline: Pipeline, shape: str, salt: int, number: int) -> float:
 
 def figures(extent: Extent) -> list[Measurement]:
     """What a repeated text saves, then every shape."""
-    told = [
+    results = [
         measurement.in_fresh_process(__name__, extent.of(REPEATED), number) for number in range(extent.rounds)
     ]
-    every = [Times(**one) for one in told]
+    every = [Times(**one) for one in results]
     return [
         *(
             at_least(
@@ -189,4 +189,4 @@ def figures(extent: Extent) -> list[Measurement]:
 
 
 if __name__ == "__main__":
-    measurement.tell(measure(*map(int, sys.argv[1:])))
+    measurement.send_result(measure(*map(int, sys.argv[1:])))

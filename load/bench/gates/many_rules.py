@@ -119,4 +119,4 @@ def figures(extent: Extent) -> list[Measurement]:
 
 
 if __name__ == "__main__":
-    measurement.tell(measure(*map(int, sys.argv[1:])))
+    measurement.send_result(measure(*map(int, sys.argv[1:])))

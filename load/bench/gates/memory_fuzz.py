@@ -136,8 +136,8 @@ class TimedGate:
 def figures(extent: Extent) -> list[Measurement]:
     """What a KB costs, and how that grows."""
     count = extent.of(FUZZED) // extent.rounds
-    told = [measurement.in_fresh_process(__name__, count, number) for number in range(extent.rounds)]
-    every = [Times(**one) for one in told]
+    results = [measurement.in_fresh_process(__name__, count, number) for number in range(extent.rounds)]
+    every = [Times(**one) for one in results]
     steepest = max(every, key=lambda one: one.growth)
     sizes = [f"{size} KB" for size in CLASSES if all(f"{size} KB" in one.highest for one in every)]
     return [
@@ -161,4 +161,4 @@ def figures(extent: Extent) -> list[Measurement]:
 
 
 if __name__ == "__main__":
-    measurement.tell(measure(*map(int, sys.argv[1:])))
+    measurement.send_result(measure(*map(int, sys.argv[1:])))

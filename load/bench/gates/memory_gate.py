@@ -70,13 +70,13 @@ def measure(count: int, seed: int) -> Kinds:
     under = bench_policy.policy()
     pipeline, guard = Pipeline(bench_policy.point_of(under)), _peer()
     chance = random.Random(seed)
-    told = {kind: Seconds() for kind in KINDS}
+    results = {kind: Seconds() for kind in KINDS}
     chunks: list[tuple[Kind, list[str]]] = [
         (kind, list(texts(kind, CHUNK, chance))) for _ in range(max(1, count // CHUNK)) for kind in KINDS
     ]
     measurement.settle()
     for number, (kind, contents) in enumerate(chunks):
-        into, inputs = told[kind], arrivals(contents, SESSIONS, number * CHUNK)
+        into, inputs = results[kind], arrivals(contents, SESSIONS, number * CHUNK)
         into.writes += CHUNK
         with _Timed(into, "gate"):
             bodies = pipeline.take(inputs)
@@ -88,7 +88,7 @@ def measure(count: int, seed: int) -> Kinds:
         others = list(texts(kind, CHUNK, chance))
         with _Timed(into, "inspection"):
             _inspected(under.default.inspector.inspect, others)
-    return Kinds({kind: asdict(one) for kind, one in told.items()})
+    return Kinds({kind: asdict(one) for kind, one in results.items()})
 
 
 def _peer() -> MemoryGuard:
@@ -130,8 +130,10 @@ def _inspected(inspect: Callable[[str], object], contents: Sequence[str]) -> Non
 
 def rounds(extent: Extent) -> list[dict[str, Seconds]]:
     """Every round's seconds, by kind of text."""
-    told = [measurement.in_fresh_process(__name__, extent.of(WRITES), seed) for seed in range(extent.rounds)]
-    return [{kind: Seconds(**one) for kind, one in round_["kinds"].items()} for round_ in told]
+    results = [
+        measurement.in_fresh_process(__name__, extent.of(WRITES), seed) for seed in range(extent.rounds)
+    ]
+    return [{kind: Seconds(**one) for kind, one in round_["kinds"].items()} for round_ in results]
 
 
 def figures(extent: Extent) -> list[Measurement]:
@@ -155,4 +157,4 @@ def _figures(kind: Kind, every: Sequence[Seconds]) -> list[Measurement]:
 
 
 if __name__ == "__main__":
-    measurement.tell(measure(*map(int, sys.argv[1:])))
+    measurement.send_result(measure(*map(int, sys.argv[1:])))

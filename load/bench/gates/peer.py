@@ -101,8 +101,8 @@ def _judged() -> Iterable[JudgedAction]:
 
 def figures(extent: Extent) -> list[Measurement]:
     """Rates and shares of both."""
-    told = [measurement.in_fresh_process(__name__, extent.of(COUNT)) for _ in range(extent.rounds)]
-    every = [Compared(**one) for one in told]
+    results = [measurement.in_fresh_process(__name__, extent.of(COUNT)) for _ in range(extent.rounds)]
+    every = [Compared(**one) for one in results]
     return [
         reported(f"{PEER}, classifying alone", [one.peer_rate for one in every], "actions/s"),
         reported("Gate 1 alone", [one.gate1_rate for one in every], "actions/s"),
@@ -123,4 +123,4 @@ def _shares(whose: str, every: list[dict[str, float | None]]) -> list[Measuremen
 
 
 if __name__ == "__main__":
-    measurement.tell(measure(*map(int, sys.argv[1:])))
+    measurement.send_result(measure(*map(int, sys.argv[1:])))

@@ -88,8 +88,8 @@ def _report(file: Path, most: int | None) -> tuple[float, int]:
     started = time.process_time()
     tally = QualityTally()
     with file.open("rb") as lines:
-        wanted = lines if most is None else (line for _, line in zip(range(most), lines, strict=False))
-        read_export(wanted, (QUALITY_DECISIONS,), LedgerValues({DECISION: tally.decision}).take)
+        read_lines = lines if most is None else (line for _, line in zip(range(most), lines, strict=False))
+        read_export(read_lines, (QUALITY_DECISIONS,), LedgerValues({DECISION: tally.decision}).take)
     quality_report(tally).fields()
     return time.process_time() - started, _resident_kb()
 
@@ -162,4 +162,4 @@ def figures(extent: Extent) -> list[Measurement]:
 
 
 if __name__ == "__main__":
-    measurement.tell(measure(int(sys.argv[1])))
+    measurement.send_result(measure(int(sys.argv[1])))

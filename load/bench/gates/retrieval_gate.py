@@ -98,16 +98,16 @@ class JudgingGate:
 def measure(count: int, seed: int) -> Kinds:
     """One round, in a fresh process."""
     under = bench_policy.policy()
-    told: dict[str, dict[str, Any]] = {}
+    results: dict[str, dict[str, Any]] = {}
     for items in SIZES:
-        told[f"{items} a request"] = asdict(
+        results[f"{items} a request"] = asdict(
             _measured(bench_policy.point_of(under), count, seed, Shape(items))
         )
     for share in FRESH:
         shape = Shape(SIZES[0], Bodies(share, random.Random(seed)))
         read = max(4 * CHUNK, count * READ_ITEMS // ITEMS)
-        told[f"{share:.0%} fresh"] = asdict(_measured(bench_policy.point_of(under), read, seed, shape))
-    return Kinds(told)
+        results[f"{share:.0%} fresh"] = asdict(_measured(bench_policy.point_of(under), read, seed, shape))
+    return Kinds(results)
 
 
 def _measured(point: DecisionPoint, count: int, seed: int, shape: Shape) -> Seconds:
@@ -144,8 +144,10 @@ def _chunk(
 
 def rounds(extent: Extent) -> list[dict[str, Seconds]]:
     """Every round's seconds, by kind."""
-    told = [measurement.in_fresh_process(__name__, extent.of(ITEMS), seed) for seed in range(extent.rounds)]
-    return [{kind: Seconds(**one) for kind, one in round_["kinds"].items()} for round_ in told]
+    results = [
+        measurement.in_fresh_process(__name__, extent.of(ITEMS), seed) for seed in range(extent.rounds)
+    ]
+    return [{kind: Seconds(**one) for kind, one in round_["kinds"].items()} for round_ in results]
 
 
 def figures(extent: Extent) -> list[Measurement]:
@@ -175,4 +177,4 @@ def _figures(name: str, own: Sequence[Seconds], *, goal: bool) -> list[Measureme
 
 
 if __name__ == "__main__":
-    measurement.tell(measure(*map(int, sys.argv[1:])))
+    measurement.send_result(measure(*map(int, sys.argv[1:])))

@@ -40,7 +40,7 @@ WARM_UP_S = 8
 PATIENCE_S = 60
 SESSIONS = 400
 ONE_IN = 20
-BESIDE_RATE, TURNS, TURN_S, TURN_WARM_UP_S = 50, 2, 14, 4
+BYSTANDER_RATE, TURNS, TURN_S, TURN_WARM_UP_S = 50, 2, 14, 4
 LARGE, SMALL, LARGE_ACTIONS, LARGE_ONE_IN = "large-session", "small-session", 1024, 5
 ENCODER = {"SLUICE_EMBEDDING__ENCODER": "all-minilm-l6-v2"}
 
@@ -54,7 +54,7 @@ class BystanderFigures:
     measured: float
 
 
-async def beside_writes(round_: Round, seed: int, *, similarity: bool) -> BystanderFigures:
+async def actions_with_writes(round_: Round, seed: int, *, similarity: bool) -> BystanderFigures:
     """The worker with the encoder, or without."""
     await round_.create_topics(similarity=similarity)
     messages = list(mixed(round_.topic(ACTIONS), round_.topic(MEMORY_WRITES), RATE * SECONDS, seed))
@@ -69,7 +69,7 @@ async def beside_writes(round_: Round, seed: int, *, similarity: bool) -> Bystan
 
 
 @dataclass(frozen=True, slots=True)
-class BesideLarge:
+class LargeSessionFigures:
     """The other sessions' latency while a small session acts, and while the large one does; its state's
     bytes."""
 
@@ -78,7 +78,7 @@ class BesideLarge:
     state_bytes: int
 
 
-async def beside_a_large_session(round_: Round, seed: int) -> BesideLarge:
+async def actions_with_large_session(round_: Round, seed: int) -> LargeSessionFigures:
     """In one worker by turns: the others beside a small session, then beside the large one, then again."""
     await round_.create_topics()
     inputs = round_.topic(ACTIONS)
@@ -91,12 +91,12 @@ async def beside_a_large_session(round_: Round, seed: int) -> BesideLarge:
             acts = turn % 2 == 1
             probe = Probe(round_.bootstrap, inputs, round_.topic(VERDICTS))
             session = LARGE if acts else f"{SMALL}-{turn}"
-            await probe.run(BESIDE_RATE, list(_beside(inputs, seed * 100 + turn, session)))
+            await probe.run(BYSTANDER_RATE, list(_with_session(inputs, seed * 100 + turn, session)))
             turns[acts] += probe.late(TURN_WARM_UP_S)
             missing[acts] += probe.missing
     changelog = await bench_env.committed(round_.bootstrap, round_.topic(SESSIONS_CHANGELOG))
     size = max(len(one.value or b"") for one in changelog if one.key == KEY_PREFIX + LARGE.encode())
-    return BesideLarge(
+    return LargeSessionFigures(
         percentiles(turns[False], missing[False]), percentiles(turns[True], missing[True]), size
     )
 
@@ -135,9 +135,9 @@ def _outcome(number: int) -> bytes:
     return orjson.dumps(fields).replace(b":0}", f":{MAX_COUNT}}}".encode())
 
 
-def _beside(inputs: str, seed: int, session: str) -> Iterator[Message]:
+def _with_session(inputs: str, seed: int, session: str) -> Iterator[Message]:
     """The others' actions, and behind every fifth one of a session of which nothing is timed."""
-    for number, (key, value) in enumerate(actions.events(BESIDE_RATE * TURN_S, SESSIONS, seed)):
+    for number, (key, value) in enumerate(actions.events(BYSTANDER_RATE * TURN_S, SESSIONS, seed)):
         yield Message(inputs, key, value)
         if number % LARGE_ONE_IN == 0:
             action = _large(LARGE_ACTIONS + seed * 10**6 + number, session)

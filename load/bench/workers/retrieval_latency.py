@@ -65,7 +65,7 @@ async def sizes_of(round_: Round, count: int = 1_000) -> Sizes:
     )
 
 
-async def beside_a_server(round_: Round, seed: int, *, stalling: bool) -> tuple[Latency, int]:
+async def items_with_server(round_: Round, seed: int, *, stalling: bool) -> tuple[Latency, int]:
     """Requests of which a tenth lead to a server that takes every connection and says nothing, or of which
     none leads anywhere but to what is recorded. And how many connections the server held."""
     async with _server() as held:
@@ -152,13 +152,13 @@ async def latencies(bench: Bench) -> list[Measurement]:
             round_ = bench.round("items")
             found[size].append(await worker_latency(round_, size, number))
     bare_p99 = [one.p99 for one in bares]
-    told = [
+    measurements = [
         reported(f"bare loop p50 at {RATE}/s, 10 ms linger", [one.p50 for one in bares], "ms", "yardstick"),
         reported(f"bare loop p99 at {RATE}/s, 10 ms linger", bare_p99, "ms", "yardstick"),
     ]
     for size, own in found.items():
-        told += _against(f"{RATE} items/s, {size} a request", own, bare_p99)
-    return told
+        measurements += _against(f"{RATE} items/s, {size} a request", own, bare_p99)
+    return measurements
 
 
 def _against(name: str, own: Sequence[Latency], bare_p99: Sequence[float]) -> list[Measurement]:
@@ -173,18 +173,18 @@ def _against(name: str, own: Sequence[Latency], bare_p99: Sequence[float]) -> li
 
 async def unhindered(bench: Bench) -> list[Measurement]:
     """With references to a server that never answers, and without any that must be resolved."""
-    alone, beside = [], []
+    alone, stalled = [], []
     for number in bench.rounds:
         round_ = bench.round("recorded")
-        alone.append(await beside_a_server(round_, number, stalling=False))
+        alone.append(await items_with_server(round_, number, stalling=False))
         round_ = bench.round("stalling")
-        beside.append(await beside_a_server(round_, number, stalling=True))
-    ratios = [b.p99 / a.p99 for (a, _), (b, _) in zip(alone, beside, strict=True)]
-    every = [one for one, _ in (*alone, *beside)]
+        stalled.append(await items_with_server(round_, number, stalling=True))
+    ratios = [b.p99 / a.p99 for (a, _), (b, _) in zip(alone, stalled, strict=True)]
+    every = [one for one, _ in (*alone, *stalled)]
     return [
         reported("items p99, nothing to resolve", [one.p99 for one, _ in alone], "ms", "yardstick"),
-        reported("items p99, a server that stalls", [one.p99 for one, _ in beside], "ms"),
-        reported("connections that it held", [float(held) for _, held in beside], "connections"),
+        reported("items p99, a server that stalls", [one.p99 for one, _ in stalled], "ms"),
+        reported("connections that it held", [float(held) for _, held in stalled], "connections"),
         at_most("items p99, stalling server / nothing to resolve", ratios, UNDISTURBED),
         none("missing decisions", [float(one.missing) for one in every], "items"),
     ]

@@ -24,7 +24,7 @@ SIZES_EVENTS = 4_000
 DURABLE = 0.5
 UNDISTURBED = 1.25
 """A p99 moves by as much between two runs of the same."""
-BESIDE_LARGE = 1.2
+LARGE_SESSION_RATIO = 1.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +107,8 @@ async def undisturbed(bench: Bench) -> list[Measurement]:
     """Sessions of actions beside memory writes that ask the encoder, and beside writes that do not."""
     without, asking = [], []
     for number in bench.rounds:
-        without.append(await bystanders.beside_writes(bench.round("rules"), number, similarity=False))
-        asking.append(await bystanders.beside_writes(bench.round("encoder"), number, similarity=True))
+        without.append(await bystanders.actions_with_writes(bench.round("rules"), number, similarity=False))
+        asking.append(await bystanders.actions_with_writes(bench.round("encoder"), number, similarity=True))
     ratios = [b.actions.p99 / a.actions.p99 for a, b in zip(without, asking, strict=True)]
     every = (*without, *asking)
     rate = f"{bystanders.RATE}/s, 5 % writes"
@@ -130,17 +130,19 @@ async def undisturbed(bench: Bench) -> list[Measurement]:
 
 async def large(bench: Bench) -> list[Measurement]:
     """The other sessions beside one that is as large as may be, and beside a small one, in one worker."""
-    every = [await bystanders.beside_a_large_session(bench.round("large"), number) for number in bench.rounds]
+    every = [
+        await bystanders.actions_with_large_session(bench.round("large"), number) for number in bench.rounds
+    ]
     ratios = [one.large.p50 / one.small.p50 for one in every]
     missing = [float(one.large.missing + one.small.missing) for one in every]
-    rate = f"{bystanders.BESIDE_RATE}/s"
+    rate = f"{bystanders.BYSTANDER_RATE}/s"
     return [
         reported("the large session's state", [float(one.state_bytes) for one in every], "bytes"),
         reported(f"others' p50 at {rate}, a small one", [one.small.p50 for one in every], "ms", "yardstick"),
         reported(f"others' p50 at {rate}, a large one", [one.large.p50 for one in every], "ms"),
         reported(f"others' p99 at {rate}, a small one", [one.small.p99 for one in every], "ms", "yardstick"),
         reported(f"others' p99 at {rate}, a large one", [one.large.p99 for one in every], "ms"),
-        at_most("others' p50, large / small", ratios, BESIDE_LARGE),
+        at_most("others' p50, large / small", ratios, LARGE_SESSION_RATIO),
         none("missing verdicts", missing, "actions"),
     ]
 
@@ -161,14 +163,12 @@ async def memories(bench: Bench) -> list[Measurement]:
 async def costs(bench: Bench) -> list[Measurement]:
     """What an event costs beside few and beside many sessions."""
     count, few, many = (bench.extent.of(one) for one in (COST_EVENTS, COST_FEW, COST_MANY))
-    beside_few = [await growth.cpu_per_event_us(bench.round("cost"), few, few, count) for _ in bench.rounds]
-    beside_many = [
-        await growth.cpu_per_event_us(bench.round("cost"), many, many, count) for _ in bench.rounds
-    ]
-    ratios = [b / a for a, b in zip(beside_few, beside_many, strict=True)]
+    with_few = [await growth.cpu_per_event_us(bench.round("cost"), few, few, count) for _ in bench.rounds]
+    with_many = [await growth.cpu_per_event_us(bench.round("cost"), many, many, count) for _ in bench.rounds]
+    ratios = [b / a for a, b in zip(with_few, with_many, strict=True)]
     return [
-        reported(f"CPU per event, {few} sessions", beside_few, "us", "yardstick"),
-        reported(f"CPU per event, {many} sessions", beside_many, "us", "see the ratio"),
+        reported(f"CPU per event, {few} sessions", with_few, "us", "yardstick"),
+        reported(f"CPU per event, {many} sessions", with_many, "us", "see the ratio"),
         at_most("cost per event, many sessions / few", ratios, 1.3),
     ]
 
