@@ -15,21 +15,20 @@ if TYPE_CHECKING:
 
 _HEAD = """# What a caller's word may do
 
-Made from the records by `sluice topics export`; `topics/records` is where it is said.
+*For those who publish inputs, and for auditors of what a caller can achieve. `sluice topics export` writes this page from
+`topics/records`.*
 
-Whoever publishes an input fills its fields in, and nothing makes the values true. So each field is of one of
-three kinds:
+The publisher of an input fills in its fields, and nothing proves their values. So each field is of one of three kinds:
 
 - **tightens**: with the field the outcome is the same or stricter than without it. BLOCK is stricter than
-  ESCALATE, ESCALATE than ALLOW; the tier is never lower, never fewer rows are reserved, and no obligation
-  is missing.
-- **ignored**: no gate reads it, so the outcome is the same with it and without it.
-- **counts**: the outcome may be laxer for it, within the bound that the table gives.
+  ESCALATE, and ESCALATE is stricter than ALLOW. The tier is not lower, the reserved rows are not fewer, and no
+  obligation is missing.
+- **ignored**: no gate reads the field, so the outcome is the same with and without it.
+- **counts**: the field may make the outcome less strict, within the bound in the table.
 
-A field without a kind fails a test, and a property test holds the first two kinds over the shipped bundle
-(tests/unit/core/test_callers_words.py, retrieval/test_readers_words.py and memory/test_writers_words.py
-beside it). Decision 8 says why they are as they are
-([decisions/0008-callers-words.md](decisions/0008-callers-words.md)).
+A field without a kind fails a test. Property tests hold the first two kinds over the shipped bundle
+(tests/unit/core/test_callers_words.py, and in its folder retrieval/test_readers_words.py and
+memory/test_writers_words.py). [Decision 8](decisions/0008-callers-words.md) gives the reasons.
 """
 
 

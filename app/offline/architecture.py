@@ -22,16 +22,17 @@ LOOSE = "loose files"
 PAGE = Path("docs", "architecture.md")
 TITLE = """# Packages of the core
 
-*Written by `python -m app.offline.architecture` from the imports, those for types included.*
-[architecture_before.md](architecture_before.md) is the same drawing of the tree before its files were given
-rooms; import-linter holds the order of today's.
+*For developers. `python -m app.offline.architecture` writes this page from the imports, including those for types.*
+
+[architecture_before.md](architecture_before.md) shows the tree before its files were sorted into packages. import-linter
+checks today's order.
 """
 _READ = """
-Each package stands above all that it rests on; packages on one floor know nothing of each other, except in a
-knot. An arrow that follows from others is left out of the drawing and stands in the table.
+Each package is on a higher floor than all packages that it imports from. Packages on one floor do not import from each
+other, except in a knot. The drawing leaves out an arrow that follows from other arrows; the table has it.
 """
 _KNOTS = """
-These rest on each other in a circle, which the drawing shows as one box: {}.
+These packages import from each other in a circle, which the drawing shows as one box: {}.
 """
 
 
