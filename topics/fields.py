@@ -15,14 +15,15 @@ if TYPE_CHECKING:
 
 _HEAD = """# What a caller's word may do
 
-*For those who publish inputs, and for auditors of what a caller can achieve. `sluice topics export` writes this page from
-`topics/records`.*
+*For those who publish inputs, and for auditors of what a caller can achieve. `sluice topics export` writes
+this page from `topics/records`.*
 
-The publisher of an input fills in its fields, and nothing proves their values. So each field is of one of three kinds:
+The publisher of an input fills in its fields, and nothing proves their values. So each field is of one of
+three kinds:
 
 - **tightens**: with the field the outcome is the same or stricter than without it. BLOCK is stricter than
-  ESCALATE, and ESCALATE is stricter than ALLOW. The tier is not lower, the reserved rows are not fewer, and no
-  obligation is missing.
+  ESCALATE, and ESCALATE is stricter than ALLOW. The tier is not lower, the reserved rows are not fewer, and
+  no obligation is missing.
 - **ignored**: no gate reads the field, so the outcome is the same with and without it.
 - **counts**: the field may make the outcome less strict, within the bound in the table.
 

@@ -22,14 +22,16 @@ LOOSE = "loose files"
 PAGE = Path("docs", "architecture.md")
 TITLE = """# Packages of the core
 
-*For developers. `python -m app.offline.architecture` writes this page from the imports, including those for types.*
+*For developers. `python -m app.offline.architecture` writes this page from the imports, including those for
+types.*
 
-[architecture_before.md](architecture_before.md) shows the tree before its files were sorted into packages. import-linter
-checks today's order.
+[architecture_before.md](architecture_before.md) shows the tree before its files were sorted into packages.
+import-linter checks today's order.
 """
 _READ = """
-Each package is on a higher floor than all packages that it imports from. Packages on one floor do not import from each
-other, except in a knot. The drawing leaves out an arrow that follows from other arrows; the table has it.
+Each package is on a higher floor than all packages that it imports from. Packages on one floor do not import
+from each other, except in a knot. The drawing leaves out an arrow that follows from other arrows; the table
+has it.
 """
 _KNOTS = """
 These packages import from each other in a circle, which the drawing shows as one box: {}.

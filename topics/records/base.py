@@ -1,4 +1,4 @@
-"""What every record shares: strictness, the spelling rule, and the vocabulary of the fields."""
+"""What every record shares: strictness, the rule of names on the wire, and the vocabulary of the fields."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -36,10 +36,10 @@ Severity = Literal["info", "warn", "critical"]
 
 @dataclass(frozen=True, slots=True)
 class CallersWord:
-    """What a value that the caller fills in may do to the outcome; metadata of every field of an input.
+    """How a caller's value may change the outcome; metadata of every field of an input.
 
     `tightens`: with the field the outcome is the same or stricter than without it. `ignored`: no gate reads
-    it. `counts`: the outcome may get laxer, as far as `bound` says. docs/fields.md is made of these.
+    it. `counts`: it may make the outcome less strict, within `bound`. docs/fields.md is made from these.
     """
 
     kind: Literal["tightens", "ignored", "counts"]
@@ -47,17 +47,17 @@ class CallersWord:
 
 
 def tightens(how: str) -> CallersWord:
-    """The caller's word makes the outcome stricter or leaves it."""
+    """The caller's value makes the outcome stricter or leaves it unchanged."""
     return CallersWord("tightens", how)
 
 
 def ignored(why: str) -> CallersWord:
-    """No gate reads the caller's word."""
+    """No gate reads the caller's value."""
     return CallersWord("ignored", why)
 
 
 def counts(within: str) -> CallersWord:
-    """The caller's word may make the outcome laxer, within this bound."""
+    """The caller's value may make the outcome less strict, within this bound."""
     return CallersWord("counts", within)
 
 

@@ -35,27 +35,27 @@ Flags = Annotated[list[Id], Field(fail_fast=True, max_length=1000)]
 
 
 _ANCESTOR = counts(
-    "a named ancestor counts as one delegation more, and may be no delegate again; naming none "
-    "leaves the depth to chainDepth"
+    "a named ancestor adds one delegation to the depth and cannot be the delegate again; without one, "
+    "chainDepth gives the depth"
 )
 _TOTAL = ignored("compared with the session's own total, which counts; a difference is an advisory")
 _SESSION = counts("it must be the message's key; totals are kept for it and the agent's tenant")
 
 
 class GovernanceContext(Record):
-    """Who delegated what to whom, as the caller tells it (seed 001, Gate 2B)."""
+    """The chain of delegation, as the caller states it (seed 001, Gate 2B)."""
 
     root_agent_id: Annotated[Id | None, Field(alias="rootAgentId"), _ANCESTOR] = None
     original_intent_hash: Annotated[Id | None, Field(alias="originalIntentHash"), counts(BY_RULES)] = None
     chain_depth: Annotated[
         Count | None,
         Field(alias="chainDepth"),
-        counts("at most the bundle's max_chain_depth passes, and never less counts than the ancestors named"),
+        counts("a depth above the bundle's max_chain_depth blocks; named ancestors are its minimum"),
     ] = None
     parent_agent_id: Annotated[
         Id | None,
         Field(alias="parentAgentId"),
-        counts("a named parent must be a link that both agents' registered lists allow, and is an ancestor"),
+        counts("both agents' registered lists must allow the link to a named parent; it is an ancestor"),
     ] = None
     parent_trace_id: Annotated[Id | None, Field(alias="parentTraceId"), counts(BY_RULES)] = None
 
@@ -66,56 +66,49 @@ class ProposedAction(Record):
     action_id: Annotated[
         Id,
         counts(
-            "seen again in its session's window with the same bytes it gets the first answer and "
-            "counts nothing, "
-            "with other bytes it is denied"
+            "repeated in its session's window: with the same bytes it gets the first answer and "
+            "changes no total, with other bytes it is denied"
         ),
     ]
-    agent_id: Annotated[
-        Id, counts("names the registered agent; one that the registry does not have is never allowed")
-    ]
+    agent_id: Annotated[Id, counts("names the registered agent; an unregistered agent is never allowed")]
     session_id: Annotated[Id, _SESSION]
     tool_name: Annotated[
         Id,
         Field(alias="toolName"),
-        counts(
-            "names the registry's entry of exactly this spelling; a tool without an entry is never allowed"
-        ),
+        counts("names the registry's entry of exactly this name; a tool without an entry is never allowed"),
     ]
     parameters: Annotated[
-        dict[str, Any], counts("what is judged: Gate 1 reads every key and value, rules may cite them")
+        dict[str, Any], counts("the gates judge it: Gate 1 reads every key and value, rules may cite them")
     ]
     trace_id: Annotated[Id | None, Field(alias="traceId"), FOR_PEOPLE] = None
     request_id: Annotated[Id | None, FOR_PEOPLE] = None
     policy_bundle_id: Annotated[
         Id | None,
         Field(description="default: the agent's registered one"),
-        tightens("the agent's own bundle judges whatever is named; naming another one is never allowed"),
+        tightens("the agent's own bundle always judges; an action that names another one is never allowed"),
     ] = None
     mode: Annotated[
         Mode | None,
         Field(description="absent counts as high_stakes, with an advisory"),
         counts(
-            "standard is advice (seed 000): the verdict says the same, but what is missing, over "
-            "budget or late "
-            "needs a person instead of being denied, and rows are reserved whatever the verdict"
+            "standard makes the verdict advice (seed 000): something missing, over budget or late needs a "
+            "person instead of being denied, and rows are reserved whatever the verdict"
         ),
     ] = None
     deadline_ms: Annotated[
         Count | None,
         Field(description="how long the caller waits, ms, from the broker's time of the record"),
         tightens(
-            "elapsed when it is decided, the action is never allowed: denied, in standard mode needs a person"
+            "an action decided after it is never allowed: it is denied, in standard mode it needs a person"
         ),
     ] = None
     tool_description: Annotated[str | None, counts(BY_RULES)] = None
     action_type: Annotated[
         ActionType | None,
-        Field(description="beside the registered type, else the one classified from the tool's name"),
+        Field(description="read in addition to the registered type, else to that of the tool's name"),
         tightens(
-            "the registry's type, else the one that the tool's name has, stays; the claimed one "
-            "adds its tier, risk, "
-            "reversibility, row bound and way of reading where they are stricter"
+            "the registered type, else that of the tool's name, still counts; the claimed type adds "
+            "its tier, risk, reversibility, row bound and way of reading where they are stricter"
         ),
     ] = None
     reversible: Annotated[
@@ -126,19 +119,18 @@ class ProposedAction(Record):
         Count | None,
         Field(description="the caller's estimate"),
         tightens(
-            "below the action type's rows_upper_bound only the tool's entry (trusts_row_claims) "
-            "makes it count, and "
-            "then not 0 for a call that reads as a delete or a write"
+            "below the action type's rows_upper_bound it counts only if the tool's entry trusts it "
+            "(trusts_row_claims); even then 0 does not count for a call that reads as a delete or a write"
         ),
     ] = None
     reasoning: Annotated[str | None, counts(BY_RULES)] = None
     delegate_to: Annotated[
         Id | None,
-        counts("passes only as a link that both agents' registered lists allow, to no wider authority"),
+        counts("passes only if both agents' registered lists allow it and it widens no authority"),
     ] = None
     acknowledged_flags: Annotated[
         Flags | None,
-        counts("flags of items that this session was served become acknowledged; only rules ask for them"),
+        counts("acknowledges flags of items that this session was served; only rules read them"),
     ] = None
     governance_context: Annotated[
         GovernanceContext | None, Field(alias="governanceContext"), counts("field by field, as below")
@@ -192,11 +184,11 @@ class ActionOutcome(Record):
     signature: Annotated[
         str | None,
         Field(min_length=1, max_length=8192),
-        counts("of the enforcement point that reported_by names; any other counts as none"),
+        counts("must be of the enforcement point that reported_by names; otherwise it does not count"),
     ] = None
 
 
-_SIGNED = counts("under the signature of a registered approver with the right role, else it is refused")
+_SIGNED = counts("with the signature of a registered approver with the right role; otherwise refused")
 
 
 class ReviewDecision(Record):
@@ -209,11 +201,11 @@ class ReviewDecision(Record):
     digest: Annotated[
         Digest,
         Field(description="of exactly what was reviewed"),
-        counts("another digest than that of what waits is refused"),
+        counts("must be the digest of what waits for the review; otherwise refused"),
     ]
     justification: Annotated[str, Field(min_length=1, max_length=10_000), _SIGNED]
     signature: Annotated[
         str,
         Field(min_length=1, max_length=8192),
-        counts("of the approver that approver_id names, else refused"),
+        counts("must be of the approver that approver_id names; otherwise refused"),
     ]

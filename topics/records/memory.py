@@ -37,7 +37,7 @@ class MemorySource(Record):
     type: Annotated[
         SourceType,
         counts(
-            "the registered type goes before it, and what was seen first; a mismatch costs trust (seed 003)"
+            "the registered type takes precedence, then the first one seen; a mismatch costs trust (seed 003)"
         ),
     ]
     reliability: Annotated[
@@ -55,23 +55,20 @@ class ProposedMemoryWrite(Record):
     write_id: Annotated[
         Id,
         counts(
-            "seen again in its session's window with the same bytes it gets the first answer, with "
-            "other bytes it "
-            "is rejected"
+            "repeated in its session's window: with the same bytes it gets the first answer, with other "
+            "bytes it is rejected"
         ),
     ]
-    agent_id: Annotated[
-        Id, counts("names the registered agent; one that the registry does not have is never allowed")
-    ]
+    agent_id: Annotated[Id, counts("names the registered agent; an unregistered agent is never allowed")]
     session_id: Annotated[Id, counts("it must be the message's key; a source's last write is kept for it")]
-    content: Annotated[str, counts("what is judged, through every disguise that is known")]
+    content: Annotated[str, counts("the gate judges it, with every known disguise removed")]
     source: Annotated[MemorySource, counts("field by field, as below")]
     trace_id: Annotated[Id | None, Field(alias="traceId"), FOR_PEOPLE] = None
     request_id: Annotated[Id | None, FOR_PEOPLE] = None
     content_class: Annotated[
         Any,
         Field(description="the class whose time to live and minimum hold"),
-        counts("must be there, and one of the bundle's content_classes where it lists any"),
+        counts("must be there, and be one of the bundle's content_classes if it lists any"),
     ] = None
     timestamp: Annotated[
         Any,
@@ -95,7 +92,7 @@ class ProposedMemoryWrite(Record):
         list[Id] | None,
         Field(fail_fast=True, max_length=MAX_PARENTS, description="memory ids"),
         tightens(
-            "trust is at most the least trusted parent's; an unknown parent caps it below the write threshold"
+            "trust is at most that of the least trusted parent; an unknown parent caps it below the threshold"
         ),
     ] = None
 

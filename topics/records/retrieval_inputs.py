@@ -19,8 +19,8 @@ class RetrievedItem(Record):
         Any,
         Field(description="the class whose time to live and minimum hold"),
         counts(
-            "the bundle's terms for the class; one that it does not name is never served laxer than "
-            "any it names"
+            "names the bundle's limits for the class; a class that the bundle does not name is treated at "
+            "least as strictly as any that it names"
         ),
     ] = None
     timestamp: Annotated[
@@ -36,7 +36,7 @@ class RetrievedItem(Record):
     provenance_uri: Annotated[
         Any,
         Field(description="an external, resolvable reference"),
-        counts("only what the registry or a recorded resolution has for it verifies it"),
+        counts("only a registry entry or a recorded resolution of it verifies it"),
     ] = None
     provenance_hash: Annotated[
         Any,
@@ -50,8 +50,8 @@ class RetrievedItem(Record):
             "source that the provenance_uri names, over both, the uri and the hash"
         ),
         counts(
-            "stands in the timestamp's place under the same limits (seed 004); a signed one under "
-            "the source's key"
+            "replaces the timestamp under the same limits (seed 004); a signed one counts under the "
+            "source's key"
         ),
     ] = None
     body: Annotated[
@@ -65,11 +65,9 @@ class ProposedRetrieval(Record):
     """Items that an agent is about to read; key of the message: session_id."""
 
     request_id: Annotated[
-        Id, counts("what a store's report of this retrieval names; no outcome follows from it")
+        Id, counts("a store's report of this retrieval names it; no outcome follows from it")
     ]
-    agent_id: Annotated[
-        Id, counts("names the registered agent; one that the registry does not have reads nothing")
-    ]
+    agent_id: Annotated[Id, counts("names the registered agent; an unregistered agent reads nothing")]
     session_id: Annotated[Id, counts("it must be the message's key; flags of what is served are kept for it")]
     items: Annotated[
         list[RetrievedItem],
@@ -81,9 +79,8 @@ class ProposedRetrieval(Record):
         Id | None,
         Field(alias="toolName", description="what the items are for"),
         counts(
-            "a longer time to live of the bundle for the tool only where the registry has the tool "
-            "and the agent may "
-            "use it; a shorter one always"
+            "a longer time to live for the tool applies only if the tool is registered and the agent may use "
+            "it; a shorter one always applies"
         ),
     ] = None
     tool_category: Annotated[
