@@ -62,8 +62,8 @@ def test_the_table_has_every_input_topic_of_the_catalog_and_what_is_learnt_of_so
     assert len({kind.name for kind in KINDS}) == len(KINDS)
 
 
-def test_the_readme_lists_the_topics_and_records_of_the_table() -> None:
-    rows = [row for row in rows_of("README.md", "## Topics") if row[1] == "in"]
+def test_the_page_of_topics_lists_the_topics_and_records_of_the_table() -> None:
+    rows = [row for row in rows_of("docs/topics.md", "# Topics") if row[1] == "in"]
     told = {row[0].strip("`"): row[2].split("`")[1] for row in rows}
     assert told == {kind.topic: kind.model.__name__ for kind in KINDS if kind.session}
 
