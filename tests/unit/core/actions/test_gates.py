@@ -96,12 +96,12 @@ def test_a_detail_of_another_shape_is_refused_by_the_published_schema() -> None:
 
 
 def test_every_gate_is_described_where_people_look() -> None:
-    """README's list, the page of gates and the AsyncAPI document."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    """The table of docs/actions.md, the page of gates and the AsyncAPI document."""
+    table = (ROOT / "docs" / "actions.md").read_text(encoding="utf-8")
     page = reference_documents()["reference/gates.md"]
     schemas = asyncapi(gate_details())["components"]["schemas"]
     for gate in GATES:
-        assert f"| `{gate.name}`" in readme
+        assert f"| `{gate.name}`" in table
         assert f"## {gate.name}\n" in page
         assert gate.detail.__name__ in schemas
         assert gate.__doc__
