@@ -62,11 +62,11 @@ VERBS = {
         "Memories that wait for a reviewer: list and show them, decide on one",
     ),
     "decide": Verb(
-        _OFFLINE, "app.cli.offline.decide", "Decide on input records offline: what a worker would answer."
+        _OFFLINE, "app.cli.machine.decide", "Decide on input records offline: what a worker would answer."
     ),
     "evaluate": Verb(
         _OFFLINE,
-        "app.cli.offline.evaluate",
+        "app.cli.machine.evaluate",
         "Measure the gates on labelled tool calls, memory writes and retrievals.",
     ),
 }

@@ -66,7 +66,7 @@ def control_records(topic: str, files: Sequence[Path], at_ms: int) -> tuple[list
     return records, {record.decision_id: one.place for record, one in places}
 
 
-def told(refused: Sequence[Refused], places: dict[str, str]) -> str:
+def describe_refused(refused: Sequence[Refused], places: dict[str, str]) -> str:
     """A line for each refusal, with its place in the files."""
     return "\n".join(
         f"{places[one.arrival.decision_id]}: {one.code} at {one.path}: {one.message}" for one in refused
@@ -115,7 +115,7 @@ def signed_policy(files: PolicyFiles, roots: Roots, at_ms: int) -> Policy:
     bundles, bundle_places = control_records(BUNDLES, files.bundles, at_ms)
     folded = fold([*registry, *bundles], roots, Compiled(run_cases))
     if folded.refused:
-        raise PolicyFileError(told(folded.refused, entry_places | bundle_places))
+        raise PolicyFileError(describe_refused(folded.refused, entry_places | bundle_places))
     order = [(one.key or b"").decode().rpartition(_REVISION_MARK)[0] for one in bundles]
     return _policy(folded.bundles, folded.registry, folded.quality, order)
 

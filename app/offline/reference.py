@@ -141,15 +141,15 @@ def _schema(model: type[BaseModel]) -> Json:
 
 
 def _page(page: Page) -> str:
-    told: set[str] = set()
+    described: set[str] = set()
     lines = [f"# {page.title}", "", _WRITTEN, "", page.about, ""]
     for heading, model in page.models.items():
         schema = model.model_json_schema(by_alias=True, schema_generator=_WithDefaults)
         lines += _section(f"## {heading}", schema)
         definitions = schema.get("$defs", {})
         for name in _mentioned(schema, definitions):
-            if name not in told:
-                told.add(name)
+            if name not in described:
+                described.add(name)
                 lines += _section(f"### {name}", definitions[name])
     return "\n".join(lines).rstrip() + "\n"
 
@@ -244,7 +244,11 @@ def _plain_type(schema: Json) -> str:
 
 
 def _bounds(schema: Json) -> str:
-    said = [told for low, high, unit in _RANGES if (told := _range(schema.get(low), schema.get(high), unit))]
+    said = [
+        described
+        for low, high, unit in _RANGES
+        if (described := _range(schema.get(low), schema.get(high), unit))
+    ]
     said += [f"{word} {schema[key]}" for key, word in _OPEN.items() if key in schema]
     if "pattern" in schema:
         said.append(f"`{schema['pattern']}`".replace("|", "\\|"))

@@ -82,11 +82,11 @@ class InputFetcher:
 
     async def inputs(self, places: Iterable[Place]) -> dict[Place, Arrival]:
         """What lies at these places; one is absent where nothing does any more."""
-        wanted: dict[tuple[str, int], set[int]] = {}
+        offsets_of: dict[tuple[str, int], set[int]] = {}
         for topic, partition, offset in places:
-            wanted.setdefault((topic, partition), set()).add(offset)
+            offsets_of.setdefault((topic, partition), set()).add(offset)
         found: dict[Place, Arrival] = {}
-        for (topic, partition), offsets in wanted.items():
+        for (topic, partition), offsets in offsets_of.items():
             part = self._part(topic, partition)
             if part in self._parts:
                 async for message in self._messages(part, sorted(offsets)):
@@ -124,11 +124,11 @@ class InputFetcher:
         first = (await self._consumer.beginning_offsets([part]))[part]
         end = (await self._consumer.end_offsets([part]))[part]
         for run in _runs([offset for offset in offsets if first <= offset < end]):
-            wanted = set(run)
+            needed = set(run)
             self._consumer.seek(part, run[0])
             while await self._consumer.position(part) <= run[-1]:
                 for message in (await self._consumer.getmany(part, timeout_ms=_POLL_MS)).get(part, ()):
-                    if message.offset in wanted:
+                    if message.offset in needed:
                         yield message
 
 

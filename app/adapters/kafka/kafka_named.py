@@ -44,18 +44,20 @@ async def meanings(servers: str, prefix: str, names: Sequence[str]) -> list[Mean
     undecided = [name for name in sought if name not in found]
     inputs = await _proposed(servers, prefix, undecided) if undecided else {}
     ends = await _ends(servers, prefix) if places else {}
-    told = []
+    found_meanings = []
     for name in names:
         if name in places:
-            told.append(_at_place(name, places[name], ends))
+            found_meanings.append(_at_place(name, places[name], ends))
         elif name in found:
-            told.append(Meaning(name, tuple(found[name])))
+            found_meanings.append(Meaning(name, tuple(found[name])))
         elif name in inputs:
             at = ":".join(map(str, inputs[name]))
-            told.append(Meaning(name, (), f"seen at {at}, and not decided: is a worker running?"))
+            found_meanings.append(Meaning(name, (), f"seen at {at}, and not decided: is a worker running?"))
         else:
-            told.append(Meaning(name, (), "never seen: no decision names it, and no input that is there"))
-    return told
+            found_meanings.append(
+                Meaning(name, (), "never seen: no decision names it, and no input that is there")
+            )
+    return found_meanings
 
 
 def _place(name: str) -> Place | None:

@@ -37,13 +37,13 @@ CLOCKS_APART_MS = 60_000
 async def rerun_ids(kafka: KafkaEvidence, of: Installation, ids: Sequence[str]) -> list[Rerun]:
     """The decisions of these ids, in this order; of one id the second and later ones too, as differences.
     Raises ValueError for what is no id."""
-    wanted = [_wanted(one) for one in ids]
-    places = [place for place, _ in wanted]
+    placed_ids = [_place_of(one) for one in ids]
+    places = [place for place, _ in placed_ids]
     async with kafka.places() as reader:
         inputs = await reader.inputs(places)
-        found = [await _decisions_on(reader, *one, inputs.get(one[0])) for one in wanted]
+        found = [await _decisions_on(reader, *one, inputs.get(one[0])) for one in placed_ids]
         rerunner = _rerunner(await kafka.policy(), of)
-    pairs = zip(wanted, found, strict=True)
+    pairs = zip(placed_ids, found, strict=True)
     return [
         one for sought, these in pairs for one in _executed(rerunner, *sought, these, inputs.get(sought[0]))
     ]
@@ -141,7 +141,7 @@ def _lot(seed: int, raw: bytes) -> bytes:
     return sha256(b"%d:%b" % (seed, raw)).digest()
 
 
-def _wanted(an_id: str) -> tuple[Place, str]:
+def _place_of(an_id: str) -> tuple[Place, str]:
     """Of an id, the input's place and the decision's own id."""
     place = coordinates_of(an_id)
     return place, an_id if an_id.startswith(_OF_ITEMS) else id_at(place)
@@ -163,17 +163,17 @@ def _executed(
     reruns = [_checked(rerunner, one, arrival) for one in found]
     first = f"{found[0].topic} at offset {found[0].offset}"
     again = [second_decision("id", named, first)]
-    told = [replace(one, differences=(*again, *one.differences)) for one in reruns[1:]]
-    return [reruns[0], *(replace(one, whatever_version=True) for one in told)]
+    changed = [replace(one, differences=(*again, *one.differences)) for one in reruns[1:]]
+    return [reruns[0], *(replace(one, whatever_version=True) for one in changed)]
 
 
 def _checked(rerunner: Rerunner, written: Written, arrival: Arrival | None) -> Rerun:
     """Executed again, and held against what lies outside the hash."""
     rerun, entry = executed(rerunner, written, arrival), entry_of(written)
-    beside = () if entry is None else outside(written, entry.fields)
-    if not beside:
+    differing = () if entry is None else outside(written, entry.fields)
+    if not differing:
         return rerun
-    return replace(rerun, differences=(*rerun.differences, *beside), whatever_version=True)
+    return replace(rerun, differences=(*rerun.differences, *differing), whatever_version=True)
 
 
 async def _batch(rerunner: Rerunner, reader: InputFetcher, found: Sequence[Written]) -> list[Rerun]:

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from topics.catalog import Topic
     from topics.records.base import Record
 
-# Lines of a file to records to publish, each held against its topic's model first.
 
 SOURCE = "/sluice/publish"
 """ce_source of what this command publishes."""

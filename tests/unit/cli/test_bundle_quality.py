@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.cli.offline.evaluate import SHIPPED
+from app.cli.machine.evaluate import SHIPPED
 from app.core.actions.stages import load_bundle
 from app.core.cases.cases import run_cases
 from app.core.quality_bundle.quality_bundle import load_quality_bundle

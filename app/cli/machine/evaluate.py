@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli.offline.evaluate_report import print_rows, print_scores
-from app.cli.offline.evaluate_retrievals import item_row, judged_items, print_retrievals, retrieval_fields
-from app.cli.offline.evaluate_writes import judged_under, print_write_rows, print_write_scores
+from app.cli.machine.evaluate_report import (
+    item_row,
+    judged_items,
+    judged_under,
+    print_retrievals,
+    print_rows,
+    print_scores,
+    print_write_rows,
+    print_write_scores,
+    retrieval_fields,
+)
 from app.cli.output import WRONG, print_json, stop
 from app.core.actions.stages import shipped_stages
 from app.core.foundation.clock import milliseconds_of
@@ -123,8 +131,8 @@ def _report(
         listed = (
             {"rows": [*map(_row, actions), *map(_write_row, writes), *map(item_row, items)]} if rows else {}
         )
-        told = {**_fields(by_source), "memory_writes": _fields(of_writes), **retrieval_fields(items)}
-        print_json({**told, **listed})
+        fields = {**_fields(by_source), "memory_writes": _fields(of_writes), **retrieval_fields(items)}
+        print_json({**fields, **listed})
         return
     if rows:
         print_rows(actions)
@@ -153,8 +161,8 @@ def _row(one: JudgedAction) -> dict[str, Any]:
 
 
 def _write_row(one: JudgedWrite) -> dict[str, Any]:
-    told = {"action": one.action, "reason": one.reason, "by": one.by}
-    return {**_place(one), **told, "caught": one.caught}
+    fields = {"action": one.action, "reason": one.reason, "by": one.by}
+    return {**_place(one), **fields, "caught": one.caught}
 
 
 def _place(one: JudgedAction | JudgedWrite) -> dict[str, Any]:

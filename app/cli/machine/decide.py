@@ -37,10 +37,9 @@ if TYPE_CHECKING:
     from app.core.state.decision import Decision
     from app.settings import Settings
 
-# What of a decision is told to whoever asks offline: the records that answer an input, without contents.
 
 _DECISIONS = frozenset(ANSWERS[schema].model.__name__ for schema in DECISIONS)
-_BESIDE_A_DECISION = _DECISIONS | {
+_WITH_A_DECISION = _DECISIONS | {
     "QuarantineEntered",
     "QuarantineApproved",
     "QuarantineRejected",
@@ -62,21 +61,21 @@ def answers(decision: Decision) -> list[OutRecord]:
     """
     records = [record for record in decision.records if BY_NAME[record.topic].direction != "internal"]
     if any(record.kind in _DECISIONS for record in records):
-        return [record for record in records if record.kind in _BESIDE_A_DECISION]
+        return [record for record in records if record.kind in _WITH_A_DECISION]
     return [record for record in records if record.kind not in _LEFT_OUT]
 
 
 def without_content(record: OutRecord) -> dict[str, Any]:
     """The record by wire names, without the place in a chain that it never gets; an admitted memory and
     served items without what is in them."""
-    told = _without(record.body, *PLACE)
+    value = _without(record.body, *PLACE)
     content = _CONTENT.get(record.kind)
     if content is None:
-        return told
-    told = _without(told, content)
-    if "items" in told:
-        told["items"] = [_without(item, content) for item in told["items"]]
-    return told
+        return value
+    value = _without(value, content)
+    if "items" in value:
+        value["items"] = [_without(item, content) for item in value["items"]]
+    return value
 
 
 def _without(fields: dict[str, Any], *names: str) -> dict[str, Any]:
