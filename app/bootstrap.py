@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from app.core.actions.stage import Stage
     from app.core.foundation.arrival import Arrival
     from app.core.policy.policy import Policy
-    from app.core.policy.similarity_settings import Library
+    from app.core.policy.similarity_settings import SimilarityLibrary
     from app.ports import Port
     from app.settings import Settings
     from app.stream.application import SluiceApp
@@ -159,7 +159,7 @@ def build_installation(settings: Settings, stages: Mapping[str, Stage]) -> Insta
     )
 
 
-def build_ports(settings: Settings, libraries: Sequence[Library] = ()) -> dict[str, Port]:
+def build_ports(settings: Settings, libraries: Sequence[SimilarityLibrary] = ()) -> dict[str, Port]:
     """What the core may ask, by name: only what the settings switch on. Raises PolicyError.
 
     `libraries`: what the encoder learns before its first question.
@@ -177,7 +177,7 @@ def build_ports(settings: Settings, libraries: Sequence[Library] = ()) -> dict[s
     return ports
 
 
-def _libraries(policy: Policy) -> list[Library]:
+def _libraries(policy: Policy) -> list[SimilarityLibrary]:
     wanted = [bundle.memory.similarity for bundle in policy.bundles.values()]
     return [one.library for one in wanted if one is not None and one.enabled]
 

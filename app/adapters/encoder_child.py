@@ -16,7 +16,7 @@ from app.ports import PortUnavailable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.core.policy.similarity_settings import Library
+    from app.core.policy.similarity_settings import SimilarityLibrary
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ("-m", "app.adapters.encoder_process")
@@ -95,7 +95,7 @@ class EncoderChild:
         """Whether it still reads and answers."""
         return not self._reading.done()
 
-    async def ask(self, library: Library, windows: Sequence[str]) -> dict[str, Any]:
+    async def ask(self, library: SimilarityLibrary, windows: Sequence[str]) -> dict[str, Any]:
         """The child's answer: `attack` and `benign`, each a place in its list and a cosine, or None.
 
         Raises PortUnavailable when the child ends before it has answered.
@@ -109,7 +109,7 @@ class EncoderChild:
         self._write({"id": self._number, "library": library.hash, "windows": list(windows)})
         return await answer
 
-    async def learn(self, library: Library) -> None:
+    async def learn(self, library: SimilarityLibrary) -> None:
         """Returns when the library is learnt, at once where the child was told of it before.
 
         Raises PortUnavailable.
@@ -127,7 +127,7 @@ class EncoderChild:
             self._process.kill()
         await self._reading
 
-    def _teach(self, library: Library) -> None:
+    def _teach(self, library: SimilarityLibrary) -> None:
         """Sends a library before its first use. Both ends keep the last few and forget the oldest."""
         if library.hash in self._learnt:
             return

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from app.core.policy.similarity_settings import Library, WindowSettings
+    from app.core.policy.similarity_settings import SimilarityLibrary, WindowSettings
 
 Key = tuple[str, "WindowSettings", bytes]
 _CLOSED = "the encoder is closed"
@@ -58,7 +58,7 @@ class SentenceEncoder:
         settings: EncoderSettings = EncoderSettings(),
         directory: Path | None = None,
         checksums: Path = CHECKSUMS,
-        libraries: Sequence[Library] = (),
+        libraries: Sequence[SimilarityLibrary] = (),
     ) -> None:
         """`directory`: where the model's files lie, the installed package's when None; `libraries`: those to
         learn at the start."""
@@ -79,7 +79,7 @@ class SentenceEncoder:
         self._started_at = -float("inf")
         self._closed = False
 
-    async def start(self, *libraries: Library) -> int:
+    async def start(self, *libraries: SimilarityLibrary) -> int:
         """Load the model and learn `libraries` (seconds) before the first question. The child's process id.
 
         A library that the child was told of is not waited for again, behind the texts that wait by then.
@@ -112,7 +112,7 @@ class SentenceEncoder:
         if not starting.cancelled() and starting.exception() is None:
             await starting.result().close(self._settings.close_timeout_s)
 
-    def _begun(self, key: Key, text: str, library: Library) -> asyncio.Task[dict[str, Any]]:
+    def _begun(self, key: Key, text: str, library: SimilarityLibrary) -> asyncio.Task[dict[str, Any]]:
         if len(self._waiting) >= self._settings.waiting:
             raise PortUnavailable(f"{self._settings.waiting} texts wait for the encoder already")
         task = self._waiting[key] = asyncio.create_task(self._answer(key, text, library))
@@ -128,7 +128,7 @@ class SentenceEncoder:
         if len(self._remembered) > self._settings.remembered:
             self._remembered.popitem(last=False)
 
-    async def _answer(self, key: Key, text: str, library: Library) -> dict[str, Any]:
+    async def _answer(self, key: Key, text: str, library: SimilarityLibrary) -> dict[str, Any]:
         child = await self._child()
         windows = windows_of(text, key[1])
         answer = await child.ask(library, windows.texts)

@@ -17,7 +17,7 @@ from app.core.policy.policy import DEFAULT_QUALITY, Policy
 from app.core.quality_bundle.quality_bundle import QualityBundle
 from app.core.registry.loading import build_registry, load_registry
 from app.core.registry.registry_entries import RegistryFile
-from app.core.trust.compiled import Compiled
+from app.core.trust.compile_cache import Compiled
 from app.core.trust.dsse import read_envelope
 from app.core.trust.fold import fold
 from app.core.trust.in_force import arrivals

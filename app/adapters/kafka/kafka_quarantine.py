@@ -15,7 +15,7 @@ from app.adapters.kafka.kafka_inputs import KafkaHeldInput
 from app.adapters.kafka.kafka_publish import publish
 from app.adapters.kafka.kafka_read import KafkaUnreachable, open_reader, partitions_of
 from app.core.reports.ledger_values import NotInLedgerError, decision_in, event_in
-from app.core.reports.memory_recount import Recount
+from app.core.reports.memory_recount import StatisticsRecount
 from topics.catalog import (
     BY_NAME,
     DEAD_LETTERS,
@@ -104,10 +104,10 @@ class KafkaQuarantine:
         async for _, record in self._all(SESSIONS_CHANGELOG):
             yield record
 
-    async def recount(self, until: Mapping[int, int]) -> Recount:
+    async def recount(self, until: Mapping[int, int]) -> StatisticsRecount:
         """Every decision on a write and every event of the quarantine, counted up to a sequence of each
         partition. Raises NotInLedgerError too."""
-        anew = Recount(until)
+        anew = StatisticsRecount(until)
         async for base, record in self._all(MEMORY_DECISIONS, QUARANTINE):
             if base == MEMORY_DECISIONS:
                 anew.decision(decision_of(record))

@@ -16,7 +16,7 @@ from app.stream.engine.partition_record import live_statistics
 
 if TYPE_CHECKING:
     from app.adapters.kafka.kafka_quarantine import KafkaQuarantine
-    from app.core.reports.memory_recount import Behind, Counts, Difference, LiveCounts
+    from app.core.reports.memory_recount import Behind, Counts, LiveCounts, StatisticsDifference
     from app.core.state.statistics import Whose
 
 HEADINGS = tuple(NOTHING.fields())
@@ -33,7 +33,7 @@ class LedgerCounts(NamedTuple):
     """The ledger's own numbers, and where the workers' are others."""
 
     counts: Counts
-    differences: list[Difference]
+    differences: list[StatisticsDifference]
     behind: list[Behind]
 
     @property
@@ -71,7 +71,7 @@ def counted_fields(counted: GateCounts, by: By) -> dict[str, Any]:
     return fields
 
 
-def _difference(one: Difference) -> dict[str, Any]:
+def _difference(one: StatisticsDifference) -> dict[str, Any]:
     both = {"live": one.live.fields(), "recounted": one.recounted.fields()}
     return {"partition": one.partition, **one.whose._asdict(), **both}
 

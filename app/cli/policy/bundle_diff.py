@@ -21,7 +21,7 @@ from app.cli.policy.control_topics import (
 )
 from app.core.foundation.canonical import canonical
 from app.core.policy.document_changes import document_changes
-from app.core.quality_bundle.looser import Change, changes, looser
+from app.core.quality_bundle.looser import BundleChange, changes, looser
 from app.core.quality_bundle.quality_bundle import QualityBundle
 from app.core.trust.dsse import Envelope, read_envelope
 from app.core.trust.signed_entries import BUNDLE, QUALITY_BUNDLE
@@ -120,7 +120,7 @@ def diff(
     raise typer.Exit(WRONG if sentences else WELL)
 
 
-def _compared(old: NamedBundle, new: NamedBundle) -> tuple[Sequence[Change], Sequence[str]]:
+def _compared(old: NamedBundle, new: NamedBundle) -> tuple[Sequence[BundleChange], Sequence[str]]:
     if isinstance(old.bundle, QualityBundle) and isinstance(new.bundle, QualityBundle):
         return changes(old.bundle, new.bundle), looser(old.bundle, new.bundle)
     if isinstance(old.bundle, QualityBundle) or isinstance(new.bundle, QualityBundle):
@@ -130,7 +130,7 @@ def _compared(old: NamedBundle, new: NamedBundle) -> tuple[Sequence[Change], Seq
     loosenings = list(BUNDLE_FORM.find_loosenings(old.bundle, new.bundle))
     paths = tuple(f"$.{path}" for one in loosenings for path in one.paths)
     changed = [
-        Change(one.path, one.before, one.after, looser=_is_part_of(one.path, paths))
+        BundleChange(one.path, one.before, one.after, looser=_is_part_of(one.path, paths))
         for one in document_changes(old.document, new.document)
     ]
     return changed, [one.sentence for one in loosenings]
@@ -149,7 +149,9 @@ def _fields(named: NamedBundle) -> dict[str, str]:
     return {"bundle": named.name, "hash": named.bundle.hash}
 
 
-def _show(old: NamedBundle, new: NamedBundle, changed: Sequence[Change], sentences: Sequence[str]) -> None:
+def _show(
+    old: NamedBundle, new: NamedBundle, changed: Sequence[BundleChange], sentences: Sequence[str]
+) -> None:
     console.print(f"{shown(old.name)} → {shown(new.name)}: {len(changed)} changes", highlight=False)
     for one in changed:
         mark = "[bold red]looser[/] " if one.looser else ""

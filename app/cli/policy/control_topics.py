@@ -27,7 +27,7 @@ from app.cli.output import (
 from app.core.cases.cases import run_cases
 from app.core.foundation.clock import rfc3339
 from app.core.foundation.errors import CoreError
-from app.core.trust.compiled import Compiled
+from app.core.trust.compile_cache import Compiled
 from app.core.trust.dsse import read_envelope
 from app.core.trust.fold import fold
 from app.core.trust.in_force import Rehearsal, arrivals, refused_of, rehearse

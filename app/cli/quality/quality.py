@@ -17,7 +17,7 @@ from app.cli.quality_read import From, day_or_stop, read_or_stop
 from app.core.foundation.clock import rfc3339
 from app.core.reports.ledger_values import ALARM, DECISION, REPORTED
 from app.core.reports.report import FIGURES, OUTCOMES, quality_report
-from app.core.reports.report_tally import QualityTally, Scope
+from app.core.reports.report_tally import QualityTally, ReportScope
 from topics.catalog import ALARMS, QUALITY_DECISIONS, SESSION_EVENTS
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def report(
 
     Example: sluice quality report --since 2026-01-01 --html report.html
     """
-    tally = QualityTally(Scope(day_or_stop(since), day_or_stop(until), tenant))
+    tally = QualityTally(ReportScope(day_or_stop(since), day_or_stop(until), tenant))
     sinks = {DECISION: tally.decision, REPORTED: tally.report, ALARM: tally.alarm}
     basis = read_or_stop((QUALITY_DECISIONS, SESSION_EVENTS, ALARMS), sinks, from_)
     found = quality_report(tally, basis)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from app.core.actions.stage import ActionContext
-    from app.core.rules.compiled import RuleResult
+    from app.core.rules.compiled_rule import RuleResult
 
 
 def find_loosenings(before: list[Rule], after: list[Rule]) -> Iterator[Loosening]:

@@ -49,7 +49,7 @@ _REPEATED = (2, _STEP)
 Term = tuple[int, str]
 
 
-class Work(NamedTuple):
+class WorkBound(NamedTuple):
     """`mentions`: how often the expression names something that it reads; `items` and `text`: those of its
     literals; `joins`: how many values its `+` may put together into one."""
 
@@ -75,12 +75,12 @@ class Work(NamedTuple):
         return terms + sum(pattern.bound(items, text) for pattern in self.patterns)
 
 
-def summed(works: Iterable[Work]) -> Work:
+def summed(works: Iterable[WorkBound]) -> WorkBound:
     """A bound for all of these together, where all look at the same."""
     return coarse(work._replace(mentions=1) for work in works)
 
 
-def coarse(works: Iterable[Work]) -> Work:
+def coarse(works: Iterable[WorkBound]) -> WorkBound:
     """A bound for all of these together: as if every mention were of all the values there are."""
     terms: Counter[Term] = Counter()
     patterns: list[PatternWork] = []
@@ -90,10 +90,10 @@ def coarse(works: Iterable[Work]) -> Work:
         patterns += work.patterns
         for (loops, measure), by in work.terms.items():
             terms[(loops, measure)] += by * max(work.mentions, 1) ** _DEGREE[measure]
-    return Work(dict(terms), tuple(patterns), 1, items, text, max(joins, 1))
+    return WorkBound(dict(terms), tuple(patterns), 1, items, text, max(joins, 1))
 
 
-def work_of(tree: Node, mentions: int) -> Work:
+def work_of(tree: Node, mentions: int) -> WorkBound:
     """The work of a tree that has no refusals."""
     nodes = list(tree.walk())
     macros = [node for node in nodes if node.kind == "comprehension"]
@@ -105,7 +105,9 @@ def work_of(tree: Node, mentions: int) -> Work:
     joins = 1 + sum(grows(node) and id(node) not in meter.collecting for node in nodes)
     literals = [len(node.parts) for node in nodes if node.kind in {"list", "map"}]
     text = sum(len(node.text) for node in nodes if node.text is not None)
-    return Work(dict(meter.terms), tuple(meter.patterns), mentions, max(literals, default=0), text, joins)
+    return WorkBound(
+        dict(meter.terms), tuple(meter.patterns), mentions, max(literals, default=0), text, joins
+    )
 
 
 class _Meter:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from cel_expr_python import cel
 
-from app.core.cel.bounds import MAX_SOURCE, Work, coarse, refusals, summed, work_of
+from app.core.cel.bounds import MAX_SOURCE, WorkBound, coarse, refusals, summed, work_of
 from app.core.cel.tree import NOTHING, Path, Size, checked_tree, parsed_tree, reads
 from app.core.cel.values import MAX_ALL_ITEMS, MAX_ALL_TEXT, MAX_ITEMS, Values
 
@@ -30,7 +30,7 @@ let in, the whole stays within 8 ms."""
 _NOTHING_IS_SAFE = Size(-1, -1, -1)
 
 
-class Allowance:
+class WorkBudget:
     """The bounds of all expressions that may be asked for, from the quickest to the closest."""
 
     def __init__(self, expressions: Sequence[Expression], enough: int = MAX_WORK) -> None:
@@ -59,9 +59,9 @@ def _halves() -> Iterable[Size]:
     return (Size(MAX_ITEMS >> by, MAX_ALL_ITEMS >> by, MAX_ALL_TEXT >> by) for by in halvings)
 
 
-def _by_reads(expressions: Iterable[Expression]) -> list[tuple[tuple[Path, ...], Work]]:
+def _by_reads(expressions: Iterable[Expression]) -> list[tuple[tuple[Path, ...], WorkBound]]:
     """The sums of those that look at the same; what they look at does not matter to the steady ones."""
-    works: dict[tuple[Path, ...], list[Work]] = defaultdict(list)
+    works: dict[tuple[Path, ...], list[WorkBound]] = defaultdict(list)
     for one in expressions:
         works[one.reads if one.steady is None else ()].append(one.work)
     return [(reads, summed(same)) for reads, same in works.items()]
@@ -70,13 +70,13 @@ def _by_reads(expressions: Iterable[Expression]) -> list[tuple[tuple[Path, ...],
 _MAX_NAMED_PATH = 120
 
 
-class Evaluation:
+class Activation:
     """Evaluates in the order of asking. Work that no longer fits under the limit is not begun."""
 
     def __init__(
         self,
         language: Language,
-        together: Allowance,
+        together: WorkBudget,
         variables: Mapping[str, Any],
         bounded: Mapping[str, Any] | None = None,
     ) -> None:
@@ -141,7 +141,7 @@ class Expression:
     source: str
     result: str
     reads: tuple[Path, ...]
-    work: Work
+    work: WorkBound
     steady: int | None
     program: cel.Expression
 

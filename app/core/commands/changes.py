@@ -19,7 +19,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from app.core.commands.sql.tokens import BackslashSql
-from app.core.foundation.words import vocabulary
+from app.core.foundation.name_words import vocabulary
 
 if TYPE_CHECKING:
     from app.core.commands.shell.reading import Command, Redirect

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from app.core.commands.inspection import Described, Expression
 from app.core.foundation.errors import BundleError
-from app.core.foundation.words import vocabulary, words_of
+from app.core.foundation.name_words import vocabulary, words_of
 from app.core.text.patterns import PatternError, PatternSet
 
 Language = Literal["shell", "sql", "code", "value", "prose"]

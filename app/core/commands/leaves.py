@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from app.core.commands.languages import REMEMBERED_KEYS
-from app.core.foundation.words import words_of
+from app.core.foundation.name_words import words_of
 from app.core.text.unfold import PLAIN
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from app.core.commands.patterns.patterns import CommandPatterns
 from app.core.commands.sql.injection import InjectionPattern, InjectionPatterns
 from app.core.commands.sql.patterns import SqlPattern, SqlPatterns
 from app.core.commands.targets import TargetPattern, TargetPatterns
+from app.core.foundation.name_words import vocabulary
 from app.core.foundation.strict import StrictModel
-from app.core.foundation.words import vocabulary
 
 if TYPE_CHECKING:
     from app.core.commands.inspection import Inspection
@@ -62,7 +62,7 @@ class PatternSets(StrictModel):
         return self
 
 
-class Library:
+class PatternLibrary:
     """Compiled pattern sets."""
 
     def __init__(self, sets: PatternSets) -> None:

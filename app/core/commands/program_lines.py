@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from app.core.commands.languages import REMEMBERED_KEYS
 from app.core.commands.shell.interpreters import SHELLS
-from app.core.foundation.words import vocabulary, words_of
+from app.core.foundation.name_words import vocabulary, words_of
 
 LONGEST_VALUE = 256
 """Characters of a named parameter's value that are read as a word of the line: a manifest's beginning."""

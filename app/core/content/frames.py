@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from app.core.content.text import Prefilter
 
 if TYPE_CHECKING:
-    from app.core.content.expressions import Expressions
+    from app.core.content.compiled_expressions import Expressions
     from app.core.content.sets import Frame, Frames
     from app.core.content.text import Text
 

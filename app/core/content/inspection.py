@@ -44,7 +44,7 @@ class Finding(NamedTuple):
         return self.id if self.field is None else f"{self.id} in {self.field}"
 
 
-class Inspection(NamedTuple):
+class ContentInspection(NamedTuple):
     """All that was found in a text of `characters` characters.
 
     `removed_share`: the share of characters that normalising took away (invisible characters, tags);

@@ -9,10 +9,10 @@ from functools import cached_property
 from itertools import islice, product
 from typing import TYPE_CHECKING
 
-from app.core.content.expressions import Expressions
+from app.core.content.compiled_expressions import Expressions
 from app.core.content.frames import FrameReader
-from app.core.content.inspection import Finding, Inspection
-from app.core.content.kept import Compilation, Remembered, find_compilation, keep_compilation
+from app.core.content.inspection import ContentInspection, Finding
+from app.core.content.kept import Compilation, RememberedTexts, find_compilation, keep_compilation
 from app.core.content.names import Names
 from app.core.content.patterns import Patterns
 from app.core.content.text import Text
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from app.core.content.frames import FramedText
-    from app.core.content.patterns import Hit
+    from app.core.content.patterns import PatternPlace
     from app.core.content.sets import ContentSets
 
 
@@ -105,7 +105,7 @@ class Detector:
         `seen`: the sentences that the text had in other forms, which are not read again; these are added.
         """
         text = Text(form.text)
-        best: dict[str, tuple[Hit, bool]] = {}
+        best: dict[str, tuple[PatternPlace, bool]] = {}
         frames = _Lazy(self._frames, text)
         for hit in self._patterns.hits(text, seen):
             name = hit.pattern.id
@@ -127,13 +127,13 @@ class _Lazy:
         self._text = text
         self._read: FramedText | None = None
 
-    def framed(self, hit: Hit) -> bool:
+    def framed(self, hit: PatternPlace) -> bool:
         if self._read is None:
             self._read = self._reader.of(self._text)
         return self._read.framed(hit.start, hit.end)
 
 
-def _finding(hit: Hit, how: str, text: Text, *, framed: bool) -> Finding:
+def _finding(hit: PatternPlace, how: str, text: Text, *, framed: bool) -> Finding:
     one = hit.pattern
     return Finding(
         one.id,
@@ -159,7 +159,7 @@ class ContentInspector:
         self._sets = sets
         self._library = sets.model_dump_json().encode()
         self._weak_makes_strong = sets.weak_makes_strong
-        self._remembered = Remembered[Inspection]()
+        self._remembered = RememberedTexts[ContentInspection]()
         self._kept = find_compilation(self._library)
         if self._kept is None:
             keep_compilation(self._library, self._detector.compilation)
@@ -186,7 +186,7 @@ class ContentInspector:
         """Do now what the first text would have to wait for."""
         _ = self._forms
 
-    def inspect(self, text: str) -> Inspection:
+    def inspect(self, text: str) -> ContentInspection:
         """Everything found in the text; the same text always gives the same."""
         known = self._remembered.get(text)
         if known is None:
@@ -194,7 +194,7 @@ class ContentInspector:
             self._remembered.put(text, known)
         return known
 
-    def _inspected(self, text: str) -> Inspection:
+    def _inspected(self, text: str) -> ContentInspection:
         unfolding = self._forms.of(text)
         found: dict[str, Finding] = {}
         seen = set[bytes]()
@@ -202,7 +202,7 @@ class ContentInspector:
             for one in self._detector.findings(form, seen):
                 if one.id not in found or (found[one.id].framed and not one.framed):
                     found[one.id] = one
-        return Inspection(
+        return ContentInspection(
             (*found.values(), *self._several(list(found.values()))),
             len(text),
             unfolding.removed / max(1, len(text)),

@@ -79,7 +79,7 @@ CHARACTERS = 16 << 20
 Answer = TypeVar("Answer")
 
 
-class Remembered(Generic[Answer]):
+class RememberedTexts(Generic[Answer]):
     """What was found in the texts that were asked for last. What is forgotten is found again."""
 
     __slots__ = ("_by_text", "_characters")

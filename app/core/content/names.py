@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.core.content.inspection import Finding, Inspection
-from app.core.content.kept import ANSWERS, Remembered
+from app.core.content.inspection import ContentInspection, Finding
+from app.core.content.kept import ANSWERS, RememberedTexts
 from app.core.content.wording import below_the_host, in_words, readings, says_something, wording
 
 if TYPE_CHECKING:
@@ -83,17 +83,17 @@ class Names:
     def __init__(
         self,
         words: Vocabulary,
-        inspect: Callable[[str], Inspection],
+        inspect: Callable[[str], ContentInspection],
         as_it_stands: Callable[[str], tuple[Finding, ...]],
     ) -> None:
         """`as_it_stands` finds what is there without taking off any disguise."""
         self._words = words
         self._inspect = inspect
         self._as_it_stands = as_it_stands
-        self._remembered = Remembered[_Said]()
-        self._joined = Remembered[Inspection]()
-        self._reads = Remembered[Read]()
-        self._seams = Remembered[tuple[Finding, ...]]()
+        self._remembered = RememberedTexts[_Said]()
+        self._joined = RememberedTexts[ContentInspection]()
+        self._reads = RememberedTexts[Read]()
+        self._seams = RememberedTexts[tuple[Finding, ...]]()
         self._known_wording = lru_cache(ANSWERS)(partial(wording, words=words))
 
     def read(self, names: Sequence[Name]) -> Read:
@@ -175,7 +175,7 @@ class Names:
                 for one in _new(together, apart):
                     yield one._replace(field=field), places
 
-    def _joint(self, text: str) -> Inspection:
+    def _joint(self, text: str) -> ContentInspection:
         known = self._joined.get(text)
         if known is None:
             known = self._inspect(text)

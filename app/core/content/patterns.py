@@ -9,7 +9,7 @@ from app.core.content.text import Prefilter
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from app.core.content.expressions import Expressions
+    from app.core.content.compiled_expressions import Expressions
     from app.core.content.sets import ContentPattern
     from app.core.content.text import Text
 
@@ -19,7 +19,7 @@ WHOLE_BYTES = 512 * 1024
 The patterns of texts are there looked for in a few sentences at a time; any such text is inconclusive too."""
 
 
-class Hit(NamedTuple):
+class PatternPlace(NamedTuple):
     """Where a pattern is, in bytes."""
 
     pattern: ContentPattern
@@ -56,7 +56,7 @@ class Patterns:
         self.places = {place for one in every for place in (*one.any, *one.all)}
         """Of the expressions without which there is no pattern."""
 
-    def hits(self, text: Text, seen: set[bytes]) -> Iterator[Hit]:
+    def hits(self, text: Text, seen: set[bytes]) -> Iterator[PatternPlace]:
         """Each place of each pattern, those of sentences first; sentences that were seen are left out."""
         whole = (0, len(text.raw))
         long = whole[1] > WHOLE_BYTES
@@ -70,14 +70,18 @@ class Patterns:
         for one, place in () if long else (*self._of_texts.begun(text.written()), *self._of_texts.always):
             yield from self._in_scope(one, place, text, whole)
 
-    def _in_sentences(self, one: _Places, place: int, text: Text, part: tuple[int, int]) -> Iterator[Hit]:
+    def _in_sentences(
+        self, one: _Places, place: int, text: Text, part: tuple[int, int]
+    ) -> Iterator[PatternPlace]:
         at, end = part
         while at < end and (found := self._expressions.search(place, text.raw, at, end)):
             sentence = text.sentence_at(found[0])
             yield from self._in_scope(one, place, text, sentence)
             at = max(sentence[1], found[0] + 1)
 
-    def _in_scope(self, places: _Places, place: int, text: Text, scope: tuple[int, int]) -> Iterator[Hit]:
+    def _in_scope(
+        self, places: _Places, place: int, text: Text, scope: tuple[int, int]
+    ) -> Iterator[PatternPlace]:
         search = self._expressions.search
         found = search(place, text.raw, *scope)
         if (
@@ -87,7 +91,7 @@ class Patterns:
         ):
             return
         while found:
-            yield Hit(places.pattern, *found)
+            yield PatternPlace(places.pattern, *found)
             found = search(place, text.raw, max(found[1], found[0] + 1), scope[1])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.core.state.book import Folded
+from app.core.state.book import HistoryFolded
 from app.core.state.decision import Decision
 from app.core.state.history import SourceName, history_record
 
@@ -30,4 +30,4 @@ def evaluate(
     if feedback.verdict == "seen" and (full or before.type is not None):
         return Decision(None)
     after = before.folded(feedback.type, feedback.verdict)
-    return Decision(None, [history_record(name, after, arrival.timestamp_ms)], (Folded(name, after),))
+    return Decision(None, [history_record(name, after, arrival.timestamp_ms)], (HistoryFolded(name, after),))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from app.core.content.inspection import Finding, Inspection
+    from app.core.content.inspection import ContentInspection, Finding
     from app.core.policy.trust_policy import AlignmentPolicy, CoherencePolicy, ConsistencyPolicy, TrustPolicy
     from app.core.state.history import History
 
@@ -39,7 +39,9 @@ def _reviewed(policy: TrustPolicy, base: float, positive: int, negative: int) ->
     return moved if positive >= numbers.positives_to_raise else min(moved, base)
 
 
-def consistency(policy: ConsistencyPolicy, inspection: Inspection, findings: Iterable[Finding]) -> float:
+def consistency(
+    policy: ConsistencyPolicy, inspection: ContentInspection, findings: Iterable[Finding]
+) -> float:
     """Of the content: 1 less what its findings and its form cost. A pattern found twice is one hit."""
     found = tuple(findings)
     loss = policy.injection.loss(_hits(found, policy.injection_kinds))
@@ -97,7 +99,7 @@ class Facts:
     history: History
     mismatch: bool
     since_last_ms: int | None
-    inspection: Inspection
+    inspection: ContentInspection
     extra_findings: tuple[Finding, ...] = ()
     parents: tuple[float | None, ...] = ()
     ceiling: float | None = None

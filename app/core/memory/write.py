@@ -10,7 +10,7 @@ from app.core.memory.context import assess
 from app.core.memory.gate import Judgement, judge
 from app.core.memory.quarantine import enter, held_of
 from app.core.memory.record import decision_record
-from app.core.quality_bundle.wanted import wanted, wants_resolving
+from app.core.quality_bundle.provenance_request import wanted, wants_resolving
 from app.core.registry.registry_entries import UNREGISTERED
 from app.core.state.book import Decided
 from app.core.state.decision import Decision

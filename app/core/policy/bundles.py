@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field, ValidationError, create_model, field_validator, model_validator
 
-from app.core.commands.library import Library, PatternSets
+from app.core.commands.library import PatternLibrary, PatternSets
 from app.core.content.inspector import ContentInspector
 from app.core.content.sets import ContentSets
 from app.core.foundation.canonical import digest
 from app.core.foundation.errors import BundleError
+from app.core.foundation.name_words import words_of
 from app.core.foundation.strict import LONGEST_WAIT_MS, MAX_CASES, Name, StrictModel, first_error, json_object
-from app.core.foundation.words import words_of
 from app.core.policy.bundle_cases import Case  # noqa: TC001 - pydantic reads the annotations
 from app.core.policy.memory_policy import MemoryPolicy
 from app.core.quality_bundle.looser import Loosening
@@ -130,7 +130,7 @@ class Bundle:
         self.irreversible_row_threshold = file.irreversible_row_threshold
         self.escalation_ttl_ms = file.escalation_ttl_ms
         self.largest_rows_upper_bound = max(one.rows_upper_bound for one in file.action_types.values())
-        self.library = Library(file.patterns)
+        self.library = PatternLibrary(file.patterns)
         self.written: dict[str, Any] = {one.key: getattr(file, one.key) for one in parts}
         self.parts: dict[str, Any] = {one.key: one.compile(self.written[one.key]) for one in parts}
         self.memory = file.memory

@@ -46,7 +46,7 @@ class Calibration(StrictModel):
     weight: Weight
 
 
-class Library(StrictModel):
+class SimilarityLibrary(StrictModel):
     """Known texts of both sides, with the calibration that was measured on them.
 
     Every attack in every one of `frames` is on the benign side: a text that quotes an attack is as near to it
@@ -111,15 +111,15 @@ class SimilaritySettings(StrictModel):
     enabled: bool
     budget_ms: Annotated[int, Field(ge=1, le=600_000)]
     windows: WindowSettings
-    library: Library
+    library: SimilarityLibrary
 
 
-def without(library: Library, *sources: str) -> Library:
+def without(library: SimilarityLibrary, *sources: str) -> SimilarityLibrary:
     """`library` less every text whose source begins with one of `sources`: to judge rows that fed it.
 
     Raises pydantic's ValidationError when no attack text is left.
     """
-    return Library(
+    return SimilarityLibrary(
         attack=[one for one in library.attack if not one.source.startswith(sources)],
         benign=[one for one in library.benign if not one.source.startswith(sources)],
         frames=library.frames,

@@ -210,7 +210,7 @@ def _promotion(before: QualityBundleFile, after: QualityBundleFile) -> Iterator[
 ABSENT = "(not there)"
 
 
-class Change(NamedTuple):
+class BundleChange(NamedTuple):
     """A field of the file: its path, both values (ABSENT: it is not there), and whether that is looser."""
 
     path: str
@@ -224,12 +224,14 @@ def looser(before: QualityBundle, after: QualityBundle) -> tuple[str, ...]:
     return tuple(one.sentence for one in _loosenings(before, after))
 
 
-def changes(before: QualityBundle, after: QualityBundle) -> tuple[Change, ...]:
+def changes(before: QualityBundle, after: QualityBundle) -> tuple[BundleChange, ...]:
     """Every field whose value differs, by its path."""
     old, new = dict(_fields(_written(before))), dict(_fields(_written(after)))
     loose = {path for one in _loosenings(before, after) for path in one.paths}
     pairs = ((path, old.get(path, ABSENT), new.get(path, ABSENT)) for path in sorted(old.keys() | new.keys()))
-    return tuple(Change(path, one, other, _within(path, loose)) for path, one, other in pairs if one != other)
+    return tuple(
+        BundleChange(path, one, other, _within(path, loose)) for path, one, other in pairs if one != other
+    )
 
 
 def _within(path: str, loose: set[str]) -> bool:

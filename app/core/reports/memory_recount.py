@@ -24,7 +24,7 @@ Counts = dict[tuple[int, Whose], Statistics]
 """By partition, since each counts for itself, and by whose they are."""
 
 
-class Recount:
+class StatisticsRecount:
     """Statistics counted anew, up to a sequence number in each partition.
 
     `until`: by partition, the last sequence that counts; of other partitions nothing counts. `beyond`: the
@@ -63,7 +63,7 @@ class Recount:
         self.counts[partition, whose] = statistics
 
 
-class Difference(NamedTuple):
+class StatisticsDifference(NamedTuple):
     """Where the workers' count is another than the ledger's."""
 
     partition: int
@@ -80,10 +80,10 @@ class Behind(NamedTuple):
     ledger: int
 
 
-def differences(live: Counts, recounted: Counts) -> list[Difference]:
+def differences(live: Counts, recounted: Counts) -> list[StatisticsDifference]:
     """Everything that is not equal; what one side lacks is nothing."""
     pairs = [
-        Difference(*place, live.get(place, NOTHING), recounted.get(place, NOTHING))
+        StatisticsDifference(*place, live.get(place, NOTHING), recounted.get(place, NOTHING))
         for place in sorted(live.keys() | recounted.keys())
     ]
     return [one for one in pairs if one.live != one.recounted]

@@ -17,7 +17,7 @@ from app.core.foundation.errors import BundleError
 from app.core.quality_bundle.quality_bundle import load_quality_bundle
 from app.core.quality_bundle.severity import TIERS
 from app.core.reports.report import FALSE_DENY, FLAG_ONLY
-from app.core.reports.report_tally import QualityTally, Scope
+from app.core.reports.report_tally import QualityTally, ReportScope
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -45,7 +45,7 @@ class Observed:
         self._hashes = frozenset(hashes)
         self._tiers = denying_tiers(bundle, content_class)
         self._since = rfc3339(bundle.rollout_since_ms[content_class])
-        self._tally = QualityTally(Scope(since=self._since[:_DAY]))
+        self._tally = QualityTally(ReportScope(since=self._since[:_DAY]))
         self.other_tables = 0
         self.never_denied = 0
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from app.core.reports.ledger_values import Basis
-    from app.core.reports.report_tally import QualityTally, Scope, Situation
+    from app.core.reports.report_tally import QualityTally, ReportScope, Situation
 
 OUTCOMES: tuple[str, ...] = get_args(QualityOutcome)
 """The mildest first."""
@@ -204,7 +204,7 @@ class Coverage:
 class QualityReport:
     """Days are YYYY-MM-DD in UTC; groups are in order of their names."""
 
-    scope: Scope
+    scope: ReportScope
     overall: Figures
     by_class: dict[str, Figures]
     by_day: dict[str, Figures]

@@ -62,7 +62,7 @@ class Situation(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class ReportScope:
     """Which records count: whole UTC days (YYYY-MM-DD) from `since` to `until`, both included; one tenant's.
 
     None: no bound, every tenant.
@@ -84,9 +84,9 @@ class Scope:
 class QualityTally:
     """Takes records of the ledger in any order, as they are parsed from JSON."""
 
-    def __init__(self, scope: Scope | None = None) -> None:
-        self.scope = scope or Scope()
-        self._bounded = self.scope != Scope()
+    def __init__(self, scope: ReportScope | None = None) -> None:
+        self.scope = scope or ReportScope()
+        self._bounded = self.scope != ReportScope()
         self._decisions: dict[tuple[Any, ...], int] = {}
         self.reported: defaultdict[tuple[str, str], int] = defaultdict(int)
         self.covered: defaultdict[tuple[str, str], int] = defaultdict(int)

@@ -19,7 +19,7 @@ from app.core.cases.cases import run_cases
 from app.core.decide.decide import DecisionPoint
 from app.core.policy.policy import Policy
 from app.core.registry.loading import FACT
-from app.core.trust.compiled import Compiled
+from app.core.trust.compile_cache import Compiled
 from app.core.trust.fold import fold
 from app.core.trust.signed_entries import BUNDLE, QUALITY_BUNDLE
 from topics.catalog import REGISTRY

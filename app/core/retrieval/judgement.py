@@ -21,7 +21,7 @@ from topics.records.retrievals import StageName
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from app.core.content.inspection import Finding, Inspection
+    from app.core.content.inspection import ContentInspection, Finding
     from app.core.quality_bundle.quality_bundle import QualityBundle
     from app.core.quality_bundle.quality_models import ContentWeight
     from app.core.registry.quality_entries import QualityOverrideEntry
@@ -43,7 +43,7 @@ INCONCLUSIVE: ContentWeight = "strong"
 
 
 def content_action(
-    bundle: QualityBundle, tier: AutonomyTier, found: Inspection
+    bundle: QualityBundle, tier: AutonomyTier, found: ContentInspection
 ) -> tuple[QualityOutcome, str | None]:
     """The outcome and its reason; weak and framed findings are listed and change nothing."""
     for weight in WEIGHTS:
@@ -250,7 +250,7 @@ def _content(
     judged.comes_to(action, reason)
 
 
-def _found(context: RetrievalContext, names: ItemNames, text: str) -> Inspection:
+def _found(context: RetrievalContext, names: ItemNames, text: str) -> ContentInspection:
     """In the body, in the names and where the two meet."""
     inspector = context.bundle.inspector
     body = inspector.inspect(text)

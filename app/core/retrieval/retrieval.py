@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from app.core.foundation.chain import OutRecord
 from app.core.foundation.clock import rfc3339
 from app.core.foundation.ids import escalation_id
-from app.core.quality_bundle.wanted import wanted
+from app.core.quality_bundle.provenance_request import wanted
 from app.core.retrieval.context import assess, barred
 from app.core.retrieval.judgement import judge
 from app.core.retrieval.record import common_to, decision_record

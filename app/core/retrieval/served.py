@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, get_args
 
-from app.core.content.inspection import Inspection
+from app.core.content.inspection import ContentInspection
 from app.core.foundation.chain import OutRecord
 from app.core.foundation.clock import rfc3339
 from app.core.foundation.ids import served_id
@@ -73,7 +73,9 @@ def _unsafe_of_request(context: RetrievalContext) -> frozenset[str]:
     read, bundle = context.names.request, context.quality
     if bundle is None or not context.names.unsafe:
         return context.names.unsafe
-    action, _ = content_action(bundle, context.tier, Inspection(read.findings, 0, 0, 0, read.inconclusive))
+    action, _ = content_action(
+        bundle, context.tier, ContentInspection(read.findings, 0, 0, 0, read.inconclusive)
+    )
     let_through = context.shadow or SEVERITY[action] < SEVERITY["downgrade"]
     return frozenset() if let_through else context.names.unsafe
 

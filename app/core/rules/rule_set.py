@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from cel_expr_python import cel
 
 from app.core.cel.bounds import EVALUATION, NODE, coarse
-from app.core.cel.language import MAX_WORK, Allowance, Evaluation, ExpressionError, Language
+from app.core.cel.language import MAX_WORK, Activation, ExpressionError, Language, WorkBudget
 from app.core.cel.tree import NOTHING
 from app.core.foundation.errors import BundleError
-from app.core.rules.compiled import FACTS, CompiledRule
+from app.core.rules.compiled_rule import FACTS, CompiledRule
 from app.core.rules.variables import NO_FACTS, VARIABLES, Citation, Citations, citation, known_as
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from app.core.rules.compiled import RuleResult
+    from app.core.rules.compiled_rule import RuleResult
     from app.core.rules.rule import FactReference, Rule
     from app.core.rules.variables import Cited
 
@@ -58,7 +58,7 @@ class Group:
         codes = sum(map(len, lists)) * _CODE
         return min(MAX_WORK, (MAX_WORK + calls * EVALUATION - codes) // (1 + self.depth))
 
-    def evaluate(self, asked: Evaluation) -> list[RuleResult]:
+    def evaluate(self, asked: Activation) -> list[RuleResult]:
         """Every rule's result."""
         codes = None if self._listing is None else asked.values_of(self._listing)
         if codes is not None:
@@ -100,7 +100,7 @@ class RuleSet:
         if coarse(one.work for one in expressions).bound(NOTHING) > MAX_WORK:
             raise BundleError("$.rules: too many to be decided together in time")
         self._group = Group(self._language, [rule for rule in self._rules if not rule.cites])
-        self._together = Allowance(expressions, self._group.enough)
+        self._together = WorkBudget(expressions, self._group.enough)
         read = {path[0] for one in (*expressions, *self._citations.expressions) for path in one.reads}
         self.variables = known_as(read)
         """The variables that some rule reads: all that `evaluate` needs."""
@@ -112,7 +112,7 @@ class RuleSet:
         """Every rule's result, in the bundle's order."""
         resolved = self._citations.resolve(variables, cited)
         facts = {f"{FACTS}{alias}": fact.value for alias, fact in resolved.facts.items()}
-        asked = Evaluation(self._language, self._together, variables, facts)
+        asked = Activation(self._language, self._together, variables, facts)
         if not asked.roomy:
             return [rule.evaluate(asked, resolved) for rule in self._rules]
         found = self._group.evaluate(asked)

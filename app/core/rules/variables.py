@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from cel_expr_python import cel
 
-from app.core.cel.language import Allowance, Evaluation, ExpressionError, Failure
+from app.core.cel.language import Activation, ExpressionError, Failure, WorkBudget
 from app.core.cel.values import INT64
 from app.core.registry.facts import Fact, in_force
 
@@ -25,7 +25,7 @@ _TEXT, _INT, _BOOL, _ANY = cel.Type.STRING, cel.Type.INT, cel.Type.BOOL, cel.Typ
 _OBJECT, _TEXTS = cel.Type.Map(_TEXT, _ANY), cel.Type.List(_TEXT)
 
 
-class Judged(Protocol):
+class ActionInput(Protocol):
     """What a rule can see of an action; the context of the action pipeline has it all."""
 
     action: ProposedAction
@@ -47,7 +47,7 @@ class Variable(NamedTuple):
     """A variable's CEL type, and where an action has its value. A type of any may be null."""
 
     type: cel.Type
-    value: Callable[[Judged], Any]
+    value: Callable[[ActionInput], Any]
 
 
 class Cited(NamedTuple):
@@ -62,7 +62,7 @@ class Cited(NamedTuple):
         return in_force(self.revisions.get(fact_id, ()), self.tenant, at_ms)
 
 
-def _governance(context: Judged) -> dict[str, Any]:
+def _governance(context: ActionInput) -> dict[str, Any]:
     given = context.action.governance_context
     return {} if given is None else given.model_dump(by_alias=True, exclude_none=True)
 
@@ -99,7 +99,7 @@ def known_as(names: Collection[str]) -> dict[str, Variable]:
     return {name: known for name, known in VARIABLES.items() if name in names}
 
 
-def variables_of(context: Judged, variables: Mapping[str, Variable]) -> dict[str, Any]:
+def variables_of(context: ActionInput, variables: Mapping[str, Variable]) -> dict[str, Any]:
     """The values of these variables."""
     return {name: known.value(context) for name, known in variables.items()}
 
@@ -175,7 +175,7 @@ class Citations:
         self._citations = citations
         self.expressions = [one for citation in citations.values() for one in citation.expressions]
         """All expressions in the references."""
-        self._together = Allowance(self.expressions)
+        self._together = WorkBudget(self.expressions)
 
     def resolve(self, variables: Mapping[str, Any], cited: Cited) -> Resolved:
         """The revisions valid at each reference's time, as the registry knows them."""
@@ -183,7 +183,7 @@ class Citations:
             return NO_FACTS
         facts: dict[str, Fact] = {}
         missing: dict[str, str] = {}
-        asked = Evaluation(self._language, self._together, variables) if self.expressions else None
+        asked = Activation(self._language, self._together, variables) if self.expressions else None
         for alias, citation in self._citations.items():
             found = _resolve(citation, asked, cited)
             if isinstance(found, Failure):
@@ -193,7 +193,7 @@ class Citations:
         return Resolved(facts, missing)
 
 
-def _resolve(citation: Citation, asked: Evaluation | None, cited: Cited) -> Fact | Failure:
+def _resolve(citation: Citation, asked: Activation | None, cited: Cited) -> Fact | Failure:
     fact_id, at_ms = citation.fact_id, cited.now_ms
     if asked is not None and citation.id_from is not None:
         fact_id = asked.value_of(citation.id_from)

@@ -49,7 +49,7 @@ class Left:
 
 
 @dataclass(frozen=True, slots=True)
-class Folded:
+class HistoryFolded:
     """A history's new revision."""
 
     name: SourceName
@@ -64,7 +64,7 @@ class Alarmed:
     ended_ms: int
 
 
-Change = Decided | Entered | Left | Folded | Alarmed
+Change = Decided | Entered | Left | HistoryFolded | Alarmed
 ALARM_PREFIX = b"a:"
 
 
@@ -146,7 +146,7 @@ class Book:
                     self._enter(held)
                 case Left(held):
                     self._leave(held)
-                case Folded(name, history):
+                case HistoryFolded(name, history):
                     self.histories[name.tenant] += history.revision == 1
                     self._histories[name] = history
                     self._changed[HISTORY_PREFIX + name.key().encode()] = history.encode()

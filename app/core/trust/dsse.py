@@ -24,7 +24,7 @@ MAX_SIGNATURES = 16
 _URL_SAFE = frozenset("-_")
 
 
-class Verifier(Protocol):
+class SignatureVerifier(Protocol):
     """A public key of any kind."""
 
     @property
@@ -81,7 +81,7 @@ def sign(payload_type: str, payload: bytes, signers: Iterable[Signer]) -> Envelo
     return Envelope(payload_type, payload, tuple(Signature(one.keyid, one.sign(message)) for one in signers))
 
 
-def verified(envelope: Envelope, keys: Iterable[Verifier]) -> frozenset[str]:
+def verified(envelope: Envelope, keys: Iterable[SignatureVerifier]) -> frozenset[str]:
     """The ids of those keys of which at least one signature is valid.
 
     A hint saves the checks of other keys; a wrong hint makes a signature invalid, never valid.

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from app.core.foundation.clock import rfc3339
 from app.core.trust.authority import Authority, entry_refusal, first_refusal, looser_refusal
-from app.core.trust.changes import Changes
+from app.core.trust.grouped_changes import Changes
 from app.core.trust.refused import Reason, Refused
 from app.core.trust.revisions import Accepted, Revisions
 from app.core.trust.signed_entries import APPROVER, BUNDLE, QUALITY_BUNDLE
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from app.core.quality_bundle.quality_bundle import QualityBundle
     from app.core.registry.keys import Roots
     from app.core.registry.registry import Registry
-    from app.core.trust.compiled import Compiled
+    from app.core.trust.compile_cache import Compiled
     from app.core.trust.dsse import Envelope
     from app.core.trust.signed_entries import Change, Statement
 

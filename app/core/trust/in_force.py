@@ -14,7 +14,7 @@ from app.core.cases.cases import run_cases
 from app.core.foundation.arrival import Arrival
 from app.core.policy.policy import DEFAULT_QUALITY, Policy
 from app.core.trust.change_log import entries_in_force
-from app.core.trust.compiled import Compiled
+from app.core.trust.compile_cache import Compiled
 from app.core.trust.dsse import Envelope, read_envelope
 from app.core.trust.fold import Folded, fold
 from app.core.trust.refused import Reason

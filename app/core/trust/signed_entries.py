@@ -77,7 +77,7 @@ class SignedEntry(EntryFile):
         return self
 
 
-class BundleFrame(StrictModel, extra="ignore"):
+class BundleHead(StrictModel, extra="ignore"):
     """What a bundle says of itself before it is compiled."""
 
     id: Name
@@ -146,7 +146,7 @@ def statement(topic: str, envelope: Envelope) -> Statement | Reason:
 
 
 def _bundle(kind: str, document: dict[str, Any]) -> Statement:
-    frame = BundleFrame.model_validate(document)
+    frame = BundleHead.model_validate(document)
     return Statement(kind, frame.id, frame.revision, digest(document), document)
 
 

@@ -17,11 +17,11 @@ from app.stream.engine.crash_guard import CrashGuard
 from app.stream.engine.outbox import Outbox, home_of
 from app.stream.engine.partition_record import RESERVED_KEY, PartitionRecord
 from app.stream.engine.sessions import Sessions
-from app.stream.intake.evaluation import Evaluation
+from app.stream.intake.evaluation import InputInProgress
 from app.stream.intake.inbound import Inbound, guarded, receive, unread
 from app.stream.intake.intake import Backlog, Intake
 from app.stream.intake.lanes import Lanes
-from app.stream.provenance.wanted import Wanted
+from app.stream.provenance.recently_requested import Wanted
 from topics.catalog import REVIEWS, SOURCE_FEEDBACK
 
 if TYPE_CHECKING:
@@ -224,17 +224,19 @@ class Partition:
         for inbound in chunk:
             self.lanes.enter(_session_key(inbound.arrival), inbound)
 
-    def _begin(self, inbound: Inbound) -> Evaluation:
+    def _begin(self, inbound: Inbound) -> InputInProgress:
         if inbound.has_deadline:
             inbound = inbound.waited_until(self._around.wall_ms())
         key = _session_key(inbound.arrival)
         at_home = self.sessions.known(key) or self._home(inbound.arrival.key) == self.number
-        return Evaluation(self._around.point, inbound, self.sessions.load(key), self._shared, at_home=at_home)
+        return InputInProgress(
+            self._around.point, inbound, self.sessions.load(key), self._shared, at_home=at_home
+        )
 
     def _home(self, key: bytes | None) -> int:
         return home_of(key or b"", self._around.settings.partitions)
 
-    def _finish(self, evaluation: Evaluation, decision: Decision) -> None:
+    def _finish(self, evaluation: InputInProgress, decision: Decision) -> None:
         arrival, state = evaluation.arrival, evaluation.state
         key = _session_key(arrival)
         queued_at = state.due_ms if self.sessions.known(key) and not state.gone else None

@@ -55,7 +55,7 @@ class PartitionRecord:
         return cls(tree["sequence"], tree["head"], positions, marker, tree.get("controls", {}))
 
 
-class Entry(Protocol):
+class ChangelogRecord(Protocol):
     """A committed record of the changelog."""
 
     @property
@@ -71,7 +71,7 @@ class Entry(Protocol):
         """None deletes."""
 
 
-async def live_statistics(changelog: AsyncIterable[Entry]) -> LiveCounts:
+async def live_statistics(changelog: AsyncIterable[ChangelogRecord]) -> LiveCounts:
     """What the workers have counted, each partition as of its last transaction."""
     live = LiveCounts()
     async for entry in changelog:

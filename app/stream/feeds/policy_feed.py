@@ -102,7 +102,7 @@ class ControlReader(Protocol):
         """Give up the connection."""
 
 
-class InForce(Protocol):
+class FoldResult(Protocol):
     """What a fold gives: the point to decide with, and every record that does not count."""
 
     @property
@@ -129,7 +129,7 @@ class PolicyFeed:
         self,
         first: DecisionPoint,
         reader: ControlReader,
-        fold: Callable[[Sequence[Arrival]], InForce],
+        fold: Callable[[Sequence[Arrival]], FoldResult],
         interval_s: float,
     ) -> None:
         self.first = first

@@ -84,7 +84,7 @@ WRONG_PARTITION = Unreadable(
 )
 
 
-class Evaluation:
+class InputInProgress:
     """Drives the core for one input. `advance` returns what the core asks for, or the decision."""
 
     __slots__ = ("_at_home", "_generator", "_message", "_point", "_shared", "arrival", "state")

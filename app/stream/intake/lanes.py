@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from app.core.state.decision import Decision
-    from app.stream.intake.evaluation import Evaluation, Ports
+    from app.stream.intake.evaluation import InputInProgress, Ports
     from app.stream.intake.inbound import Inbound
 
 
@@ -31,8 +31,8 @@ class Lanes:
     def __init__(
         self,
         ports: Ports,
-        begin: Callable[[Inbound], Evaluation],
-        finish: Callable[[Evaluation, Decision], None],
+        begin: Callable[[Inbound], InputInProgress],
+        finish: Callable[[InputInProgress, Decision], None],
         fail: Callable[[BaseException], None],
     ) -> None:
         self._ports = ports
@@ -64,17 +64,17 @@ class Lanes:
             await asyncio.wait(tasks)
         self.waiting.clear()
 
-    def _decide(self, inbound: Inbound) -> tuple[Request | None, Evaluation]:
+    def _decide(self, inbound: Inbound) -> tuple[Request | None, InputInProgress]:
         evaluation = self._begin(inbound)
         return self._settle(evaluation, evaluation.advance()), evaluation
 
-    def _settle(self, evaluation: Evaluation, step: Request | Decision) -> Request | None:
+    def _settle(self, evaluation: InputInProgress, step: Request | Decision) -> Request | None:
         if isinstance(step, Request):
             return step
         self._finish(evaluation, step)
         return None
 
-    async def _wait(self, key: bytes, evaluation: Evaluation, request: Request) -> None:
+    async def _wait(self, key: bytes, evaluation: InputInProgress, request: Request) -> None:
         lane = self.waiting[key]
         asked: Request | None = request
         while True:

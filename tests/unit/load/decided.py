@@ -21,7 +21,7 @@ from app.core.foundation.limits import SessionLimits
 from app.core.foundation.requests import Answer
 from app.core.memory import analysis, lineage, reviews
 from app.core.registry.keys import Roots
-from app.core.state.book import Book, Folded
+from app.core.state.book import Book, HistoryFolded
 from app.core.state.decision import Shared
 from app.core.state.session import KEY_PREFIX, SessionState
 from app.core.trust.in_force import PolicyInForce
@@ -150,7 +150,7 @@ class _Run:
 
     def _stage(self, decision: Decision, key: bytes) -> None:
         self._book.apply(decision.book)
-        self._histories |= {one.name: one.history for one in decision.book if isinstance(one, Folded)}
+        self._histories |= {one.name: one.history for one in decision.book if isinstance(one, HistoryFolded)}
         for name, value in self._book.flush().items():
             self._table.pop(name, None) if value is None else self._table.update({name: value})
             offset = self._next("changelog")

@@ -16,7 +16,7 @@ from app.core.actions.stages import shipped_stages
 from app.core.cases.cases import run_cases
 from app.core.foundation.arrival import Arrival
 from app.core.registry.keys import Roots
-from app.core.trust.compiled import Compiled
+from app.core.trust.compile_cache import Compiled
 from app.core.trust.fold import fold
 from app.demo.inputs.trust import ThrowawayTrust
 from load.changing_policy import Policies, policy_figures

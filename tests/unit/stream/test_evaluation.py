@@ -18,7 +18,7 @@ from app.core.state.session import SessionState
 from app.offline.bundle_source import whole_bundle
 from app.settings import ROOT, Settings
 from app.stream.engine.outbox import Outbox
-from app.stream.intake.evaluation import Evaluation
+from app.stream.intake.evaluation import InputInProgress
 from app.stream.intake.inbound import receive, unread
 from topics.catalog import ACTIONS, DEAD_LETTERS, VERDICTS
 
@@ -47,7 +47,7 @@ def point() -> DecisionPoint:
     return build_decision_point(Settings(), policy, {"flawed": Flawed()})
 
 
-def evaluation(mode: str, **parameters: object) -> Evaluation:
+def evaluation(mode: str, **parameters: object) -> InputInProgress:
     record = {
         "action_id": "a",
         "agent_id": "example-operator",
@@ -58,7 +58,7 @@ def evaluation(mode: str, **parameters: object) -> Evaluation:
         "rows_affected": 7,
     }
     arrival = Arrival(ACTIONS, 0, 5, 1_800_000_000_000, b"s", json.dumps(record).encode())
-    return Evaluation(point(), receive(arrival), SessionState(b"s:s"), Shared(), at_home=True)
+    return InputInProgress(point(), receive(arrival), SessionState(b"s:s"), Shared(), at_home=True)
 
 
 def answered(step: Request | Decision, chain: Chain) -> dict[str, dict[str, object]]:
@@ -98,12 +98,12 @@ def test_a_record_under_another_key_or_in_another_partition_is_unreadable() -> N
     tried = evaluation("high_stakes")
     moved = Arrival(ACTIONS, 0, 5, 1_800_000_000_000, b"other", tried.arrival.value)
     assert receive(moved).message == KEY_MISMATCH
-    astray = Evaluation(point(), receive(tried.arrival), tried.state, Shared(), at_home=False)
+    astray = InputInProgress(point(), receive(tried.arrival), tried.state, Shared(), at_home=False)
     assert answered(astray.advance(), Chain(0))[DEAD_LETTERS]["code"] == "wrong_partition"
 
 
 def test_an_input_that_is_not_to_be_read_is_denied_unread() -> None:
     tried = evaluation("high_stakes")
-    blind = Evaluation(point(), unread(tried.arrival), tried.state, Shared(), at_home=True)
+    blind = InputInProgress(point(), unread(tried.arrival), tried.state, Shared(), at_home=True)
     verdict = answered(blind.advance(), Chain(0))[VERDICTS]
     assert (verdict["verdict"], verdict["action_id"]) == ("denied", None)

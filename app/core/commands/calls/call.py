@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from app.core.commands.languages import REMEMBERED_KEYS
-from app.core.foundation.words import vocabulary, words_of
+from app.core.foundation.name_words import vocabulary, words_of
 
 if TYPE_CHECKING:
     from app.core.commands.leaves import Trail

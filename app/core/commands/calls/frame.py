@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from app.core.commands.calls.http import METHODS
 from app.core.commands.languages import REMEMBERED_KEYS
-from app.core.foundation.words import vocabulary, words_of
+from app.core.foundation.name_words import vocabulary, words_of
 
 if TYPE_CHECKING:
     from app.core.commands.calls.graphql import Field
@@ -110,10 +110,10 @@ class Said(NamedTuple):
 
 
 @dataclass(slots=True)
-class Frame:
+class RequestFrame:
     """What one request says. Each text comes with the trail of the value that said it."""
 
-    above: Frame | None = None
+    above: RequestFrame | None = None
     methods: list[tuple[str, Trail]] = field(default_factory=list)
     overrides: list[tuple[str, Trail]] = field(default_factory=list)
     bare_methods: list[tuple[str, Trail]] = field(default_factory=list)

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from app.core.commands.calls.call import LONGEST_NAME, is_name, operations_of
-from app.core.commands.calls.frame import Frame, Role, Said, role_of
+from app.core.commands.calls.frame import RequestFrame, Role, Said, role_of
 from app.core.commands.calls.graphql import MOST_CHARS, TELL, mutated
 from app.core.commands.calls.http import (
     JSON_CHARS,
@@ -28,7 +28,7 @@ from app.core.commands.calls.http import (
     request_line,
 )
 from app.core.commands.languages import is_prose_key
-from app.core.foundation.words import words_of
+from app.core.foundation.name_words import words_of
 
 if TYPE_CHECKING:
     from app.core.commands.leaves import Trail
@@ -57,7 +57,7 @@ class Gatherer:
         self._harmful = harmful
         self._overrides = "override" in told
         self._mutations = "mutation" in told
-        self.frames: list[Frame] = []
+        self.frames: list[RequestFrame] = []
         self.fields: list[tuple[str, str, Trail]] = []
         """The fields of addresses and forms, decoded."""
         self.inconclusive: str | None = None
@@ -73,12 +73,12 @@ class Gatherer:
         frame.own = parameters
         self._object(parameters, frame, None, within="")
 
-    def _new(self, above: Frame | None) -> Frame:
-        frame = Frame(above)
+    def _new(self, above: RequestFrame | None) -> RequestFrame:
+        frame = RequestFrame(above)
         self.frames.append(frame)
         return frame
 
-    def _object(self, value: dict[str, Any], frame: Frame, trail: Trail, *, within: Within) -> None:
+    def _object(self, value: dict[str, Any], frame: RequestFrame, trail: Trail, *, within: Within) -> None:
         has_arguments = not _ARGUMENT_ROLES.isdisjoint(value)
         self._named_header(value, frame, trail)
         for key, inner in value.items():
@@ -105,7 +105,7 @@ class Gatherer:
         return self.inconclusive is not None
 
     def _inner(
-        self, role: Role, key: str, inner: dict[str, Any], frame: Frame, here: Trail, *, within: Within
+        self, role: Role, key: str, inner: dict[str, Any], frame: RequestFrame, here: Trail, *, within: Within
     ) -> None:
         if role == "filter" and not inner:
             frame.everything = True
@@ -122,7 +122,7 @@ class Gatherer:
         self._object(inner, frame, here, within=_deeper(within, role))
         self._depth -= 1
 
-    def _list(self, key: str, value: list[Any], frame: Frame, trail: Trail, *, within: Within) -> None:
+    def _list(self, key: str, value: list[Any], frame: RequestFrame, trail: Trail, *, within: Within) -> None:
         texts = [one for one in value[:2] if isinstance(one, str)]
         if len(texts) == 2 and texts[0].lower() in METHODS:  # noqa: PLR2004 - a method and an address
             self._line(" ".join(texts), frame, trail)
@@ -145,7 +145,7 @@ class Gatherer:
             elif isinstance(inner, str):
                 self._text(role, key, inner, frame, here, within=within, has_arguments=False)
 
-    def _act(self, key: str, frame: Frame, here: Trail, within: Within) -> None:
+    def _act(self, key: str, frame: RequestFrame, here: Trail, within: Within) -> None:
         """A key that names what is done: `{"delete": {"_id": 5}}`, `{"DeleteRequest": {...}}`."""
         if (
             within == "filter"
@@ -164,7 +164,7 @@ class Gatherer:
         else:
             self.left_out = f"more than {MOST_OF_A_KIND} addresses or names of operations in one request"
 
-    def _named_header(self, value: dict[str, Any], frame: Frame, trail: Trail) -> None:
+    def _named_header(self, value: dict[str, Any], frame: RequestFrame, trail: Trail) -> None:
         """`{"name": "X-HTTP-Method-Override", "value": "DELETE"}`."""
         given = value.get("value")
         if not isinstance(given, str):
@@ -179,7 +179,7 @@ class Gatherer:
         role: Role,
         key: str,
         text: str,
-        frame: Frame,
+        frame: RequestFrame,
         here: Trail,
         *,
         within: Within,
@@ -208,7 +208,9 @@ class Gatherer:
             self._target(role, stripped, frame, said)
         self._free(key, text, frame, here, within=within)
 
-    def _operation(self, role: Role, text: str, frame: Frame, said: Said, *, has_arguments: bool) -> None:
+    def _operation(
+        self, role: Role, text: str, frame: RequestFrame, said: Said, *, has_arguments: bool
+    ) -> None:
         if not is_name(text) or not (
             role in ("method", "operation")
             or (role == "name" and has_arguments)
@@ -221,7 +223,7 @@ class Gatherer:
         elif len(frame.operations) < MOST_OF_A_KIND:
             frame.operations.append(said)
 
-    def _target(self, role: Role, text: str, frame: Frame, said: Said) -> None:
+    def _target(self, role: Role, text: str, frame: RequestFrame, said: Said) -> None:
         if request_line(text) is not None or (role != "target" and "/" not in text):
             return
         if not said.carried:
@@ -229,7 +231,7 @@ class Gatherer:
         elif len(frame.carried_targets) < MOST_OF_A_KIND:
             frame.carried_targets.append((text, said.trail))
 
-    def _free(self, key: str, text: str, frame: Frame, here: Trail, *, within: Within) -> None:
+    def _free(self, key: str, text: str, frame: RequestFrame, here: Trail, *, within: Within) -> None:
         """What a text says by its own form, whatever its key: a request line, an override, JSON, GraphQL."""
         if not is_prose_key(key):
             self._line(text, frame, here)
@@ -250,7 +252,7 @@ class Gatherer:
         if text[:BLANKS].lstrip()[:1] in ("{", "["):
             self._json(key, text, frame, here, within=within)
 
-    def _line(self, text: str, frame: Frame, here: Trail) -> None:
+    def _line(self, text: str, frame: RequestFrame, here: Trail) -> None:
         line = request_line(text)
         if line is not None:
             frame.send_by(line[0], here)
@@ -258,7 +260,7 @@ class Gatherer:
         elif len(frame.addresses) < MOST_OF_A_KIND and text.startswith(("https://", "http://", "/")):
             frame.addresses.append((text, here))
 
-    def _graphql(self, text: str, frame: Frame, here: Trail) -> None:
+    def _graphql(self, text: str, frame: RequestFrame, here: Trail) -> None:
         if len(text) > MOST_CHARS:
             if begins_mutation(text):
                 self.inconclusive = f"a GraphQL document of {len(text)} characters is too long to read"
@@ -270,7 +272,7 @@ class Gatherer:
             return
         frame.fields += [(one, here) for one in found]
 
-    def _json(self, key: str, text: str, frame: Frame, here: Trail, *, within: Within) -> None:
+    def _json(self, key: str, text: str, frame: RequestFrame, here: Trail, *, within: Within) -> None:
         self._json_left -= len(text)
         if self._json_left < 0:
             self.left_out = f"more than {JSON_CHARS} characters of JSON within texts"

@@ -13,13 +13,13 @@ from app.core.commands.calls.gather import Gatherer
 from app.core.commands.calls.http import METHODS, SAFE, Target, done_by, target_of
 from app.core.commands.languages import REMEMBERED_KEYS
 from app.core.commands.program_lines import flags_of
-from app.core.foundation.words import vocabulary, words_of
+from app.core.foundation.name_words import vocabulary, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from app.core.commands.calls.call import Scope, Trial
-    from app.core.commands.calls.frame import Frame, Said
+    from app.core.commands.calls.frame import RequestFrame, Said
     from app.core.commands.leaves import Trail
 
 MOST_CALLS = 64
@@ -53,7 +53,7 @@ _KUBERNETES = re.compile(r"/api/v1/(?:namespaces|nodes|persistentvolumes)(?:/|\Z
 """Addresses of a Kubernetes API server, which refuses a `dryRun` that it does not know (API concepts)."""
 
 
-class Tool(NamedTuple):
+class ToolName(NamedTuple):
     """What a tool's name says: whether it makes requests, surely by HTTP, looks things up, visits pages, and
     a method."""
 
@@ -88,19 +88,19 @@ def read_calls(
 
 
 @lru_cache(maxsize=REMEMBERED_KEYS)
-def _tool(name: str) -> Tool:
+def _tool(name: str) -> ToolName:
     in_order = (name.lower(), *words_of(name))
     words = frozenset(in_order)
     requests = not words.isdisjoint(_REQUESTING)
     method = next((word for word in in_order if requests and word in METHODS and word not in SAFE), "")
     reads = only_reads(name) and not requests
     http = not words.isdisjoint(_BY_HTTP)
-    return Tool(
+    return ToolName(
         requests, http, reads, not words.isdisjoint(_BROWSING), method, not words.isdisjoint(_AWS_TOOLS)
     )
 
 
-def _calls(frame: Frame, tool: Tool, harmful: frozenset[str]) -> Iterator[tuple[Call, Trail]]:
+def _calls(frame: RequestFrame, tool: ToolName, harmful: frozenset[str]) -> Iterator[tuple[Call, Trail]]:
     methods = [*frame.methods, *frame.overrides]
     targets = frame.all_targets() if methods or frame.bare_methods else frame.targets
     if not methods and targets:
@@ -126,7 +126,7 @@ def _calls(frame: Frame, tool: Tool, harmful: frozenset[str]) -> Iterator[tuple[
 
 
 def _http(
-    frame: Frame,
+    frame: RequestFrame,
     methods: list[tuple[str, Trail]],
     targets: list[tuple[str, Trail]],
     harmful: frozenset[str],
@@ -147,14 +147,16 @@ def _http(
                 yield call._replace(method=method), trail
 
 
-def _operations(named: Iterable[Said], frame: Frame, harmful: frozenset[str]) -> Iterator[tuple[Call, Trail]]:
+def _operations(
+    named: Iterable[Said], frame: RequestFrame, harmful: frozenset[str]
+) -> Iterator[tuple[Call, Trail]]:
     for said in named:
         for operation in operations_of(said.name, harmful):
             for call in _of_each_kind("operation", operation, frame, _tried(frame)):
                 yield call, said.trail
 
 
-def _of_each_kind(protocol: str, operation: Operation, frame: Frame, trial: Trial) -> Iterator[Call]:
+def _of_each_kind(protocol: str, operation: Operation, frame: RequestFrame, trial: Trial) -> Iterator[Call]:
     """The thing is the operation's own, else each that the request names as its kind: one may be a decoy."""
     kinds = [words for words in map(words_of, frame.all_kinds()) if words]
     words = (*operation.words, *(word for one in kinds for word in one))
@@ -163,7 +165,7 @@ def _of_each_kind(protocol: str, operation: Operation, frame: Frame, trial: Tria
         yield Call(protocol, verb=operation.verb, thing=thing, words=words, scope=scope, trial=trial)
 
 
-def _tried(frame: Frame) -> Trial:
+def _tried(frame: RequestFrame) -> Trial:
     """Of an operation: EC2 knows the parameter (Amazon EC2 API reference, "Dry run"), another may not."""
     if not frame.tries():
         return ""
@@ -174,7 +176,7 @@ def _knows_trial(services: Iterable[str]) -> bool:
     return "ec2" in map(str.lower, services)
 
 
-def _trial(frame: Frame, target: Target) -> Trial:
+def _trial(frame: RequestFrame, target: Target) -> Trial:
     """A server that does not know the parameter carries the request out; of few it is known that they do."""
     named = {name.lower(): value.lower() for name, value in target.parameters}
     if _KUBERNETES.match(target.path) and named.get("dryrun") == "all":
@@ -184,7 +186,7 @@ def _trial(frame: Frame, target: Target) -> Trial:
     return "asked" if frame.carried_trial else ""
 
 
-def _aws_lines(frame: Frame, tool: Tool) -> Iterator[tuple[str, str, Trail]]:
+def _aws_lines(frame: RequestFrame, tool: ToolName) -> Iterator[tuple[str, str, Trail]]:
     """`{"service": "s3", "operation": "DeleteBucket"}` as the command line that does the same.
 
     Source: AWS SDK for Python, "Low-level clients": its methods are named like the commands.

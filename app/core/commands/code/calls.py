@@ -26,7 +26,7 @@ from app.core.commands.code.libraries import (
     WITH_PYTHON,
     WRITERS,
     WRITES_OF,
-    Call,
+    CodeCall,
     joined,
     program_words,
     words_of_values,
@@ -97,7 +97,7 @@ class Calls:
         )
         return tuple(self._commands[:MOST_FOUND]), tuple(dict.fromkeys(self._lines))[:MOST_FOUND], scripts
 
-    def call(self, call: Call) -> Value:
+    def call(self, call: CodeCall) -> Value:
         """What a call returns; what it does is noted."""
         if self._beside_python and call.last in WITH_PYTHON:
             return Value(name=f"{call.name}()")
@@ -109,7 +109,7 @@ class Calls:
                 return value
         return Value(call.base.text, call.base.items, name=f"{call.name}()", lists=call.base.lists)
 
-    def path(self, call: Call) -> Value | None:
+    def path(self, call: CodeCall) -> Value | None:
         """`path.join("/srv", x)`, `new File("/srv")`, `Paths.get("/srv")`: the text."""
         if not (call.name in PATHS or f"{call.owner}.{call.last}" in PATHS) or not call.args:
             return None
@@ -118,7 +118,7 @@ class Calls:
             return Value("/".join(HOLE if one.text is None else one.text for one in parts))
         return parts[0] if parts else None
 
-    def listing(self, call: Call) -> Value | None:
+    def listing(self, call: CodeCall) -> Value | None:
         """`readdirSync("/srv")`: each of many files."""
         if call.last not in LISTINGS and call.name not in LISTINGS:
             return None
@@ -128,7 +128,7 @@ class Calls:
             self._roots.append(root)
         return Value(root, lists=True, name=f"{call.name}()")
 
-    def removal(self, call: Call) -> Value | None:
+    def removal(self, call: CodeCall) -> Value | None:
         """What removes a tree or a file."""
         last, paths = call.last, _paths(call)
         if not paths and call.base.text is None and not call.args:
@@ -155,7 +155,7 @@ class Calls:
         else:
             self._commands.append(Command("rm", (*(_force(text) if tree else ()), text)))
 
-    def program(self, call: Call) -> Value | None:
+    def program(self, call: CodeCall) -> Value | None:
         """What starts a program given as words, or hands a line to a shell."""
         first = call.args[0] if call.args else UNKNOWN
         if call.last in ("arg", "args") and call.base.name.startswith("process:"):
@@ -173,7 +173,7 @@ class Calls:
             self._line(text)
         return UNKNOWN
 
-    def written(self, call: Call) -> Value | None:
+    def written(self, call: CodeCall) -> Value | None:
         """What writes a file: as `tee` would."""
         known = call.last in WRITERS | APPENDERS
         of_another = call.last == "write" and call.owner not in WRITES_OF
@@ -184,7 +184,7 @@ class Calls:
             self._write(path.text, content.text, append=call.last in APPENDERS or _appends(call))
         return UNKNOWN
 
-    def _opened(self, call: Call) -> Value | None:
+    def _opened(self, call: CodeCall) -> Value | None:
         if call.last == "write" and call.base.name == "open()" and call.base.text is not None:
             self._write(call.base.text, call.args[0].text if call.args else None, append=False)
             return UNKNOWN
@@ -205,7 +205,7 @@ class Calls:
             Command("tee", words, (Redirect(">>" if append else ">", path),), stdin=content)
         )
 
-    def copied(self, call: Call) -> Value | None:
+    def copied(self, call: CodeCall) -> Value | None:
         """`rename(a, b)`, `copyFile(a, b)`."""
         program = COPIES.get(call.last)
         paths = _paths(call)
@@ -216,7 +216,7 @@ class Calls:
         )
         return UNKNOWN
 
-    def request(self, call: Call) -> Value | None:
+    def request(self, call: CodeCall) -> Value | None:
         """`fetch(url, {method: "DELETE"})`, `axios.delete(url)`, `http.NewRequest("DELETE", url)`."""
         method = next((one.text for one in call.args if one.text in ("DELETE", "PURGE")), None)
         given = Value(options=options_of(call.args)).option("method", "type", "verb")
@@ -242,7 +242,7 @@ class Calls:
             self._lines.append(text)
 
 
-_HANDLERS: tuple[Callable[[Calls, Call], Value | None], ...] = (
+_HANDLERS: tuple[Callable[[Calls, CodeCall], Value | None], ...] = (
     Calls.path,
     Calls.removal,
     Calls.program,
@@ -253,7 +253,7 @@ _HANDLERS: tuple[Callable[[Calls, Call], Value | None], ...] = (
 )
 
 
-def _paths(call: Call) -> list[Value]:
+def _paths(call: CodeCall) -> list[Value]:
     """The arguments that are paths: not options, nor ShellJS's flags."""
     named = [Value(options=options_of(call.args)).option("atpath", "at", "path", "paths", "target")]
     return [
@@ -267,7 +267,7 @@ def _paths(call: Call) -> list[Value]:
     ]
 
 
-def _is_recursive(call: Call) -> bool:
+def _is_recursive(call: CodeCall) -> bool:
     if any(value.text == "true" for name, value in options_of(call.args) if name in RECURSIVE):
         return True
     texts = [one.text or "" for one in call.args]
@@ -282,5 +282,5 @@ def _force(path: str) -> tuple[str, ...]:
     return ("-r", "-f") if forced or (text[:1] == "$" and not text.startswith(HOLE)) else ("-r",)
 
 
-def _appends(call: Call) -> bool:
+def _appends(call: CodeCall) -> bool:
     return any((one.text or one.name) in ("a", "FILE_APPEND") for one in call.args[2:])

@@ -15,7 +15,7 @@ import re2
 
 from app.core.commands.code.values import UNKNOWN, Value, options_of
 from app.core.commands.python.values import HOLE
-from app.core.foundation.words import vocabulary
+from app.core.foundation.name_words import vocabulary
 
 TREES = vocabulary(
     "rm_rf rm_r rmtree remove_tree remove_entry_secure remove_entry remove_dir_all removeall deletedirectory",
@@ -140,7 +140,7 @@ def may_do_something(text: str) -> bool:
     return _TELL.search(text) is not None
 
 
-class Call(NamedTuple):
+class CodeCall(NamedTuple):
     """`name`: the path in lower case; `base`: the value whose method it is."""
 
     name: str
@@ -171,7 +171,7 @@ def is_spoken(name: str) -> bool:
     )
 
 
-def program_words(call: Call, first: Value) -> list[str] | None:
+def program_words(call: CodeCall, first: Value) -> list[str] | None:
     """The words of `spawn("rm", ["-rf", "/"])`; None for what starts none, or hands its text to a shell."""
     if not _starts_program(call):
         return None
@@ -188,13 +188,13 @@ def program_words(call: Call, first: Value) -> list[str] | None:
     return _as_started(call, options.option("shell"), words)
 
 
-def _starts_program(call: Call) -> bool:
+def _starts_program(call: CodeCall) -> bool:
     owners = PROGRAMS_OF.get(call.last)
     named = call.last in PROGRAMS or call.name in PROGRAMS
     return named and (owners is None or call.owner in owners)
 
 
-def _as_started(call: Call, shell: Value | None, words: list[str]) -> list[str]:
+def _as_started(call: CodeCall, shell: Value | None, words: list[str]) -> list[str]:
     if shell is not None and shell.text == "true":
         return ["sh", "-c", " ".join(words)]
     if call.last == "start" and len(words) == 2:  # noqa: PLR2004 - .NET: a program, its arguments as one text

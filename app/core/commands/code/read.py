@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.core.commands.code.calls import Calls
-from app.core.commands.code.libraries import Call, is_spoken, may_do_something
+from app.core.commands.code.libraries import CodeCall, is_spoken, may_do_something
 from app.core.commands.code.values import (
     MOST_TOKENS,
     UNKNOWN,
@@ -150,7 +150,7 @@ class _Reader:
             outer.nodes.append(Value(items=listed or None, options=options))
 
     def _called(self, name: str, base: Value, args: list[Value]) -> Value:
-        return self._calls.call(Call(self._calls.resolved(name), base, tuple(args)))
+        return self._calls.call(CodeCall(self._calls.resolved(name), base, tuple(args)))
 
     def _imported(self, nodes: list[Node]) -> None:
         """`import { rmSync as r }`."""

@@ -19,7 +19,7 @@ from app.core.commands.python.libraries import (
 from app.core.commands.python.libraries.called import Called
 from app.core.commands.python.libraries.translations import ROWS, ROWS_OF_METHODS, translated
 from app.core.commands.python.values import UNKNOWN, Value, flags, merged
-from app.core.foundation.words import vocabulary
+from app.core.foundation.name_words import vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -37,14 +37,14 @@ _PRINT = re.compile(r"^([ \t]*)print[ \t]+([^\n(=][^\n]*)$", re.MULTILINE)
 _EXCEPT = re.compile(r"^([ \t]*except[ \t]+[\w.() ,]+?),[ \t]*(\w+)[ \t]*:", re.MULTILINE)
 
 
-class Source(NamedTuple):
+class PythonSource(NamedTuple):
     """The program, and the shell texts that stood in it as a notebook's commands."""
 
     program: str
     shell: tuple[str, ...] = ()
 
 
-def source(text: str) -> Source:
+def source(text: str) -> PythonSource:
     """IPython's `!command`, `%%bash` and magics taken out, doctest prompts and Markdown fences stripped."""
     fenced = _FENCE.match(text) if "```" in text else None
     text = fenced[1] if fenced else text
@@ -53,10 +53,10 @@ def source(text: str) -> Source:
     if ">>>" in text or text.startswith("In ["):
         text = _PROMPT.sub("", text)
     if not _MAGIC.search(text):
-        return Source(text)
+        return PythonSource(text)
     cell = _CELL_SHELL.match(text)
     if cell:
-        return Source("", (cell[1],))
+        return PythonSource("", (cell[1],))
     shell: list[str] = []
 
     def plain(match: re.Match[str]) -> str:
@@ -65,7 +65,7 @@ def source(text: str) -> Source:
         shell.append(match[3])
         return f"{match[1]}pass"
 
-    return Source(_LINE.sub(plain, _CELL.sub("", text)), tuple(shell))
+    return PythonSource(_LINE.sub(plain, _CELL.sub("", text)), tuple(shell))
 
 
 def of_python_two(text: str) -> str | None:

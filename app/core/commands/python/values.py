@@ -10,7 +10,7 @@ import stat
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.core.commands.shell.reading import Command
-from app.core.foundation.words import vocabulary
+from app.core.foundation.name_words import vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

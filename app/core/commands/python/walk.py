@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from app.core.commands.python.values import HOLE
 from app.core.commands.shell import Nested, read_shell, shell_bounds
-from app.core.foundation.words import vocabulary
+from app.core.foundation.name_words import vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,7 +33,7 @@ _STATEMENT = re.compile(
 )
 
 
-class Found:
+class ProgramFindings:
     """What was found so far."""
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ _STRUCTURAL = vocabulary("isfile isdir exists islink is_file is_dir is_symlink a
 _MOST_NODES = 400
 
 
-class Surroundings:
+class Loops:
     """`tests`: what decides whether this runs, of the innermost loop over many files or processes."""
 
     def __init__(self) -> None:
@@ -178,7 +178,7 @@ class Walker(Protocol):
     files: dict[str, Value]
 
     @property
-    def found(self) -> Found:
+    def found(self) -> ProgramFindings:
         """Collects what the program does."""
 
     @property
@@ -186,7 +186,7 @@ class Walker(Protocol):
         """The program's own."""
 
     @property
-    def around(self) -> Surroundings:
+    def around(self) -> Loops:
         """What stands around the statement that is being read."""
 
     @property

@@ -11,7 +11,7 @@ from app.core.commands.python.libraries.called import Called
 from app.core.commands.python.parse import of_python_two, parsed, python_bounds, source
 from app.core.commands.python.statements import STATEMENTS, bind, guard
 from app.core.commands.python.values import UNKNOWN, Scope, Value, attribute
-from app.core.commands.python.walk import Found, Surroundings
+from app.core.commands.python.walk import Loops, ProgramFindings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -136,10 +136,10 @@ class ProgramWalker:
     """Visits each statement in order, functions where they are called, those never called at the end."""
 
     def __init__(self) -> None:
-        self.found = Found()
+        self.found = ProgramFindings()
         self.scope = Scope()
         self.functions = Functions(self)
-        self.around = Surroundings()
+        self.around = Loops()
         self.files: dict[str, Value] = {}
         """What the program wrote into the files that it names."""
         self._inner = 0

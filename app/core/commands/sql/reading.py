@@ -14,7 +14,7 @@ from app.core.commands.sql.effects import TemporaryTables, handed_on, table_of
 from app.core.commands.sql.statement import pairing, plainly, statements, with_itself
 from app.core.commands.sql.tokens import MOST_TOKENS, readings
 from app.core.commands.sql.where import always_true, of_columns
-from app.core.foundation.words import vocabulary
+from app.core.foundation.name_words import vocabulary
 from app.core.text.scan import nesting
 
 if TYPE_CHECKING:

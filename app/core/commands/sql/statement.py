@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from app.core.commands.sql.rows import Table
 from app.core.commands.sql.tokens import SqlToken
-from app.core.foundation.words import vocabulary
+from app.core.foundation.name_words import vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

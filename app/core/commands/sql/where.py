@@ -14,7 +14,7 @@ from sqlglot.errors import SqlglotError
 
 from app.core.commands.sql.rows import Table, holds_of_every_row, is_rowless, may_hold_of_every_row, selects
 from app.core.commands.sql.tokens import BackslashSql
-from app.core.foundation.words import vocabulary
+from app.core.foundation.name_words import vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -18,7 +18,7 @@ from app.core.commands.languages import REMEMBERED_KEYS
 from app.core.commands.matchers import JOINT, may_be_disguised
 from app.core.commands.patterns.words import CommandWords
 from app.core.commands.shell.outputs import known_output
-from app.core.foundation.words import vocabulary, words_of
+from app.core.foundation.name_words import vocabulary, words_of
 from app.core.text.places import LONGEST_PATH, plain_path
 from app.core.text.unfold import forms
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.cel.bounds import coarse, pattern_work
-from app.core.cel.language import MAX_WORK, Allowance, ExpressionError, Language
+from app.core.cel.language import MAX_WORK, ExpressionError, Language, WorkBudget
 from app.core.cel.tree import Size
 from app.core.cel.values import MAX_ALL_ITEMS, MAX_ALL_TEXT, MAX_ITEMS, Values
 
@@ -132,7 +132,7 @@ def test_no_expression_makes_work_beyond_what_was_allowed_for_all(
     expressions = [COMPILED[source] for source in sources]
     values = Values({"p": shown})
     exact = sum(one.work.bound(values.shown(one.reads)) for one in expressions)
-    bound = Allowance(expressions, enough).bound(values)
+    bound = WorkBudget(expressions, enough).bound(values)
     assert exact <= bound <= max(enough, coarse(one.work for one in expressions).bound(values.whole))
 
 

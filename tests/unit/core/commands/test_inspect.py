@@ -16,7 +16,7 @@ from app.core.commands.allowance import (
     UNFOLDED_CHARS_BESIDE_LARGE,
 )
 from app.core.commands.leaves import LEAVES
-from app.core.commands.library import Library, PatternSets
+from app.core.commands.library import PatternLibrary, PatternSets
 from app.core.foundation.errors import BundleError
 from app.core.text.scan import PARSED_CHARS
 from tests.unit.core.commands.shipped import LIBRARY, blocked, inspected, silent
@@ -184,7 +184,7 @@ def test_the_same_parameters_always_give_the_same() -> None:
 
 
 def test_an_empty_library_finds_nothing() -> None:
-    assert Library(PatternSets()).inspect("t", "OTHER", {"command": WIPE}).hits == ()
+    assert PatternLibrary(PatternSets()).inspect("t", "OTHER", {"command": WIPE}).hits == ()
 
 
 TEXT = {"id": "a", "reason": "r", "severity": "warn", "source": "s", "pattern": "(", "languages": ["shell"]}
@@ -204,7 +204,7 @@ def test_an_expression_that_does_not_compile_is_refused_with_its_path(
     sets: dict[str, Any], path: str
 ) -> None:
     with pytest.raises(BundleError) as refused:
-        Library(PatternSets.model_validate(sets))
+        PatternLibrary(PatternSets.model_validate(sets))
     assert str(refused.value).startswith(path)
 
 

@@ -10,7 +10,7 @@ import re2
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from app.core.content.expressions import Lexicon
+from app.core.content.compiled_expressions import Lexicon
 from app.core.content.text import Prefilter, words_and_signs
 
 if TYPE_CHECKING:

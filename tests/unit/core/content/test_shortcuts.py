@@ -7,7 +7,7 @@ import re2
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from app.core.content.expressions import Lexicon
+from app.core.content.compiled_expressions import Lexicon
 from app.core.content.text import needs_script, words_and_signs
 from app.core.text import spelling
 from app.core.text.patterns import PatternSet

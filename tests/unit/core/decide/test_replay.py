@@ -14,7 +14,7 @@ from app.core.foundation.arrival import Arrival
 from app.core.foundation.requests import Answer, Request
 from app.core.state.decision import Decision, Shared
 from app.core.state.session import SessionState, session_key
-from app.stream.intake.evaluation import Evaluation
+from app.stream.intake.evaluation import InputInProgress
 from app.stream.intake.inbound import receive
 from tests.unit.core.rerun.reruns import SMALL
 from tests.unit.core.scene import START, action, bundle, kinds, only, outcome, point, verdict_of
@@ -83,7 +83,7 @@ def test_every_decision_is_the_worker_s(records: list[tuple[str, Any]]) -> None:
     replay, state = Replay(POINT), SessionState(session_key("s-1"))
     for offset, (topic, record) in enumerate(records):
         given_ = arrival(offset, record, topic)
-        decided = Evaluation(POINT, receive(given_), state, Shared(), at_home=True).advance()
+        decided = InputInProgress(POINT, receive(given_), state, Shared(), at_home=True).advance()
         assert isinstance(decided, Decision)
         state.apply(decided.transition)
         assert replay.take(given_).records == decided.records

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.content.inspection import Inspection, Kind
+from app.core.content.inspection import ContentInspection, Kind
 from app.core.foundation.requests import Answer
 from app.core.memory.analysis import PORT, Analysis, Ceiling, analysed, ceiling, question
 from app.core.memory.analysis_prompt import PROMPT_VERSION, SCHEMA, user_turn
@@ -25,7 +25,7 @@ from app.stream.intake.evaluation import Ports
 POLICY = AnalysisPolicy(head_characters=4, tail_characters=3)
 IGNORING = POLICY.model_copy(update={"on_failure": "ignore"})
 TRUST = TrustPolicy()
-PLAIN = Inspection((), 30, 0.0, 0.0, None)
+PLAIN = ContentInspection((), 30, 0.0, 0.0, None)
 ANSWER: dict[str, Any] = {
     "model": "claude-test-1",
     "prompt_version": PROMPT_VERSION,

@@ -17,7 +17,7 @@ from app.core.memory.similarity import (
     similarity_finding,
     similarity_request,
 )
-from app.core.policy.similarity_settings import Library, SimilaritySettings, without
+from app.core.policy.similarity_settings import SimilarityLibrary, SimilaritySettings, without
 
 SHIPPED = Path(__file__).parents[4] / "config" / "bundles" / "content" / "library.json"
 COSINES = st.floats(min_value=-1, max_value=1, allow_nan=False)
@@ -158,5 +158,5 @@ def test_the_library_that_ships_is_of_own_wording_and_off() -> None:
     known = shipped()
     assert not known.enabled
     assert all(one.source.startswith("own wording") for one in known.library.attack + known.library.benign)
-    assert isinstance(known.library, Library)
+    assert isinstance(known.library, SimilarityLibrary)
     assert {one.kind for one in known.library.attack} >= {"instruction_override", "memory_poisoning"}

@@ -8,7 +8,7 @@ from typing import Any, get_args
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.content.inspection import Inspection, Kind, Weight
+from app.core.content.inspection import ContentInspection, Kind, Weight
 from app.core.memory.trust import Facts, route, score
 from app.core.state.history import History
 from tests.unit.core.memory.trust_scene import POLICY, SOURCE_TYPES, finding
@@ -31,7 +31,7 @@ writes = st.builds(
     mismatch=st.booleans(),
     since_last_ms=st.none() | st.integers(0, 10**6),
     inspection=st.builds(
-        Inspection,
+        ContentInspection,
         st.lists(findings, max_size=6).map(tuple),
         st.integers(0, 2_000_000),
         shares,

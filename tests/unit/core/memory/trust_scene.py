@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.core.content.inspection import Finding, Inspection
+from app.core.content.inspection import ContentInspection, Finding
 from app.core.memory.trust import Facts
 from app.core.policy.trust_policy import TrustPolicy
 from app.core.state.history import History
@@ -29,10 +29,10 @@ def finding(name: str = "ignore_previous", **fields: Any) -> Finding:
     return Finding(name, **{**base, **fields})
 
 
-def inspection(*findings: Finding, **fields: Any) -> Inspection:
+def inspection(*findings: Finding, **fields: Any) -> ContentInspection:
     """What the inspector makes of a short, ordinary text, some fields changed."""
     base: dict[str, Any] = {"characters": 80, "removed_share": 0.0, "special_share": 0.05}
-    return Inspection(findings, **{"inconclusive": None, **base, **fields})
+    return ContentInspection(findings, **{"inconclusive": None, **base, **fields})
 
 
 def history(positive: int = 0, negative: int = 0) -> History:

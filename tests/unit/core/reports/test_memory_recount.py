@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from app.core.reports.ledger_values import NotInLedgerError, Waiting, decision_in, event_in
 from app.core.reports.memory_recount import (
     Behind,
-    Difference,
     LiveCounts,
-    Recount,
+    StatisticsDifference,
+    StatisticsRecount,
     behind,
     differences,
     summed,
@@ -40,7 +40,7 @@ def decision(**changed: Any) -> MemoryDecision:
 
 
 def recounted(*records: Any, until: int = 10**6) -> dict[Whose, Statistics]:
-    anew = Recount(dict.fromkeys(range(8), until))
+    anew = StatisticsRecount(dict.fromkeys(range(8), until))
     for one in records:
         if hasattr(one, "action"):
             anew.decision(one)
@@ -100,8 +100,8 @@ def test_a_recount_ends_at_the_sequence_that_it_is_given() -> None:
 def test_a_difference_names_partition_agent_and_both_numbers() -> None:
     more, less = Statistics(2, 2), Statistics(1, 1)
     assert differences({(3, AGENT): more}, {(3, AGENT): more}) == []
-    assert differences({(3, AGENT): more}, {(3, AGENT): less}) == [Difference(3, AGENT, more, less)]
-    assert differences({}, {(3, AGENT): less}) == [Difference(3, AGENT, NOTHING, less)]
+    assert differences({(3, AGENT): more}, {(3, AGENT): less}) == [StatisticsDifference(3, AGENT, more, less)]
+    assert differences({}, {(3, AGENT): less}) == [StatisticsDifference(3, AGENT, NOTHING, less)]
 
 
 def test_what_one_partition_has_too_many_another_cannot_hide() -> None:
@@ -142,7 +142,7 @@ def test_what_is_no_record_of_the_topic_is_never_counted(value: bytes | None) ->
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, len(ENDINGS) - 1)), max_size=20))
 def test_what_waits_is_always_as_many_as_the_size_counts(steps: list[tuple[str, int]]) -> None:
     waits: set[str] = set()
-    held, anew = Waiting(), Recount({3: 10**6})
+    held, anew = Waiting(), StatisticsRecount({3: 10**6})
     for name, ending in steps:
         kind = ENDINGS[ending] if name in waits else "QuarantineEntered"
         one = event(kind, f"memory:{name}", partition=3)
@@ -154,7 +154,7 @@ def test_what_waits_is_always_as_many_as_the_size_counts(steps: list[tuple[str, 
 
 
 def test_a_recount_notes_how_far_the_ledger_goes_beyond_its_end() -> None:
-    anew = Recount({3: 4})
+    anew = StatisticsRecount({3: 4})
     anew.decision(decision(sequence=4))
     anew.decision(decision(sequence=9))
     anew.event(event("QuarantineEntered", sequence=6))

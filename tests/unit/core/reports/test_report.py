@@ -16,7 +16,7 @@ from app.core.reports.report_tally import (
     OTHER_CLASSES,
     NotADecisionError,
     QualityTally,
-    Scope,
+    ReportScope,
 )
 from app.core.retrieval.dimensions import UNKNOWN_CLASS
 from tests.quality_ledger import alarm, decision, flag_only, reported
@@ -30,7 +30,7 @@ OVERRIDE = {
 }
 
 
-def tallied(*events: dict[str, object], scope: Scope | None = None) -> QualityTally:
+def tallied(*events: dict[str, object], scope: ReportScope | None = None) -> QualityTally:
     tally = QualityTally(scope)
     for event in events:
         tally.decision(event)
@@ -152,15 +152,15 @@ def test_a_tier_that_nobody_reported_for_has_no_figure_rather_than_a_good_one() 
 @pytest.mark.parametrize(
     ("scope", "counted"),
     [
-        (Scope(), 4),
-        (Scope(since="2026-03-02"), 3),
-        (Scope(until="2026-03-02"), 3),
-        (Scope(since="2026-03-02", until="2026-03-02"), 2),
-        (Scope(tenant="zeta"), 1),
-        (Scope(until="2026-03-01", tenant="zeta"), 0),
+        (ReportScope(), 4),
+        (ReportScope(since="2026-03-02"), 3),
+        (ReportScope(until="2026-03-02"), 3),
+        (ReportScope(since="2026-03-02", until="2026-03-02"), 2),
+        (ReportScope(tenant="zeta"), 1),
+        (ReportScope(until="2026-03-01", tenant="zeta"), 0),
     ],
 )
-def test_a_scope_has_its_first_and_its_last_day_and_one_tenant(scope: Scope, counted: int) -> None:
+def test_a_scope_has_its_first_and_its_last_day_and_one_tenant(scope: ReportScope, counted: int) -> None:
     tally = tallied(decision(0), decision(1), decision(1, tenant_id="zeta"), decision(2), scope=scope)
     assert quality_report(tally).overall.decisions == counted
 

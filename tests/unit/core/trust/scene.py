@@ -13,7 +13,7 @@ from app.core.cases.case_failure import CaseFailure
 from app.core.foundation.arrival import Arrival
 from app.core.foundation.canonical import digest
 from app.core.registry.keys import Roots, SigningKey
-from app.core.trust.compiled import Compiled
+from app.core.trust.compile_cache import Compiled
 from app.core.trust.dsse import sign
 from app.core.trust.fold import Folded, fold
 from app.core.trust.signed_entries import PAYLOAD_TYPES

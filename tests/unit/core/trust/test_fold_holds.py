@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.core.registry.keys import SigningKey
-from app.core.trust.compiled import Compiled
+from app.core.trust.compile_cache import Compiled
 from app.core.trust.fold import Folded, fold
 from tests.unit.core.trust.scene import (
     ALICE,

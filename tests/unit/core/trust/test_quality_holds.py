@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.core.quality_bundle.looser import looser
 from app.core.registry.keys import SigningKey
-from app.core.trust.compiled import Compiled
+from app.core.trust.compile_cache import Compiled
 from app.core.trust.fold import Folded, fold
 from tests.unit.core.trust.quality_scene import (
     DAY_S,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.core.trust.compiled import Compiled
+from app.core.trust.compile_cache import Compiled
 from app.core.trust.dsse import sign
 from app.core.trust.signed_entries import PAYLOAD_TYPES
 from tests.unit.core.trust.scene import (

@@ -9,7 +9,7 @@ import pytest
 
 from app.core.foundation.clock import rfc3339
 from app.core.registry.keys import Roots
-from app.core.trust.compiled import Compiled
+from app.core.trust.compile_cache import Compiled
 from app.core.trust.dsse import Envelope, Signature, pae, sign
 from app.core.trust.fold import fold
 from app.core.trust.signed_entries import PAYLOAD_TYPES

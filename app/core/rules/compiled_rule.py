@@ -11,7 +11,7 @@ from app.core.cel.language import ExpressionError, Failure
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from app.core.cel.language import Evaluation, Expression, Language
+    from app.core.cel.language import Activation, Expression, Language
     from app.core.registry.facts import Fact
     from app.core.rules.rule import Rule
     from app.core.rules.variables import Resolved
@@ -97,7 +97,7 @@ class CompiledRule:
         holds = f"(({rule.condition}\n) ? {codes})"
         return holds if rule.when is None else f"(({rule.when}\n) ? {holds} : 0)"
 
-    def evaluate(self, asked: Evaluation, resolved: Resolved) -> RuleResult:
+    def evaluate(self, asked: Activation, resolved: Resolved) -> RuleResult:
         """The rule's result on one action."""
         result = self._passed
         if self._when is not None:
@@ -120,7 +120,7 @@ class CompiledRule:
         return replace(self._passed, facts=used) if used else self._passed
 
 
-def _answer(condition: Condition, asked: Evaluation, resolved: Resolved) -> bool | Failure:
+def _answer(condition: Condition, asked: Activation, resolved: Resolved) -> bool | Failure:
     for alias in condition.aliases:
         if alias in resolved.missing:
             return Failure(resolved.missing[alias])
