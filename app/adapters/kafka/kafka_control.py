@@ -66,6 +66,8 @@ class KafkaControlReader:
         if self._consumer is None or self._asking is None:
             self._asking = await self._started("read_uncommitted")
             self._consumer = await self._started("read_committed")
+            self._asking.assign(self._parts())  # paused, as `ends_of` of kafka_read has it
+            self._asking.pause(*self._parts())
             self._consumer.assign(self._parts())
             await self._consumer.seek_to_beginning(*self._parts())
         return self._consumer, self._asking

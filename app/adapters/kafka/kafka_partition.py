@@ -12,7 +12,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 from app.adapters.kafka.kafka_evidence import written_as
-from app.adapters.kafka.kafka_read import KafkaUnreachable, partitions_of
+from app.adapters.kafka.kafka_read import KafkaUnreachable, ends_of, partitions_of
 from app.core.foundation.arrival import Arrival
 from app.core.rerun.walk import DECIDED, entry_of
 from topics.catalog import CATALOG
@@ -105,7 +105,7 @@ class KafkaPartitions:
         try:
             await asking.start()
             await consumer.start()
-            ends = await asking.end_offsets(parts)
+            ends = await ends_of(asking, parts)
             consumer.assign(parts)
             await consumer.seek_to_beginning(*parts)
             yield consumer, ends
