@@ -45,12 +45,16 @@ class Bed:
 
     async def site(self, run: str) -> Site:
         """Topics of this run's own."""
-        name = f"faults-{run.replace('_', '-')}-{self.salt}"
+        name = self.site_name(run)
         folder = self.folder / run
         folder.mkdir(parents=True)
         site = await prepare(self.broker.bootstrap_servers, folder, name)
         site.settings["SLUICE_MEMORY__MAX_QUARANTINE_SIZE"] = str(MOST_HELD)
         return site
+
+    def site_name(self, run: str) -> str:
+        """Begins the names of all topics of a run's site."""
+        return f"faults-{run.replace('_', '-')}-{self.salt}"
 
     def rng(self, run: str) -> random.Random:
         """The run's randomness."""

@@ -1,43 +1,96 @@
-"""What every test may ask for."""
+"""What every test may ask for, and which process takes which tests."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import is_hypothesis_test, settings
 from xdist.scheduler import LoadScopeScheduling
 
 from app.adapters.kept_compilations import KeptCompilations
 from app.core.content.kept import keep_in
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
 KEPT = Path(__file__).resolve().parents[1] / "build" / "kept"
 
 # Nothing here skips: a test that needs a broker starts one, and fails with the three ways if it cannot.
 os.environ.pop("SLUICE_CONFIG", None)  # a developer's own settings must not decide what the tests see
-# How long an example takes says how busy the machine is. In CI the profile goes on from hypothesis's own.
-settings.register_profile("sluice", settings(), deadline=None)
-settings.load_profile("sluice")
 keep_in(lambda: KeptCompilations(KEPT))
-BROKER, FAULTS = "tests/kafka/", "test_faults.py"
+
+# How long an example takes says how busy the machine is. In CI the profile goes on from hypothesis's own,
+# which tries the same examples each time. SLUICE_NIGHTLY=1 tries ten times as many, and others each time.
+NIGHTLY = bool(os.environ.get("SLUICE_NIGHTLY"))
+TIMES = 10 if NIGHTLY else 1
+settings.register_profile("sluice", settings(), deadline=None)
+settings.register_profile(
+    "nightly", settings(), deadline=None, derandomize=False, max_examples=TIMES * settings().max_examples
+)
+settings.load_profile("nightly" if NIGHTLY else "sluice")
 
 
-class OneProcessForTheBroker(LoadScopeScheduling):  # type: ignore[misc]
-    """A process takes all tests that share the broker, or those of a file with its fixtures."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[Any]) -> None:
+    """What a property says of its own number of examples is multiplied too, and a test's time."""
+    if not NIGHTLY:
+        return
+    limit = float(config.getini("timeout"))
+    for item in items:
+        item.add_marker(pytest.mark.timeout(TIMES * limit))
+    places = {id(place): (place, name) for place, name in _explicit_settings(items)}
+    for place, name in places.values():
+        own = getattr(place, name)
+        setattr(place, name, settings(own, max_examples=TIMES * own.max_examples, derandomize=False))
+
+
+def _explicit_settings(items: list[Any]) -> Iterator[tuple[Any, str]]:
+    for item in items:
+        machine, test = getattr(item, "cls", None), getattr(item, "obj", None)
+        if hasattr(machine, "settings"):
+            yield machine, "settings"
+        elif is_hypothesis_test(test) and hasattr(test, "_hypothesis_internal_use_settings"):
+            yield test, "_hypothesis_internal_use_settings"
+
+
+# `make test` runs in three processes: two of them take the tests that need a broker, which mostly wait, each
+# with a broker of its own; the third takes the others, and all help with what is left.
+
+WITH_BROKER = "tests/kafka/"
+BROKERS = 2
+ALONE = ("test_attacks.py", "test_demo.py", "test_faults.py")
+"""Files whose tests share nothing but the broker: each may run in another process."""
+SECONDS = {
+    "tests/unit/core/state/test_totals_hold.py": 30,
+}
+"""What takes long, as measured on two cores: it begins first, so that no process is left alone with it."""
+
+
+class Lanes(LoadScopeScheduling):  # type: ignore[misc]
+    """A file's tests stay together, with their fixtures, but for those that are `ALONE`."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        return BROKER if file.startswith(BROKER) else file
+        return nodeid if file.endswith(ALONE) else file
 
+    def _assign_work_unit(self, node: Any) -> None:
+        """The longest of the node's own kind, or of the other kind where its own is done."""
+        broker = self.nodes.index(node) < BROKERS
+        ours = [scope for scope in self.workqueue if scope.startswith(WITH_BROKER) == broker]
+        longest = max(ours or self.workqueue, key=lambda scope: SECONDS.get(scope, 0))
+        self.workqueue.move_to_end(longest, last=False)
+        super()._assign_work_unit(node)
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The fault runs come last: by then the other process is done, and the machine is theirs."""
-    items.sort(key=lambda item: item.path.name == FAULTS)
+    def _reschedule(self, node: Any) -> None:
+        """No further ahead than the next test: what is handed out does not go to a process that is free."""
+        if not self.workqueue or self._pending_of(self.assigned_work[node]) <= 1:
+            super()._reschedule(node)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
-    """`make test` runs in two processes; what needs the broker mostly waits. Without xdist nobody asks."""
-    return OneProcessForTheBroker(config, log)
+    """Without xdist nobody asks."""
+    return Lanes(config, log)

@@ -100,10 +100,12 @@ class WorkerProcess:
         self._gauge = base.with_suffix(".gauge")
         self._trap = base.with_suffix(".trap")
         self._hold = base.with_suffix(".hold")
+        self._withhold = base.with_suffix(".withhold")
         self.log = base.with_suffix(".log")
         own = {key: value for key, value in os.environ.items() if not key.startswith(("SLUICE_", "KAFKA_"))}
         settings = {**own, **site.settings, "SLUICE_WORKER__READY_FILE": str(self._ready)}
-        files = ["--gauge", str(self._gauge), "--trap", str(self._trap), "--hold", str(self._hold)]
+        names = {"gauge": self._gauge, "trap": self._trap, "hold": self._hold, "withhold": self._withhold}
+        files = [word for name, file in names.items() for word in (f"--{name}", str(file))]
         with self.log.open("ab") as log:
             self._child = subprocess.Popen(
                 [sys.executable, "-m", "load.sites.worker", *files, "--slow-s", str(slow_s)],
@@ -163,6 +165,14 @@ class WorkerProcess:
     def release(self) -> None:
         """Let it stop."""
         self._hold.unlink()
+
+    def withhold(self) -> None:
+        """Have the slow port answer nothing until `answer`."""
+        self._withhold.touch()
+
+    def answer(self) -> None:
+        """Let the slow port answer."""
+        self._withhold.unlink()
 
     def end(self, patience_s: float) -> int:
         """SIGTERM, after `patience_s` SIGKILL; the exit code."""

@@ -1,8 +1,8 @@
 """The real worker with what the fault runs add: a slow port, an input that kills, a trap before the commit,
 and a stop that goes on for as long as it is told.
 
-`python -m load.sites.worker --gauge FILE --trap FILE --hold FILE --slow-s 0.3`; everything else is the
-worker's own settings.
+`python -m load.sites.worker --gauge FILE --trap FILE --hold FILE --withhold FILE --slow-s 0.3`; everything
+else is the worker's own settings.
 """
 
 from __future__ import annotations
@@ -61,10 +61,11 @@ class Poison:
 
 
 class SlowPort:
-    """Answers after `seconds`; the gauge shows how many wait."""
+    """Answers after `seconds`, and not while the file `withheld` is there; the gauge shows how many wait."""
 
-    def __init__(self, seconds: float, gauge: Gauge) -> None:
+    def __init__(self, seconds: float, withheld: Path, gauge: Gauge) -> None:
         self._seconds = seconds
+        self._withheld = withheld
         self._gauge = gauge
 
     async def ask(self, payload: object) -> object:
@@ -72,6 +73,8 @@ class SlowPort:
         self._gauge.add(1)
         try:
             await asyncio.sleep(self._seconds)
+            while self._withheld.exists():  # noqa: ASYNC110 - another process removes it
+                await asyncio.sleep(LOOK_S)
         finally:
             self._gauge.add(-1)
         return payload
@@ -134,10 +137,11 @@ def main() -> None:
     parser.add_argument("--gauge", type=Path, required=True)
     parser.add_argument("--trap", type=Path, required=True)
     parser.add_argument("--hold", type=Path, required=True)
+    parser.add_argument("--withhold", type=Path, required=True)
     parser.add_argument("--slow-s", type=float, required=True)
     given = parser.parse_args()
     tell_when_asked()
-    slow = SlowPort(given.slow_s, Gauge(given.gauge))
+    slow = SlowPort(given.slow_s, given.withhold, Gauge(given.gauge))
     additions = Additions(
         stages={SlowProbe.name: SlowProbe(), Poison.name: Poison()},
         ports={PORT: slow, HELD: HeldStop(given.hold), analysis.PORT: SlowAnalysis(slow)},

@@ -1,32 +1,38 @@
-"""A real broker for the tests: the first of the three ways that works, one for the whole run.
+"""A real broker for the tests: the first of the three ways that works, one for each process of the run.
 
 No test here is ever skipped: without a broker each fails with the three ways, in CI and on a desk alike.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import uuid
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from app.broker import locate
 from app.broker.local import Layout
+from tests.kafka.installation import delete_topics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from app.broker.handle import Broker
 
 MAX_NAME = 60  # of a test, within a topic's name
+OF_MINUTES = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For JVMs that live for minutes: by default they spend half of their processor time on optimizing code."""
+os.environ["JAVA_TOOL_OPTIONS"] = f"{os.environ.get('JAVA_TOOL_OPTIONS', '')} {OF_MINUTES}".strip()
 
 
 @pytest.fixture(scope="session")
 def kafka_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """The broker that all tests share; they keep apart by `prefix`. Never stop it: see `own_broker`."""
+    """The broker that all tests of a process share; they keep apart by `prefix`. Never stop it: see
+    `own_broker`."""
     work = tmp_path_factory.mktemp("kafka")
     with locate.broker(os.environ.get("KAFKA_BOOTSTRAP_SERVERS"), work) as found:
         yield found
@@ -38,10 +44,11 @@ def kafka(kafka_broker: Broker) -> str:
     return kafka_broker.bootstrap_servers
 
 
-@pytest.fixture
-def own_broker(tmp_path: Path) -> Iterator[Broker]:
-    """A broker for this test alone, to be stopped, killed and started again."""
-    found = locate.start_broker(Layout(tmp_path / "kafka", tmp_path / "kafka" / "data", locate.JARS))
+@pytest.fixture(scope="session")
+def second_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """See `own_broker`."""
+    work = tmp_path_factory.mktemp("own")
+    found = locate.start_broker(Layout(work, work / "data", locate.JARS))
     try:
         yield found
     finally:
@@ -49,7 +56,32 @@ def own_broker(tmp_path: Path) -> Iterator[Broker]:
 
 
 @pytest.fixture
-def prefix(request: pytest.FixtureRequest) -> str:
-    """A topic prefix no other test has, nor an earlier run of this one on the same broker."""
-    name = re.sub(r"[^A-Za-z0-9]+", "-", request.node.name)[:MAX_NAME].strip("-")
-    return f"t.{name}.{uuid.uuid4().hex[:8]}."
+def own_broker(second_broker: Broker, prefix: str) -> Iterator[Broker]:
+    """A broker that no other test uses meanwhile, to be stopped, killed and started again."""
+    second_broker.start()  # where the last test left it stopped
+    yield second_broker
+    second_broker.start()
+    asyncio.run(delete_topics(second_broker.bootstrap_servers, prefix))
+
+
+@pytest.fixture
+def prefix(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A topic prefix no other test has, nor an earlier run of this one on the same broker. Its topics are
+    deleted afterwards: clients ask a broker for all topics, and what is left slows the tests that follow."""
+    yield from _prefix(request, request.node.name)
+
+
+@pytest.fixture(scope="module")
+def module_prefix(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The same for what the tests of a file share."""
+    yield from _prefix(request, Path(request.node.name).stem)
+
+
+def _prefix(request: pytest.FixtureRequest, name: str) -> Iterator[str]:
+    short = re.sub(r"[^A-Za-z0-9]+", "-", name)[:MAX_NAME].strip("-")
+    prefix = f"t.{short}.{uuid.uuid4().hex[:8]}."
+    shared = "kafka_broker" in request.fixturenames
+    servers = request.getfixturevalue("kafka") if shared else None  # before: it has to outlive the topics
+    yield prefix
+    if servers is not None:
+        asyncio.run(delete_topics(servers, prefix))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient
 
 from app.adapters.kafka.kafka_read import StoredRecord, open_reader
 from load.sites import policy
@@ -18,7 +19,7 @@ from load.sites.site import Site, prepare
 from topics.catalog import ACTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from pathlib import Path
 
 DEADLINE_S = 45.0
@@ -31,6 +32,18 @@ def site_on(
     site = asyncio.run(prepare(kafka, folder, name, stages))
     site.settings.update(settings)
     return site
+
+
+async def delete_topics(servers: str, prefix: str) -> None:
+    """All of a test's, which begin with its prefix; one of a worker's own has its name without the dot."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=servers)
+    try:
+        await admin.start()
+        names = [name for name in await admin.list_topics() if name.startswith(prefix.rstrip("."))]
+        if names:
+            await admin.delete_topics(names)
+    finally:
+        await admin.close()
 
 
 def running(site: Site, name: str = "worker", slow_s: float = 0.0) -> Iterator[WorkerProcess]:
@@ -131,6 +144,27 @@ def written(site: Site, topic: str, count: int, worker: WorkerProcess) -> list[d
 
     until(enough, worker)
     return [json.loads(record.value or b"null") for record in found]
+
+
+def records(site: Site, topic: str, sessions: str | Collection[str]) -> list[dict[str, Any]]:
+    """The records of one session, or of several, in the order of their partitions."""
+    wanted = {sessions} if isinstance(sessions, str) else sessions
+    found = [json.loads(record.value or b"null") for record in stored(site, topic)]
+    return [record for record in found if record["session_id"] in wanted]
+
+
+def awaited(
+    site: Site, topic: str, sessions: str | Collection[str], count: int, worker: WorkerProcess
+) -> list[dict[str, Any]]:
+    """The same once there are `count`."""
+    found: list[dict[str, Any]] = []
+
+    def enough() -> bool:
+        found[:] = records(site, topic, sessions)
+        return len(found) >= count
+
+    until(enough, worker)
+    return found
 
 
 def of_session(records: Iterable[dict[str, Any]], session: str) -> list[dict[str, Any]]:

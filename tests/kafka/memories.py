@@ -18,14 +18,13 @@ from app.core.trust.signing import signed_review
 from app.demo.inputs.trust import publish_policy
 from app.stream.engine.outbox import home_of
 from load.sites import policy
-from tests.kafka.installation import site_on, stored, until
+from tests.kafka.installation import site_on
 from topics.catalog import REGISTRY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from load.sites.process import WorkerProcess
     from load.sites.site import Site
 
 HASTY_AGENT = "hasty-agent"
@@ -110,21 +109,3 @@ def review(made: MemorySite, entered: dict[str, Any], decision: str, **changed: 
 def digest(content: str) -> str:
     """What a review of this content is bound to, worked out apart from the product's own."""
     return "sha256:" + sha256(content.encode()).hexdigest()
-
-
-def records(site: Site, topic: str, session: str) -> list[dict[str, Any]]:
-    """One session's records of a topic, in the order of their partition."""
-    found = [json.loads(record.value or b"null") for record in stored(site, topic)]
-    return [record for record in found if record["session_id"] == session]
-
-
-def awaited(site: Site, topic: str, session: str, count: int, worker: WorkerProcess) -> list[dict[str, Any]]:
-    """The same once there are `count`."""
-    found: list[dict[str, Any]] = []
-
-    def enough() -> bool:
-        found[:] = records(site, topic, session)
-        return len(found) >= count
-
-    until(enough, worker)
-    return found

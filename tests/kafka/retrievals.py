@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.core.policy.bundles import ORDER_OF_OLD
 from load.sites import policy, quality_policy
-from tests.kafka.installation import site_on, stored, until
-from tests.kafka.memories import awaited, records
+from tests.kafka.installation import awaited, records, site_on, stored, until
 from topics.catalog import DEAD_LETTERS, QUALITY_DECISIONS, SERVED
 
 if TYPE_CHECKING:

@@ -146,7 +146,7 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def machines(
-    kafka: str, commands: Path, tmp_path_factory: pytest.TempPathFactory
+    kafka: str, module_prefix: str, commands: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, Machine]]:
     """By document; those that go on where README ended share its machine."""
     found: dict[str, Machine] = {}
@@ -155,7 +155,7 @@ def machines(
         home, folder = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("folder")
         for name in BESIDE:
             (folder / name).symlink_to(ROOT / name)
-        prefix = f"t.docs{place}.{os.getpid()}.{time.time_ns() % 10**9}."
+        prefix = f"{module_prefix}{place}."
         given = {
             "HOME": str(home),
             "PATH": f"{commands}:{Path(sys.executable).parent}:{os.environ['PATH']}",

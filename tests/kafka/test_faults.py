@@ -11,6 +11,7 @@ from load.faults import carry_out
 from load.recounts.figures import table
 from load.scene import Bed
 from load.sites.site import SHORT
+from tests.kafka.installation import delete_topics
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,14 +25,18 @@ SEED = 20
 
 @pytest.mark.parametrize("run", ["kill_two", "zombies", "scaling", "reload", "malformed", "poison"])
 async def test_nothing_is_lost_doubled_or_wrong_after(run: str, kafka_broker: Broker, tmp_path: Path) -> None:
-    await _holds(run, kafka_broker, tmp_path)
+    bed = Bed(kafka_broker, tmp_path, SEED, uuid.uuid4().hex[:8])
+    try:
+        await _holds(run, bed)
+    finally:
+        await delete_topics(kafka_broker.bootstrap_servers, bed.site_name(run))
 
 
 async def test_nothing_is_lost_doubled_or_wrong_after_outages(own_broker: Broker, tmp_path: Path) -> None:
-    await _holds("outages", own_broker, tmp_path)
+    await _holds("outages", Bed(own_broker, tmp_path, SEED, uuid.uuid4().hex[:8]))
 
 
-async def _holds(run: str, broker: Broker, folder: Path) -> None:
-    found = await carry_out(run, Bed(broker, folder, SEED, uuid.uuid4().hex[:8]), SHORT)
+async def _holds(run: str, bed: Bed) -> None:
+    found = await carry_out(run, bed, SHORT)
     assert found
     assert all(figure.holds for figure in found), "\n" + table(found)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -10,18 +9,16 @@ import pytest
 
 from app.core.state.statistics import KEY_PREFIX
 from load.sites import policy
-from tests.kafka.installation import action, of_session, publish, running, stored, until
+from tests.kafka.installation import action, awaited, of_session, publish, records, running, stored, until
 from tests.kafka.memories import (
     HASTY_AGENT,
     HASTY_MS,
     MEMORY_TOPIC,
     REVIEWER,
     MemorySite,
-    awaited,
     digest,
     held_write,
     memory_site,
-    records,
     review,
     session_in,
     write,
@@ -48,11 +45,10 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture(scope="module")
-def made(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> MemorySite:
+def made(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> MemorySite:
     """One site for all tests here: each has a partition of its own, so that none fills another's."""
     settings = {"SLUICE_MEMORY__MAX_QUARANTINE_SIZE": str(CAP), "SLUICE_WORKER__TIMER_INTERVAL_S": "0.2"}
-    name = f"t.memory.{uuid.uuid4().hex[:8]}"
-    return memory_site(kafka, tmp_path_factory.mktemp("memory"), name, **settings)
+    return memory_site(kafka, tmp_path_factory.mktemp("memory"), module_prefix.rstrip("."), **settings)
 
 
 @pytest.fixture(scope="module")

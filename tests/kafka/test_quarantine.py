@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import uuid
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -19,7 +18,7 @@ from app.core.trust.signed_entries import PAYLOAD_TYPES
 from app.demo.inputs.trust import publish_policy
 from load.sites import policy
 from tests.kafka import memories
-from tests.kafka.installation import publish, publish_to, running
+from tests.kafka.installation import awaited, publish, publish_to, running
 from tests.unit.records import ledger_records
 from topics.catalog import ADMITTED, MEMORY_DECISIONS, MEMORY_WRITES, QUARANTINE, REGISTRY
 
@@ -38,9 +37,9 @@ HIDDEN = "The invoice is due in \u202eMay\u202c.\u200b"
 WELL, REFUSED, IMPOSSIBLE = 0, 1, 2
 
 
-def site_with_dave(kafka: str, folder: Path) -> Site:
+def site_with_dave(kafka: str, folder: Path, prefix: str) -> Site:
     """An installation with one more reviewer, whose private key is a file, and time to review."""
-    site = memories.memory_site(kafka, folder, f"t.quarantine-{uuid.uuid4().hex[:8]}").site
+    site = memories.memory_site(kafka, folder, prefix.rstrip(".")).site
     spec = {"public_key": new_private_key(folder / "dave.pem").public.text, "roles": ["reviewer"]}
     entry = {"kind": "approver", "id": DAVE, "revision": 1, "spec": spec}
     signed = sign(PAYLOAD_TYPES[REGISTRY], orjson.dumps(entry), [site.trust.root]).written()
@@ -51,9 +50,9 @@ def site_with_dave(kafka: str, folder: Path) -> Site:
 
 
 @pytest.fixture(scope="module")
-def site(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
+def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
     """Shared by the tests here, which keep apart by their sessions."""
-    return site_with_dave(kafka, tmp_path_factory.mktemp("quarantine"))
+    return site_with_dave(kafka, tmp_path_factory.mktemp("quarantine"), module_prefix)
 
 
 @pytest.fixture(scope="module")
@@ -62,15 +61,15 @@ def worker(site: Site) -> Iterator[WorkerProcess]:
 
 
 @pytest.fixture
-def idle_site(kafka: str, tmp_path: Path) -> Site:
+def idle_site(kafka: str, prefix: str, tmp_path: Path) -> Site:
     """Nobody decides here."""
-    return site_with_dave(kafka, tmp_path)
+    return site_with_dave(kafka, tmp_path, prefix)
 
 
 def held(site: Site, worker: WorkerProcess, *sessions: str) -> list[str]:
     """Ids of quarantined memories, one in each session."""
     publish(site, [memories.held_write(name, "w", content=HIDDEN) for name in sessions], MEMORY_WRITES)
-    return [memories.awaited(site, QUARANTINE, name, 1, worker)[0]["memory_id"] for name in sessions]
+    return [awaited(site, QUARANTINE, name, 1, worker)[0]["memory_id"] for name in sessions]
 
 
 def quarantine(site: Site, *words: str) -> Result:
@@ -103,7 +102,7 @@ def test_a_reviewer_finds_a_held_memory_reads_it_and_lets_it_through(
     approved = review(site, memory, "approve", "--json")
     assert (approved.exit_code, json.loads(approved.stdout)["outcome"]) == (WELL, "approved")
     assert "due in <U+202E>May" in approved.stderr
-    (released,) = memories.awaited(site, ADMITTED, "read", 1, worker)
+    (released,) = awaited(site, ADMITTED, "read", 1, worker)
     assert (released["content"], released["approver_id"]) == (HIDDEN, DAVE)
     assert (listed(site, "--session", "read"), shown(site, memory)["state"]) == ([], "approved")
     again = review(site, memory, "reject")
@@ -124,7 +123,7 @@ def test_the_statistics_that_workers_keep_are_those_of_the_ledger(site: Site, wo
     first, second, _ = held(site, worker, "count-1", "count-2", "count-3")
     bad = memories.write("count-4", "w", provenance_uri=None)
     publish(site, [memories.held_write("count-1", "w", content=HIDDEN), bad], MEMORY_WRITES)
-    memories.awaited(site, MEMORY_DECISIONS, "count-4", 1, worker)
+    awaited(site, MEMORY_DECISIONS, "count-4", 1, worker)
     assert review(site, first, "approve").exit_code == WELL
     assert review(site, second, "reject").exit_code == WELL
     counted = quarantine(site, "stats", "--recount", "--by", "agent", "--json")

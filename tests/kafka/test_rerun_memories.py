@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from app.cli.main import cli
 from app.core.policy.bundles import ORDER_OF_OLD
-from tests.kafka.installation import action, publish, running
-from tests.kafka.memories import MemorySite, awaited, held_write, memory_site, review, session_in, write
+from tests.kafka.installation import action, awaited, publish, running
+from tests.kafka.memories import MemorySite, held_write, memory_site, review, session_in, write
 from topics.catalog import MEMORY_DECISIONS, MEMORY_WRITES, QUARANTINE, REVIEWS, VERDICTS
 
 if TYPE_CHECKING:

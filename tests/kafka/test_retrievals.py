@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,8 +14,8 @@ from app.cli.main import cli
 from app.demo.inputs.trust import ThrowawayTrust, publish_policy
 from load.sites import policy, quality_policy
 from load.sites.process import WorkerProcess
-from tests.kafka.installation import action, publish, running, until
-from tests.kafka.memories import awaited, session_in
+from tests.kafka.installation import action, awaited, publish, running, until
+from tests.kafka.memories import session_in
 from tests.kafka.retrievals import (
     BETWEEN,
     OLD,
@@ -51,9 +50,9 @@ REFUSED = [
 
 
 @pytest.fixture(scope="module")
-def site(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
+def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
     """One site for all tests that leave its policy alone: each has sessions of its own."""
-    return retrieval_site(kafka, tmp_path_factory.mktemp("reading"), f"t.reading.{uuid.uuid4().hex[:8]}")
+    return retrieval_site(kafka, tmp_path_factory.mktemp("reading"), module_prefix.rstrip("."))
 
 
 @pytest.fixture(scope="module")

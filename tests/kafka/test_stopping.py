@@ -35,10 +35,13 @@ TIMEOUT_MS, REQUEST_MS = 3000, 60_000
 
 
 def test_a_worker_whose_broker_stays_away_waits_for_it_no_longer_than_it_was_told(
-    own_broker: Broker, tmp_path: Path
+    own_broker: Broker, prefix: str, tmp_path: Path
 ) -> None:
     site = site_on(
-        own_broker.bootstrap_servers, tmp_path, "stopping", SLUICE_WORKER__CLOSE_TIMEOUT_S=str(CLOSE_S)
+        own_broker.bootstrap_servers,
+        tmp_path,
+        prefix.rstrip("."),
+        SLUICE_WORKER__CLOSE_TIMEOUT_S=str(CLOSE_S),
     )
     worker = WorkerProcess(site, "worker", 0.0)
     try:
@@ -92,15 +95,17 @@ def _group(site: Site) -> tuple[str, int]:
     return asyncio.run(described())
 
 
-def test_a_transaction_that_outlives_its_time_out_is_a_fault(own_broker: Broker, tmp_path: Path) -> None:
-    site = site_on(own_broker.bootstrap_servers, tmp_path, "overdue")
+def test_a_transaction_that_outlives_its_time_out_is_a_fault(
+    own_broker: Broker, prefix: str, tmp_path: Path
+) -> None:
+    site = site_on(own_broker.bootstrap_servers, tmp_path, prefix.rstrip("."))
     asyncio.run(_outlive(own_broker, site.real(SESSIONS_CHANGELOG)))
 
 
 async def _outlive(broker: Broker, changelog: str) -> None:
     batch = Batch([(b"key", b"value")], [])
     transactor = Transactor(
-        TransactionSettings(broker.bootstrap_servers, "group", changelog, TIMEOUT_MS, REQUEST_MS), 0
+        TransactionSettings(broker.bootstrap_servers, changelog, changelog, TIMEOUT_MS, REQUEST_MS), 0
     )
     await transactor.start()
     try:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,22 +19,32 @@ from load.sites import policy
 from load.sites.process import WorkerProcess
 from tests.kafka.installation import (
     action,
-    of_session,
+    awaited,
     publish,
     publish_to,
+    records,
     running,
     site_on,
     stored,
     until,
     written,
 )
-from topics.catalog import ALARMS, CATALOG, DEAD_LETTERS, OUTCOMES, SESSION_EVENTS, VERDICTS
+from topics.catalog import (
+    ALARMS,
+    CATALOG,
+    DEAD_LETTERS,
+    OUTCOMES,
+    SESSION_EVENTS,
+    SESSIONS_CHANGELOG,
+    VERDICTS,
+)
 from topics.records import SessionFolded, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from app.adapters.kafka.kafka_read import StoredRecord
     from app.broker.handle import Broker
     from load.sites.site import Site
 
@@ -41,19 +52,35 @@ LEDGER = [topic.name for topic in CATALOG if topic.ledger]
 pytestmark = pytest.mark.kafka
 
 
-@pytest.fixture
-def site(kafka: str, prefix: str, tmp_path: Path) -> Site:
-    return site_on(kafka, tmp_path, prefix.rstrip("."))
+@pytest.fixture(scope="module")
+def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """One for all tests that need nothing else of a worker: each has sessions of its own."""
+    return site_on(kafka, tmp_path_factory.mktemp("worker"), module_prefix.rstrip("."))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def worker(site: Site) -> Iterator[WorkerProcess]:
-    yield from running(site, slow_s=3.0)
+    yield from running(site)
+
+
+def letters(site: Site, worker: WorkerProcess, count: int, *keys: str) -> list[dict[str, Any]]:
+    """The dead letters of inputs with these keys, once there are so many."""
+    wanted = {base64.b64encode(key.encode()).decode() for key in keys}
+    found: list[dict[str, Any]] = []
+
+    def enough() -> bool:
+        every = [json.loads(record.value or b"null") for record in stored(site, DEAD_LETTERS)]
+        found[:] = [letter for letter in every if letter["key"] in wanted]
+        return len(found) >= count
+
+    until(enough, worker)
+    return found
 
 
 def test_a_proposed_action_gets_a_verdict_that_counts_its_rows(site: Site, worker: WorkerProcess) -> None:
-    publish(site, [action("s", "a-1", rows_affected=10), action("s", "a-2", rows_affected=5)])
-    first, second = map(Verdict.model_validate, written(site, VERDICTS, 2, worker))
+    session = "counted"
+    publish(site, [action(session, "a-1", rows_affected=10), action(session, "a-2", rows_affected=5)])
+    first, second = map(Verdict.model_validate, awaited(site, VERDICTS, session, 2, worker))
     assert (first.verdict, first.outcome, first.tenant_id) == ("allowed", "ALLOW", policy.TENANT)
     assert first.session.after.aggregate_rows_affected == 10
     assert second.session.before.aggregate_rows_affected == 10
@@ -63,8 +90,10 @@ def test_a_proposed_action_gets_a_verdict_that_counts_its_rows(site: Site, worke
 def test_a_repeated_id_is_answered_alike_and_another_action_under_it_is_denied(
     site: Site, worker: WorkerProcess
 ) -> None:
-    publish(site, [action("s", "a-1"), action("s", "a-1"), action("s", "a-1", rows_affected=99)])
-    first, repeat, other = written(site, VERDICTS, 3, worker)
+    session = "repeated"
+    again = [action(session, "a-1"), action(session, "a-1"), action(session, "a-1", rows_affected=99)]
+    publish(site, again)
+    first, repeat, other = awaited(site, VERDICTS, session, 3, worker)
     assert repeat["duplicate_of"] == first["verdict_id"]
     assert repeat["outcome"] == first["outcome"]
     assert (other["verdict"], other["blockReason"].split(":")[0]) == ("denied", "action_id_conflict")
@@ -74,34 +103,41 @@ def test_a_repeated_id_is_answered_alike_and_another_action_under_it_is_denied(
 def test_an_unreadable_input_is_a_dead_letter_with_the_place_and_its_neighbours_are_decided(
     site: Site, worker: WorkerProcess
 ) -> None:
+    session = "broken"
     broken = b'{"action_id": "a-2", "parameters": {"rows": [1, NaN]}}'
-    publish(site, [action("s", "a-1"), (b"s", broken), action("s", "a-3")])
-    assert [v["action_id"] for v in written(site, VERDICTS, 2, worker)] == ["a-1", "a-3"]
-    (letter,) = written(site, DEAD_LETTERS, 1, worker)
+    publish(site, [action(session, "a-1"), (session.encode(), broken), action(session, "a-3")])
+    decided = awaited(site, VERDICTS, session, 2, worker)
+    assert [v["action_id"] for v in decided] == ["a-1", "a-3"]
+    (letter,) = letters(site, worker, 1, session)
     assert (letter["code"], letter["path"]) == ("not_finite", "$.parameters.rows[1]")
 
 
 def test_headers_without_a_value_do_no_harm(site: Site, worker: WorkerProcess) -> None:
-    publish(site, [action("s", "a-1")], headers=[("traceparent", None), ("x", b"\xff")])
-    assert [v["action_id"] for v in written(site, VERDICTS, 1, worker)] == ["a-1"]
+    publish(site, [action("headers", "a-1")], headers=[("traceparent", None), ("x", b"\xff")])
+    assert [v["action_id"] for v in awaited(site, VERDICTS, "headers", 1, worker)] == ["a-1"]
 
 
 def test_a_session_cannot_spread_over_partitions_to_evade_its_totals(
     site: Site, worker: WorkerProcess
 ) -> None:
-    (home,) = publish(site, [action("s", "a-1")])
-    publish_to(site, (home.partition + 1) % site.partitions, action("s", "a-2"))
-    publish(site, [(b"another key", json.dumps(action("s", "a-3")).encode())])
-    codes = {letter["code"] for letter in written(site, DEAD_LETTERS, 2, worker)}
+    session, key = "spread", "another key"
+    (home,) = publish(site, [action(session, "a-1")])
+    publish_to(site, (home.partition + 1) % site.partitions, action(session, "a-2"))
+    publish(site, [(key.encode(), json.dumps(action(session, "a-3")).encode())])
+    codes = {letter["code"] for letter in letters(site, worker, 2, session, key)}
     assert codes == {"wrong_partition", "key_mismatch"}
-    assert [v["action_id"] for v in written(site, VERDICTS, 1, worker)] == ["a-1"]
+    assert [v["action_id"] for v in awaited(site, VERDICTS, session, 1, worker)] == ["a-1"]
 
 
 def test_a_slow_session_keeps_its_order_and_holds_up_no_other(site: Site, worker: WorkerProcess) -> None:
-    others = [action(f"other-{number}", "a-1") for number in range(40)]
-    publish(site, [action("slow", "a-1", parameters={"slow": True}), action("slow", "a-2"), *others])
-    assert not of_session(written(site, VERDICTS, 40, worker), "slow")
-    answered = of_session(written(site, VERDICTS, 42, worker), "slow")
+    others = [f"other-{number}" for number in range(40)]
+    worker.withhold()
+    slow = [action("slow", "a-1", parameters={"slow": True}), action("slow", "a-2")]
+    publish(site, [*slow, *(action(other, "a-1") for other in others)])
+    awaited(site, VERDICTS, others, 40, worker)
+    assert records(site, VERDICTS, "slow") == []
+    worker.answer()
+    answered = awaited(site, VERDICTS, "slow", 2, worker)
     assert [verdict["action_id"] for verdict in answered] == ["a-1", "a-2"]
     assert answered[1]["session"]["before"]["aggregateRowsAffected"] == 10
 
@@ -109,20 +145,51 @@ def test_a_slow_session_keeps_its_order_and_holds_up_no_other(site: Site, worker
 def test_an_outcome_settles_what_its_action_reserved_also_when_it_comes_first(
     site: Site, worker: WorkerProcess
 ) -> None:
+    session = "settled"
+
     def outcome(action_id: str, rows: int) -> dict[str, object]:
-        return {"action_id": action_id, "session_id": "s", "rows_affected": rows, "reported_by": "load-agent"}
+        by = {"reported_by": "load-agent"}
+        return {"action_id": action_id, "session_id": session, "rows_affected": rows, **by}
 
     publish(site, [outcome("early", 18)], OUTCOMES)
-    until(lambda: bool(stored(site, "sessions-changelog")), worker)
-    publish(site, [action("s", "early", rows_affected=10), action("s", "late", rows_affected=10)])
-    written(site, VERDICTS, 2, worker)
+    until(lambda: any(record.key == b"s:settled" for record in stored(site, SESSIONS_CHANGELOG)), worker)
+    publish(site, [action(session, "early", rows_affected=10), action(session, "late", rows_affected=10)])
+    awaited(site, VERDICTS, session, 2, worker)
     publish(site, [outcome("late", 15)], OUTCOMES)
-    settled = {event["action_id"]: event for event in written(site, SESSION_EVENTS, 2, worker)}
+    settled = {event["action_id"]: event for event in awaited(site, SESSION_EVENTS, session, 2, worker)}
     assert (settled["early"]["early"], settled["early"]["actual"]) == (True, 18)
     assert settled["late"]["aggregateRowsAffected"] == 33
 
 
-def test_a_restarted_worker_goes_on_where_the_last_one_stopped(site: Site) -> None:
+def test_everything_a_worker_writes_is_one_intact_chain_a_partition(
+    site: Site, worker: WorkerProcess
+) -> None:
+    def ledger() -> list[StoredRecord]:
+        return [record for base in LEDGER for record in stored(site, base)]
+
+    def others() -> int:
+        """Alarms: one class has been in flag-only for years."""
+        return sum(record.topic == site.real(ALARMS) for record in ledger())
+
+    sessions = [f"chain-{number}" for number in range(7)]
+    before = len(ledger()) - others()
+    publish(site, [action(sessions[n % 7], f"a-{n}") for n in range(60)] + [(sessions[1].encode(), b"{")])
+    awaited(site, VERDICTS, sessions, 60, worker)
+    letters(site, worker, 1, *sessions)
+    records = ledger()
+    report = verify(Located(r.topic, r.partition, r.offset, r.key, r.value) for r in records)
+    assert report.intact
+    alarms = sum(record.topic == site.real(ALARMS) for record in records)
+    assert report.records == before + 60 + 1 + alarms
+
+
+@pytest.fixture
+def own_site(kafka: str, prefix: str, tmp_path: Path) -> Site:
+    return site_on(kafka, tmp_path, prefix.rstrip("."))
+
+
+def test_a_restarted_worker_goes_on_where_the_last_one_stopped(own_site: Site) -> None:
+    site = own_site
     for life, ids in enumerate((["a-1", "a-2"], ["a-3"])):
         for process in running(site, f"life-{life}"):
             publish(site, [action("s", one) for one in ids])
@@ -146,27 +213,8 @@ def test_an_idle_session_folds_away_through_the_ledger(kafka: str, prefix: str, 
         assert again["session"]["before"]["aggregateRowsAffected"] == 0
 
 
-def test_everything_a_worker_writes_is_one_intact_chain_a_partition(
-    site: Site, worker: WorkerProcess
-) -> None:
-    publish(site, [action(f"s-{n % 7}", f"a-{n}") for n in range(60)] + [(b"s-1", b"{")])
-    written(site, VERDICTS, 60, worker)
-    written(site, DEAD_LETTERS, 1, worker)
-    records = [record for base in LEDGER for record in stored(site, base)]
-    report = verify(Located(r.topic, r.partition, r.offset, r.key, r.value) for r in records)
-    assert report.intact
-    alarms = len(stored(site, ALARMS))  # of a class that has been in flag-only for years
-    assert report.records == 60 + 1 + alarms
-
-
-def test_a_worker_names_the_topic_that_is_missing_and_how_to_mend_it(
-    kafka: str, prefix: str, tmp_path: Path
-) -> None:
-    site = site_on(kafka, tmp_path, prefix.rstrip("."), SLUICE_KAFKA__TOPIC_PREFIX=f"{prefix}absent.")
-    command = [sys.executable, "-m", "app", "worker"]
-    refused = subprocess.run(
-        command, env=os.environ | site.settings, capture_output=True, text=True, timeout=60, check=False
-    )
+def test_a_worker_names_the_topic_that_is_missing_and_how_to_mend_it(site: Site, prefix: str) -> None:
+    refused = sluice_worker(site, SLUICE_KAFKA__TOPIC_PREFIX=f"{prefix}absent.")
     assert refused.returncode == 2
     assert f"{prefix}absent.gate.actions.proposed" in refused.stderr
     assert "sluice topics create" in refused.stderr
@@ -187,20 +235,16 @@ def test_a_worker_that_starts_while_the_broker_is_away_waits_for_it(
     assert status == 0, worker.last_words()
 
 
-def test_a_worker_that_waited_in_vain_ends_as_after_any_broker_fault(
-    kafka: str, prefix: str, tmp_path: Path
-) -> None:
-    site = site_on(kafka, tmp_path, prefix.rstrip("."))
+def test_a_worker_that_waited_in_vain_ends_as_after_any_broker_fault(site: Site) -> None:
     (nobody,) = free_ports(1)
     away = {"SLUICE_KAFKA__BOOTSTRAP_SERVERS": f"127.0.0.1:{nobody}", "SLUICE_WORKER__BROKER_WAIT_S": "0.1"}
-    command = [sys.executable, "-m", "app", "worker"]
-    ended = subprocess.run(
-        command,
-        env=os.environ | site.settings | away,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    ended = sluice_worker(site, **away)
     assert ended.returncode == EXIT_FAULT
     assert "the broker does not answer" in ended.stderr
+
+
+def sluice_worker(site: Site, **changed: str) -> subprocess.CompletedProcess[str]:
+    """The command itself under the site's settings, some of them changed; it has to end."""
+    command = [sys.executable, "-m", "app", "worker"]
+    given = os.environ | site.settings | changed
+    return subprocess.run(command, env=given, capture_output=True, text=True, timeout=60, check=False)
