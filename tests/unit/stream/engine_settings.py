@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +31,15 @@ def engine_settings(*input_topics: str, **own: Any) -> EngineSettings:
     return replace(_QUICK, input_topics=input_topics, **own)
 
 
+FAULTS: list[BaseException] = []
+"""Those of the test that runs, of tasks that nobody awaits: conftest.py has the test fail with them."""
+
+
 def fail(fault: BaseException) -> None:
-    """What a partition calls when it must stop: the test fails with it."""
+    """What a partition calls when it must stop: the test fails with it, whatever the test waits for."""
+    with suppress(RuntimeError):  # no loop runs: the caller is the test
+        running = asyncio.all_tasks()
+        FAULTS.append(fault)
+        for task in running:
+            task.cancel()
     raise fault

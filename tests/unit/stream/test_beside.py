@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from typing import TYPE_CHECKING
 
 from app.stream.feeds.shared_feeds import Beside
@@ -58,23 +57,22 @@ async def test_a_fault_is_told_and_it_starts_again(caplog: pytest.LogCaptureFixt
 async def test_one_that_blocks_its_thread_is_waited_for_no_longer_than_patience_lasts(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    there, on = threading.Event(), threading.Event()
+    there, on, over = threading.Event(), threading.Event(), threading.Event()
 
     async def block() -> None:
         there.set()
-        on.wait(10)
+        on.wait()
+        over.set()
 
     beside = Beside("resolver", block, 0.0, 0.05)
     beside.start()
     assert await asyncio.to_thread(there.wait, 10)
-    started = time.monotonic()
     await beside.close()
-    assert time.monotonic() - started < 2
+    assert not over.is_set()
     assert "resolver has not ended after 0.05 s" in caplog.text
     on.set()
 
 
 async def test_one_that_was_never_started_is_closed_at_once() -> None:
-    started = time.monotonic()
-    await Beside("resolver", Work().run, 0.0, 10.0).close()
-    assert time.monotonic() - started < 2
+    """Its patience is longer than the test's time."""
+    await Beside("resolver", Work().run, 0.0, 1e6).close()
