@@ -7,29 +7,54 @@ in build/bench.json, and written as the tables of docs/performance.md, one for e
 from __future__ import annotations
 
 import gc
-import json
+import os
 import statistics
 import subprocess
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from importlib import import_module
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
+import orjson
+from pydantic import TypeAdapter
 from rich.table import Table
 
 from app.cli.machine.worker import GC_THRESHOLDS
 from app.settings import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from _typeshed import DataclassInstance
+T = TypeVar("T")
 
 
-def in_fresh_process(module: str, *arguments: int) -> Any:
-    """What the module, run as a program, told by `tell`. Raises CalledProcessError when it failed."""
-    command = [sys.executable, "-m", module, *map(str, arguments)]
-    return json.loads(subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout)
+def in_fresh_process(measure: Callable[..., T], *counts: int) -> T:
+    """What `measure` returns in a process of its own: a dataclass, or a dict of them, of JSON values.
+
+    `measure` is its module's function of that name. Raises CalledProcessError when it failed.
+    """
+    command = [sys.executable, "-m", "load.bench.measurement", measure.__module__, *map(str, counts)]
+    written = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
+    result: T = TypeAdapter(get_type_hints(measure)["return"]).validate_json(written)
+    return result
+
+
+def rounds_of(measure: Callable[..., T], extent: Extent, *counts: int, seeded: bool = False) -> list[T]:
+    """`measure` of this share of its counts, once a round; `seeded`: with the round's number behind them."""
+    shares = [extent.of(count) for count in counts]
+    return [
+        in_fresh_process(measure, *shares, *([number] if seeded else [])) for number in range(extent.rounds)
+    ]
+
+
+def main() -> None:
+    """Run the named module's `measure` and write its result to standard output."""
+    module, *counts = sys.argv[1:]
+    result = import_module(module).measure(*map(int, counts))
+    sys.stdout.buffer.write(orjson.dumps(result))
+    sys.stdout.flush()
+    os._exit(0)  # without torch's remarks on what it has not freed
 
 
 def settle() -> None:
@@ -37,11 +62,6 @@ def settle() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
-
-
-def send_result(result: DataclassInstance) -> None:
-    """Hand a dataclass of JSON values to the process that asked."""
-    json.dump(asdict(result), sys.stdout)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,3 +152,7 @@ def _shown(value: float) -> str:
     if abs(value) >= _THOUSAND:
         return f"{value:,.0f}".replace(",", " ")
     return f"{value:.0f}" if abs(value) >= _HUNDRED else f"{value:.3g}"
+
+
+if __name__ == "__main__":
+    main()

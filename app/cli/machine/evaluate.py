@@ -82,10 +82,12 @@ def evaluate_command(
     metadata and comes from a source that nobody has seen.
 
     An action is caught by a BLOCK of a gate that judges what it does, not
-    who acts and with whose leave; an ESCALATE is told apart and not caught. A memory write is caught if it is
-    held or rejected for its content; rejected alone is told apart. A bundle's library is used without the
-    row's own source, and no hosted model is asked. The macro average counts every source once, without
-    ambiguous rows. Retrievals that come out otherwise than labelled are listed.
+    who acts and with whose leave; an ESCALATE is counted apart and not
+    caught. A memory write is caught if it is held or rejected for its
+    content; rejected alone is counted apart. A bundle's library is used
+    without the row's own source, and no hosted model is asked. The macro
+    average counts every source once, without ambiguous rows. Retrievals
+    that come out otherwise than labelled are listed.
 
     Exit codes: 0 measured, 1 a retrieval came out otherwise than labelled
     under its own tables, 2 could not.

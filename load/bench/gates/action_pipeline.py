@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import random
-import sys
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,7 @@ from load.bench.given import bench_policy, yardsticks
 from load.bench.given.actions import of_rows, panel
 from load.bench.given.pure import Pipeline
 from load.bench.given.yardsticks import by_kind, texts_of
-from load.bench.measurement import Measurement, at_least, reported
+from load.bench.measurement import Measurement, at_least, in_fresh_process, reported
 from topics.catalog import ACTIONS
 
 if TYPE_CHECKING:
@@ -57,13 +56,6 @@ class Measured:
         return sum(self.parts_s.values()) / self.pipeline_s
 
 
-@dataclass(slots=True)
-class Kinds:
-    """What was measured, by the kind of action."""
-
-    kinds: dict[str, Measured]
-
-
 class Bare:
     """The bare parts, each over a whole chunk."""
 
@@ -90,7 +82,7 @@ def _timed(step: Callable[[], object], into: Measured, part: str) -> None:
     into.parts_s[part] += time.process_time() - began
 
 
-def measure(events: int, seed: int) -> Kinds:
+def measure(events: int, seed: int) -> dict[str, Measured]:
     """One round, in a fresh process: everything is cold at its start."""
     chunks = _chunks(events, seed)
     pipeline, bare = Pipeline(bench_policy.point()), Bare()
@@ -103,7 +95,7 @@ def measure(events: int, seed: int) -> Kinds:
         into.pipeline_s += time.process_time() - began
         into.events += len(arrivals)
         bare.take(kind, arrivals, bodies, into)
-    return Kinds({**kinds, "all": _together(kinds.values())})
+    return {**kinds, "all": _together(kinds.values())}
 
 
 def _together(every: Iterable[Measured]) -> Measured:
@@ -132,8 +124,7 @@ def _chunks(events: int, seed: int) -> list[tuple[Kind, list[Arrival]]]:
 
 def one_round(extent: Extent, seed: int) -> dict[str, Measured]:
     """A round's result, by kind and for "all"."""
-    results = measurement.in_fresh_process(__name__, extent.of(EVENTS), seed)
-    return {kind: Measured(**one) for kind, one in results["kinds"].items()}
+    return in_fresh_process(measure, extent.of(EVENTS), seed)
 
 
 def figures(extent: Extent) -> list[Measurement]:
@@ -152,7 +143,3 @@ def figures(extent: Extent) -> list[Measurement]:
         each = [one["all"].parts_s[part] / one["all"].events * 1e6 for one in every]
         found.append(reported(f"bare part: {part}", each, "us/action", "yardstick"))
     return found
-
-
-if __name__ == "__main__":
-    measurement.send_result(measure(*map(int, sys.argv[1:])))

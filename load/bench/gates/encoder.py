@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import random
-import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +24,7 @@ from load.bench.given import bench_policy, growth
 from load.bench.given.pure import Pipeline
 from load.bench.given.writes import CHARACTERS, arrivals, texts
 from load.bench.given.yardsticks import BareEncoder
-from load.bench.measurement import Measurement, at_least, reported
+from load.bench.measurement import Measurement, at_least, reported, rounds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -63,7 +61,7 @@ class Seconds:
 class Compared:
     """By kind of text; `cheaper`: what asking for new texts costs over asking for the same again."""
 
-    kinds: dict[str, dict[str, float]]
+    kinds: dict[str, Seconds]
     cheaper: float
 
 
@@ -103,7 +101,7 @@ async def _measure(count: int) -> Compared:
         asked = AskingGate(under, encoder, await encoder.start(similarity.library))
         measurement.settle()
         kinds = {
-            kind: asdict(await _compared(asked, bare, make(count), similarity, settings.together))
+            kind: await _compared(asked, bare, make(count), similarity, settings.together)
             for kind, make in TEXTS.items()
         }
         return Compared(kinds, await _cheaper(asked, encoder, similarity, prose(CHUNK)))
@@ -170,9 +168,8 @@ TEXTS: dict[str, Callable[[int], list[str]]] = {"prose": prose, "dense JSON": de
 
 def figures(extent: Extent) -> list[Measurement]:
     """Prose has the goal; dense JSON is told, since the bare encoder reads a part of it."""
-    results = [measurement.in_fresh_process(__name__, extent.of(WRITES)) for _ in range(extent.rounds)]
-    every = [Compared(**one) for one in results]
-    by_kind = {kind: [Seconds(**one.kinds[kind]) for one in every] for kind in TEXTS}
+    every = rounds_of(measure, extent, WRITES)
+    by_kind = {kind: [one.kinds[kind] for one in every] for kind in TEXTS}
     return [
         *_of_prose(by_kind["prose"]),
         reported(
@@ -204,9 +201,3 @@ def _of_prose(every: Sequence[Seconds]) -> list[Measurement]:
         reported("pieces that the bare encoder reads of whole texts", [one.read for one in every], "share"),
         reported("writes that the encoder was asked for", [one.measured for one in every], "share"),
     ]
-
-
-if __name__ == "__main__":
-    measurement.send_result(measure(*map(int, sys.argv[1:])))
-    sys.stdout.flush()
-    os._exit(0)  # torch tells on its way out what it has not freed

@@ -8,7 +8,6 @@ every release reads the same ones. The marks are data, in gate1.json.
 from __future__ import annotations
 
 import random
-import sys
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from load.bench import measurement
 from load.bench.given import bench_policy
 from load.bench.given.actions import AGENT, SESSION, at, context, milliseconds, of_panel, panel
 from load.bench.given.mutation import Mutation, marks_in
-from load.bench.measurement import Measurement, at_most, reported
+from load.bench.measurement import Measurement, at_most, reported, rounds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -171,8 +170,7 @@ def _action(parts: PointParts, tool: str, parameters: dict[str, object]) -> Acti
 
 def rounds(extent: Extent) -> list[Times]:
     """Every round's times."""
-    counts = (extent.of(PANEL), extent.of(FUZZED))
-    return [Times(**measurement.in_fresh_process(__name__, *counts)) for _ in range(extent.rounds)]
+    return rounds_of(measure, extent, PANEL, FUZZED)
 
 
 def figures(extent: Extent) -> list[Measurement]:
@@ -196,7 +194,3 @@ def figures(extent: Extent) -> list[Measurement]:
             "ms",
         ),
     ]
-
-
-if __name__ == "__main__":
-    measurement.send_result(measure(*map(int, sys.argv[1:])))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import random
 import string
-import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,7 +16,7 @@ from load.bench import measurement
 from load.bench.given import bench_policy
 from load.bench.given.pure import Pipeline
 from load.bench.given.writes import arrivals, rows_of, salted, texts
-from load.bench.measurement import Measurement, at_least, at_most
+from load.bench.measurement import Measurement, at_least, at_most, rounds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -170,10 +169,7 @@ def _long_ms(pipeline: Pipeline, shape: str, salt: int, number: int) -> float:
 
 def figures(extent: Extent) -> list[Measurement]:
     """What a repeated text saves, then every shape."""
-    results = [
-        measurement.in_fresh_process(__name__, extent.of(REPEATED), number) for number in range(extent.rounds)
-    ]
-    every = [Times(**one) for one in results]
+    every = rounds_of(measure, extent, REPEATED, seeded=True)
     return [
         *(
             at_least(
@@ -186,7 +182,3 @@ def figures(extent: Extent) -> list[Measurement]:
             for shape in every[0].shapes
         ),
     ]
-
-
-if __name__ == "__main__":
-    measurement.send_result(measure(*map(int, sys.argv[1:])))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ from load.bench import measurement
 from load.bench.given import bench_policy
 from load.bench.given.actions import AGENT, SESSION, at, context, milliseconds, of_panel
 from load.bench.given.bench_policy import RULES
-from load.bench.measurement import Measurement, at_most, reported
+from load.bench.measurement import Measurement, at_most, reported, rounds_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,8 +104,7 @@ def _action(parts: PointParts, parameters: dict[str, Any]) -> ActionContext:
 
 def figures(extent: Extent) -> list[Measurement]:
     """Panel, then every heaviest shape."""
-    counts = (extent.of(PANEL), extent.of(EACH))
-    every = [Times(**measurement.in_fresh_process(__name__, *counts)) for _ in range(extent.rounds)]
+    every = rounds_of(measure, extent, PANEL, EACH)
     return [
         reported("200 rules over the panel, p50", [one.p50 for one in every], "ms"),
         at_most("200 rules over the panel, p99", [one.p99 for one in every], RULES_MS, "ms"),
@@ -116,7 +114,3 @@ def figures(extent: Extent) -> list[Measurement]:
             for name in every[0].heaviest
         ),
     ]
-
-
-if __name__ == "__main__":
-    measurement.send_result(measure(*map(int, sys.argv[1:])))

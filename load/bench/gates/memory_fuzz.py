@@ -10,7 +10,6 @@ places would show there.
 from __future__ import annotations
 
 import random
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,7 @@ from load.bench.given.actions import at
 from load.bench.given.mutation import Mutation, marks_in
 from load.bench.given.pure import Pipeline
 from load.bench.given.writes import arrivals, rows_of
-from load.bench.measurement import Measurement, at_most, reported
+from load.bench.measurement import Measurement, at_most, in_fresh_process, reported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -136,8 +135,7 @@ class TimedGate:
 def figures(extent: Extent) -> list[Measurement]:
     """What a KB costs, and how that grows."""
     count = extent.of(FUZZED) // extent.rounds
-    results = [measurement.in_fresh_process(__name__, count, number) for number in range(extent.rounds)]
-    every = [Times(**one) for one in results]
+    every = [in_fresh_process(measure, count, number) for number in range(extent.rounds)]
     steepest = max(every, key=lambda one: one.growth)
     sizes = [f"{size} KB" for size in CLASSES if all(f"{size} KB" in one.highest for one in every)]
     return [
@@ -158,7 +156,3 @@ def figures(extent: Extent) -> list[Measurement]:
             GROWTH,
         ),
     ]
-
-
-if __name__ == "__main__":
-    measurement.send_result(measure(*map(int, sys.argv[1:])))

@@ -11,9 +11,8 @@ from __future__ import annotations
 import json
 import logging
 import random
-import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,7 @@ from load.bench.gates import long_writes, memory_fuzz
 from load.bench.given import bench_policy
 from load.bench.given.pure import Pipeline
 from load.bench.given.writes import KINDS, arrivals, texts
-from load.bench.measurement import Measurement, at_least, reported
+from load.bench.measurement import Measurement, at_least, reported, rounds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -58,19 +57,12 @@ class Seconds:
         return self.writes / took
 
 
-@dataclass(slots=True)
-class Kinds:
-    """What was measured, by kind of text."""
-
-    kinds: dict[str, dict[str, Any]]
-
-
-def measure(count: int, seed: int) -> Kinds:
+def measure(count: int, seed: int) -> dict[str, Seconds]:
     """One round, in a fresh process: everything is cold at its start."""
     under = bench_policy.policy()
     pipeline, guard = Pipeline(bench_policy.point_of(under)), _peer()
     chance = random.Random(seed)
-    results = {kind: Seconds() for kind in KINDS}
+    results: dict[str, Seconds] = {kind: Seconds() for kind in KINDS}
     chunks: list[tuple[Kind, list[str]]] = [
         (kind, list(texts(kind, CHUNK, chance))) for _ in range(max(1, count // CHUNK)) for kind in KINDS
     ]
@@ -88,7 +80,7 @@ def measure(count: int, seed: int) -> Kinds:
         others = list(texts(kind, CHUNK, chance))
         with _Timed(into, "inspection"):
             _inspected(under.default.inspector.inspect, others)
-    return Kinds({kind: asdict(one) for kind, one in results.items()})
+    return results
 
 
 def _peer() -> MemoryGuard:
@@ -130,10 +122,7 @@ def _inspected(inspect: Callable[[str], object], contents: Sequence[str]) -> Non
 
 def rounds(extent: Extent) -> list[dict[str, Seconds]]:
     """Every round's seconds, by kind of text."""
-    results = [
-        measurement.in_fresh_process(__name__, extent.of(WRITES), seed) for seed in range(extent.rounds)
-    ]
-    return [{kind: Seconds(**one) for kind, one in round_["kinds"].items()} for round_ in results]
+    return rounds_of(measure, extent, WRITES, seeded=True)
 
 
 def figures(extent: Extent) -> list[Measurement]:
@@ -154,7 +143,3 @@ def _figures(kind: Kind, every: Sequence[Seconds]) -> list[Measurement]:
         reported(f"{kind}: {PEER}, looking alone", [one.rate("peer") for one in every], "writes/s"),
         reported(f"{kind}: allowed", [one.allowed / one.writes for one in every], "share"),
     ]
-
-
-if __name__ == "__main__":
-    measurement.send_result(measure(*map(int, sys.argv[1:])))

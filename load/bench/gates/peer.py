@@ -7,7 +7,6 @@ on the panel's rows as they are, as `sluice evaluate` computes them. The peer de
 
 from __future__ import annotations
 
-import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,7 @@ from load.bench import measurement
 from load.bench.given import bench_policy
 from load.bench.given.actions import AT_MS, events, of_panel, panel
 from load.bench.given.pure import Pipeline
-from load.bench.measurement import Measurement, reported
+from load.bench.measurement import Measurement, reported, rounds_of
 from topics.catalog import ACTIONS
 
 if TYPE_CHECKING:
@@ -101,8 +100,7 @@ def _judged() -> Iterable[JudgedAction]:
 
 def figures(extent: Extent) -> list[Measurement]:
     """Rates and shares of both."""
-    results = [measurement.in_fresh_process(__name__, extent.of(COUNT)) for _ in range(extent.rounds)]
-    every = [Compared(**one) for one in results]
+    every = rounds_of(measure, extent, COUNT)
     return [
         reported(f"{PEER}, classifying alone", [one.peer_rate for one in every], "actions/s"),
         reported("Gate 1 alone", [one.gate1_rate for one in every], "actions/s"),
@@ -120,7 +118,3 @@ def _shares(whose: str, every: list[dict[str, float | None]]) -> list[Measuremen
         reported(f"{shown}, {whose}", [one[name] or 0.0 for one in every], "macro")
         for name, shown in names.items()
     ]
-
-
-if __name__ == "__main__":
-    measurement.send_result(measure(*map(int, sys.argv[1:])))

@@ -1,15 +1,15 @@
 """The quality report over a million events beside a bare read and parse of the same file, and its memory.
 
-The events are the gate's own, under the shipped quality bundle: a month of retrievals of four classes, of
-which some are old, unsure or without a source. Both read the same export: a line, and the record in it. The
-memory is what the report's process holds more after all events than after a tenth of them.
+The events are the gate's own, under the shipped quality bundle: a month of the benchmarks' retrievals. Both
+read the same export: a line, and the record in it. The memory is what the report's process holds more after
+all events than after a tenth of them.
 """
 
 from __future__ import annotations
 
 import base64
+import os
 import random
-import sys
 import tempfile
 import time
 from dataclasses import dataclass, replace
@@ -18,35 +18,27 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from app.core.foundation.arrival import Arrival
 from app.core.foundation.canonical import canonical
-from app.core.foundation.clock import rfc3339
-from app.core.quality_bundle.quality_bundle import load_quality_bundle
 from app.core.reports.ledger_values import DECISION, LedgerValues
 from app.core.reports.report import quality_report
 from app.core.reports.report_tally import QualityTally
 from app.offline.record_files import read_export
-from app.settings import ROOT
 from load.bench import measurement
 from load.bench.given import bench_policy
-from load.bench.given.actions import AGENT, AT_MS
-from load.bench.given.growth import PAGE_KB
+from load.bench.given.actions import AT_MS
+from load.bench.given.growth import resident_kb_of
+from load.bench.given.items import Bodies, Shape, arrivals
 from load.bench.given.pure import Pipeline
-from load.bench.measurement import Measurement, at_most, reported
-from topics.catalog import QUALITY_DECISIONS, RETRIEVALS
+from load.bench.measurement import Measurement, at_most, reported, rounds_of
+from topics.catalog import QUALITY_DECISIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from load.bench.measurement import Extent
 
 EVENTS = 1_000_000
-DISTINCT = 2_000
-ITEMS = 10
-DAYS = 28
+REQUESTS, ITEMS, DAYS = 7, 10, 28
+"""So many requests a day, of so many items."""
 DAY_MS = 86_400_000
-CLASSES = ("legal_text", "product_pricing", "internal_policy", "public_reference")
-QUALITY = ROOT / "config" / "quality" / "default.json"
 AT_MOST = 2.0
 GROWN_MIB = 1.0
 _SEED = 20260101
@@ -63,11 +55,12 @@ class Compared:
 
 def measure(count: int) -> Compared:
     """One round, in a fresh process."""
-    lines = b"".join(_line(body) for body in _decisions())
+    decisions = _decisions()
+    lines = b"".join(map(_line, decisions))
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "ledger.jsonl"
         with file.open("wb") as out:
-            for _ in range(max(1, count // DISTINCT)):
+            for _ in range(max(1, count // len(decisions))):
                 out.write(lines)
         measurement.settle()
         tenth = _report(file, max(1, count // 10))
@@ -91,44 +84,18 @@ def _report(file: Path, most: int | None) -> tuple[float, int]:
         read_lines = lines if most is None else (line for _, line in zip(range(most), lines, strict=False))
         read_export(read_lines, (QUALITY_DECISIONS,), LedgerValues({DECISION: tally.decision}).take)
     quality_report(tally).fields()
-    return time.process_time() - started, _resident_kb()
+    return time.process_time() - started, resident_kb_of(os.getpid())
 
 
-def _resident_kb() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE_KB
-
-
-def _decisions() -> Iterator[dict[str, Any]]:
-    bundle = load_quality_bundle(QUALITY.read_bytes())
-    under = replace(bench_policy.policy(), quality={bundle.id: bundle}, default_quality=bundle.id)
-    pipeline, chance = Pipeline(bench_policy.point_of(under)), random.Random(_SEED)
-    for number in range(DISTINCT // ITEMS):
-        for body in pipeline.take([_retrieval(number, chance)]):
-            if body.get("schema") == DECISION:
-                yield body
-
-
-def _retrieval(number: int, chance: random.Random) -> Arrival:
-    at_ms, session = AT_MS + number % DAYS * DAY_MS, f"session-{number}"
-    value = {
-        "request_id": f"request-{number}",
-        "agent_id": AGENT,
-        "session_id": session,
-        "items": [_item(f"item-{number}-{place}", at_ms, chance) for place in range(ITEMS)],
-    }
-    return Arrival(RETRIEVALS, 0, number, at_ms, session.encode(), orjson.dumps(value))
-
-
-def _item(name: str, at_ms: int, chance: random.Random) -> dict[str, Any]:
-    return {
-        "item_id": name,
-        "content_class": chance.choice(CLASSES),
-        "timestamp": rfc3339(at_ms - chance.randrange(120) * DAY_MS),
-        "confidence_score": round(chance.uniform(0.4, 1.0), 2),
-        "provenance_uri": f"https://source.example/{name}" if chance.random() < 0.9 else None,
-        "provenance_hash": f"sha256:{chance.randrange(2**256):064x}",
-        "body": "What an agent wants to read.",
-    }
+def _decisions() -> list[dict[str, Any]]:
+    """A month of decisions on the benchmarks' items."""
+    pipeline, bodies = Pipeline(bench_policy.point()), Bodies(0.0, random.Random(_SEED))
+    found = []
+    for day in range(DAYS):
+        at_ms = AT_MS + day * DAY_MS
+        read = arrivals(REQUESTS, REQUESTS, day, Shape(ITEMS, bodies, at_ms))
+        found += pipeline.take([replace(one, timestamp_ms=at_ms) for one in read])
+    return [body for body in found if body.get("schema") == DECISION]
 
 
 def _line(body: dict[str, Any]) -> bytes:
@@ -145,9 +112,7 @@ def _line(body: dict[str, Any]) -> bytes:
 
 def figures(extent: Extent) -> list[Measurement]:
     """Both in the same process, one after the other."""
-    rounds = [
-        Compared(**measurement.in_fresh_process(__name__, extent.of(EVENTS))) for _ in range(extent.rounds)
-    ]
+    rounds = rounds_of(measure, extent, EVENTS)
     ratios = [one.report_s / one.bare_s for one in rounds]
     return [
         at_most("quality report / bare read and parse", ratios, AT_MOST),
@@ -159,7 +124,3 @@ def figures(extent: Extent) -> list[Measurement]:
             "MiB",
         ),
     ]
-
-
-if __name__ == "__main__":
-    measurement.send_result(measure(int(sys.argv[1])))

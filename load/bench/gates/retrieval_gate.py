@@ -9,9 +9,8 @@ decision records with sorted keys, and SHA-256 goes over them.
 from __future__ import annotations
 
 import random
-import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -25,7 +24,7 @@ from load.bench import measurement
 from load.bench.given import bench_policy, yardsticks
 from load.bench.given.items import Bodies, Shape, arrivals
 from load.bench.given.pure import Pipeline
-from load.bench.measurement import Measurement, at_least, reported
+from load.bench.measurement import Measurement, at_least, reported, rounds_of
 from topics.catalog import QUALITY_DECISIONS
 from topics.records import ProposedRetrieval
 
@@ -62,13 +61,6 @@ class Seconds:
         return self.items / took
 
 
-@dataclass(slots=True)
-class Kinds:
-    """What was measured, by what was asked for."""
-
-    kinds: dict[str, dict[str, Any]]
-
-
 class JudgingGate:
     """One partition's gate without reading and serving."""
 
@@ -95,19 +87,17 @@ class JudgingGate:
         return [record for record in decision.records if record.topic == QUALITY_DECISIONS]
 
 
-def measure(count: int, seed: int) -> Kinds:
+def measure(count: int, seed: int) -> dict[str, Seconds]:
     """One round, in a fresh process."""
     under = bench_policy.policy()
-    results: dict[str, dict[str, Any]] = {}
+    results = {}
     for items in SIZES:
-        results[f"{items} a request"] = asdict(
-            _measured(bench_policy.point_of(under), count, seed, Shape(items))
-        )
+        results[f"{items} a request"] = _measured(bench_policy.point_of(under), count, seed, Shape(items))
     for share in FRESH:
         shape = Shape(SIZES[0], Bodies(share, random.Random(seed)))
         read = max(4 * CHUNK, count * READ_ITEMS // ITEMS)
-        results[f"{share:.0%} fresh"] = asdict(_measured(bench_policy.point_of(under), read, seed, shape))
-    return Kinds(results)
+        results[f"{share:.0%} fresh"] = _measured(bench_policy.point_of(under), read, seed, shape)
+    return results
 
 
 def _measured(point: DecisionPoint, count: int, seed: int, shape: Shape) -> Seconds:
@@ -144,10 +134,7 @@ def _chunk(
 
 def rounds(extent: Extent) -> list[dict[str, Seconds]]:
     """Every round's seconds, by kind."""
-    results = [
-        measurement.in_fresh_process(__name__, extent.of(ITEMS), seed) for seed in range(extent.rounds)
-    ]
-    return [{kind: Seconds(**one) for kind, one in round_["kinds"].items()} for round_ in results]
+    return rounds_of(measure, extent, ITEMS, seeded=True)
 
 
 def figures(extent: Extent) -> list[Measurement]:
@@ -174,7 +161,3 @@ def _figures(name: str, own: Sequence[Seconds], *, goal: bool) -> list[Measureme
         reported(f"bare orjson and SHA-256, {name}", bares, "items/s", "yardstick"),
         reported(f"gate / bare, {name}", shares, "ratio"),
     ]
-
-
-if __name__ == "__main__":
-    measurement.send_result(measure(*map(int, sys.argv[1:])))

@@ -23,7 +23,7 @@ async def resident_kb(round_: Round, sessions: int) -> int:
         await _fill(round_, sessions, sessions, seed=1)
         await bench_env.until_written(round_.bootstrap, round_.topic(VERDICTS), sessions)
         await asyncio.sleep(2)
-        return _resident_kb(child.pid)
+        return resident_kb_of(child.pid)
 
 
 async def cpu_per_event_us(round_: Round, filled: int, sessions: int, count: int) -> float:
@@ -74,7 +74,8 @@ async def _first_new(round_: Round) -> None:
         await reader.stop()
 
 
-def _resident_kb(pid: int) -> int:
+def resident_kb_of(pid: int) -> int:
+    """KiB that a process holds in memory."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_KB
 
 
