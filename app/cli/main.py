@@ -49,7 +49,7 @@ VERBS = {
     "registry": Verb(
         _POLICY, "app.cli.policy.registry", "Write, check, sign and publish entries of the registry"
     ),
-    "watch": Verb(_LEDGER, "app.cli.ledger.watch", "Show records as they are committed, one a line."),
+    "watch": Verb(_LEDGER, "app.cli.ledger.watch", "Show records as they are committed, one per line."),
     "show": Verb(_LEDGER, "app.cli.ledger.show", "Show one decision's whole story, the reason first."),
     "rerun": Verb(_LEDGER, "app.cli.ledger.rerun", "Execute decisions again, and compare field by field."),
     "ledger": Verb(_LEDGER, "app.cli.ledger.ledger", "Verify the ledger, or export it for an auditor."),
@@ -106,13 +106,13 @@ cli = typer.Typer(
     pretty_exceptions_enable=False,
     help="""The gate on a Kafka stream that decides what AI agents may do, remember and read.
 
-    A first look: sluice broker start, sluice init (it says what to export),
-    sluice worker (leave it running), then in another terminal sluice watch
-    gate.verdicts and sluice publish FILE. Settings: config/sluice.toml.
+        First steps: sluice broker start, sluice init (it says what to export),
+        sluice worker (leave it running); then in another terminal sluice watch
+        gate.verdicts and sluice publish FILE. Settings: config/sluice.toml.
 
-    Exit codes: 0 done, 1 the answer is no (differences, findings), 2 could
-    not do it; of a worker also 3, stopped on a fault, and 4, another worker
-    took over.""",
+        Exit codes: 0 done; 1 the answer is no (differences, findings); 2 the
+        command could not do it. A worker also ends with 3 after a fault and
+        with 4 after another worker took over.""",
 )
 
 

@@ -161,22 +161,20 @@ def register(cli: typer.Typer) -> None:
 def demo(
     *,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Leave broker and worker running, and say how to use them.")
+        bool, typer.Option("--keep", help="Leave broker and worker running, and show how to use them.")
     ] = False,
-    stop_kept: Annotated[
-        bool, typer.Option("--stop", help="Stop what --keep left running, and nothing else.")
-    ] = False,
+    stop_kept: Annotated[bool, typer.Option("--stop", help="Only stop what --keep left running.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
 ) -> None:
     """Show Sluice at work: 400 real tool calls, 50 texts to remember and 150 readings in, decisions out, the
     ledger verified.
 
-    Takes the broker that KAFKA_BOOTSTRAP_SERVERS names, else this checkout's running one, else starts one in
-    Docker or on a local JVM; then makes topics of its own, starts a worker, publishes and reads. The calls
-    are real (config/demo); what is read, row estimates, registry and outcomes are generated and said to be.
-    Nothing it started stays, also when you press Ctrl-C.
+    It uses the broker that KAFKA_BOOTSTRAP_SERVERS names, else this checkout's running one, else it starts
+    one in Docker or on a local JVM. Then it makes its own topics, starts a worker, publishes and reads. The
+    calls are real (config/demo); read items, row estimates, registry and outcomes are generated and marked
+    as such. It stops everything that it started, also when you press Ctrl-C.
 
-    Exit codes: 0 every input was answered and the ledger is intact, 1 not so, 2 could not be done.
+    Exit codes: 0 every input was answered and the ledger is intact, 1 this is not so, 2 could not do it.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

@@ -98,15 +98,15 @@ def verify_command(
 ) -> None:
     """Check every ledger record: hashes, links, numbers, places, ids.
 
-    Reads the ledger's topics as committed, up to their ends at the start.
-    Shares no code with the worker.
+    It reads the committed records of the ledger's topics, up to the ends
+    that they have at the start. It shares no code with the worker.
 
     Exit codes: 0 intact, 1 something is wrong (each finding says what and
     where), 2 could not be read.
 
-    What a chain alone cannot see: a cut-off tail, and a chain recomputed
-    whole by someone who may write to the topics. Compare the printed heads
-    with heads that you noted earlier.
+    A chain alone does not show a cut-off tail, or a chain that someone with
+    write access computed again as a whole. Compare the printed heads with
+    heads that you noted earlier.
 
     Example: sluice ledger verify --json | jq .findings
     """

@@ -46,9 +46,9 @@ def list_command(
 ) -> None:
     """Show what is held now, the oldest first.
 
-    It is read from gate.quarantine alone: entered and not ended. "over
-    since" is a memory whose time is up and whose end no worker has
-    written yet; no review of it counts any more.
+    The command reads only gate.quarantine and shows the entries that have
+    not ended. "over since" marks a memory whose time is over but whose end
+    is not written yet; a review of it no longer counts.
 
     Exit codes: 0 shown, also when nothing is held; 2 could not read.
     """
@@ -70,12 +70,11 @@ def list_command(
 def show(memory: Memory, as_json: AsJson = False) -> None:
     """Show one memory whole: decision, trust score, findings, events, content.
 
-    The content is fetched from the input topic and checked against the
-    digest in the ledger. Characters that cannot be seen are shown by their
-    code points, as <U+202E>.
+    The command fetches the content from the input topic and checks it
+    against the digest in the ledger. It shows invisible characters as code
+    points, like <U+202E>.
 
-    Exit codes: 0 shown, 1 nothing is known under this id, 2 could not
-    read.
+    Exit codes: 0 shown, 1 the id is unknown, 2 could not read.
     """
     found = asked(life(connected(), place_or_stop(memory)))
     if found.decision is None and not found.events:

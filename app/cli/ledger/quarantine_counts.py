@@ -126,7 +126,7 @@ def _table(counts: Counts, by: By, title: str) -> Table:
 
 def stats(
     *,
-    by: Annotated[By, typer.Option(help="A row for each.")] = By.tenant,
+    by: Annotated[By, typer.Option(help="One row for each tenant or agent.")] = By.tenant,
     recount: Annotated[
         bool, typer.Option("--recount", help="Count the ledger's records too, and compare.")
     ] = False,
@@ -134,10 +134,10 @@ def stats(
 ) -> None:
     """Show how many writes were decided how, and how many wait.
 
-    The numbers are those that the workers keep, from the sessions'
-    changelog. A repeated write counts nowhere. --recount reads
+    The workers keep these numbers, and the command reads them from the
+    sessions' changelog. Repeated writes do not count. --recount reads
     gate.memory.decisions and gate.quarantine up to the same moment of each
-    partition, so that it may run while workers decide.
+    partition, so it may run while workers decide.
 
     Exit codes: 0 shown, and equal if recounted; 1 the recount differs; 2
     could not read.

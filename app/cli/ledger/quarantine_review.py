@@ -114,14 +114,14 @@ def review(  # noqa: PLR0913 - the command's options
 ) -> None:
     """Approve or reject a held memory, signed by a registered reviewer.
 
-    Shows what is to be signed, asks, signs, publishes to gate.reviews and
-    waits for what the ledger says of it. The signature is bound to the
-    content's digest and counts once. An approved memory is released to
-    gate.memory.admitted. Whoever wrote a memory cannot review it.
+    The command shows what you will sign, asks you, signs, publishes to
+    gate.reviews and waits for the ledger's answer. The signature is bound
+    to the content's digest and counts once. An approved memory is released
+    to gate.memory.admitted. The author of a memory cannot review it.
 
-    Exit codes: 0 it is as you said, 1 the review was refused (not held,
-    expired, not a reviewer, wrong signature) or you did not sign, 2 could
-    not, or nothing was heard in time: `show` says how it stands then.
+    Exit codes: 0 the review took effect; 1 it was refused (not held,
+    expired, not a reviewer, wrong signature) or you did not sign; 2 could
+    not do it, or no answer came in time: `show` has the result later.
 
     Example: sluice quarantine review 3:17 reject --as bob --key bob.pem
     --justification "an instruction to send keys away"

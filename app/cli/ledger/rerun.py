@@ -103,12 +103,12 @@ OTHER_VERSION = 4
 _Ids = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[ID]...", help="Of actions, writes, requests, verdicts, escalations, memories, items."
+        metavar="[ID]...", help="Ids of actions, writes, requests, verdicts, escalations, memories or items."
     ),
 ]
 _Every = Annotated[bool, typer.Option("--all", help="Every decision of the ledger.")]
-_Sample = Annotated[int | None, typer.Option(min=1, help="So many decisions of the ledger.")]
-_Seed = Annotated[int, typer.Option(help="Which ones --sample takes.")]
+_Sample = Annotated[int | None, typer.Option(min=1, help="Only this number of the ledger's decisions.")]
+_Seed = Annotated[int, typer.Option(help="The seed by which --sample chooses.")]
 _Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")]
 
 
@@ -123,31 +123,31 @@ def rerun_command(
     """Execute decisions again, and compare field by field.
 
     Decisions are verdicts on actions, decisions on memory writes and on
-    retrieved items. The input is read by its coordinates, bundles and
-    registry entries as they were in force then, and the bundle orders the
-    gates. Session, source, parents and provenance are what the record says
-    of them, and models are not asked: their recorded answers count. The
-    same code then decides again. Nothing is written.
+    retrieved items. The command reads the input by its coordinates, takes
+    the bundles and registry entries that were in force then, and the
+    bundle's order of gates. It takes session, source, parents, provenance
+    and the models' answers from the record. Then the same code decides
+    again. Nothing is written.
 
-    Identical means every field but the durations and the place in the
-    ledger. A difference names the field with both values. Evidence gone
-    names what is no longer there: the input after its retention, or a
-    gate of one installation that this command does not have.
+    Identical: all fields are the same, except for durations and the place
+    in the ledger. Different: the answer names the field with both values.
+    Evidence gone: the answer names what is no longer there, such as an
+    input past its retention, or a gate that only another installation has.
 
-    An id that a caller gave means every decision that names it. One that
-    nothing names was never seen; that is said, and is another matter than
-    evidence that is gone.
+    An id of a caller means every decision that names it. If no decision
+    names an id, the answer says that it was never seen; this is not
+    "evidence gone".
 
     --all also recounts each session from its inputs and compares it with
-    what records say of it, and tells second decisions on one input and
-    inputs that were decided and have no record.
+    the records. It reports second decisions on one input, and inputs that
+    were decided but have no record.
 
-    Other version: a difference in what other code decided than executes it
-    here; both versions are named.
+    Other version: a difference in a decision that other code made than the
+    code that runs here; the answer names both versions.
 
-    Exit codes: 0 all identical, 1 differences, 4 differences of other
-    versions alone, 3 evidence gone and no difference, 2 could not, an id
-    that was never seen among it.
+    Exit codes: 0 all identical; 1 differences; 4 only differences of other
+    versions; 3 evidence gone and no difference; 2 could not do it, for
+    example because an id was never seen.
 
     Examples: sluice rerun a-17, sluice rerun verdict:gate.actions.proposed:3:17
     """

@@ -42,7 +42,8 @@ def show_command(
     an_id: Annotated[
         str,
         typer.Argument(
-            metavar="ID", help="Of a decision, an action, a write, a request, an item, an escalation."
+            metavar="ID",
+            help="The id of a decision, an action, a write, a request, an item or an escalation.",
         ),
     ],
     *,
@@ -53,10 +54,11 @@ def show_command(
 ) -> None:
     """Show one decision's whole story, the reason first.
 
-    What was decided and why, each gate with its evidence, what the session
-    held before and after, what came of it (escalation, settlement,
-    quarantine), what it rests on, and its place in the ledger. The ledger
-    is read from its beginning; of an export the input is not shown.
+    It shows the decision and the reason, each gate with its evidence, the
+    session's totals before and after, what followed (escalation,
+    settlement, quarantine), the policy used, and the place in the ledger.
+    It reads the ledger from its beginning. With an export it does not show
+    the input.
 
     Exit codes: 0 shown, 1 no record of the ledger names the id, 2 could
     not read.

@@ -28,29 +28,32 @@ def watch_command(  # noqa: PLR0913 - an option each
     topics: Annotated[list[str], typer.Argument(metavar="TOPIC...", help=f"Of {', '.join(WATCHABLE)}.")],
     *,
     from_beginning: Annotated[
-        bool, typer.Option("--from-beginning", help="Begin with what is there, not with what comes.")
+        bool,
+        typer.Option("--from-beginning", help="Begin with the oldest record instead of the next new one."),
     ] = False,
     max_: Annotated[
         int | None, typer.Option("--max", min=1, metavar="N", help="Stop after N records.")
     ] = None,
     timeout: Annotated[
-        float | None, typer.Option(min=0.1, metavar="S", help="Stop when none came for S seconds.")
+        float | None, typer.Option(min=0.1, metavar="S", help="Stop after S seconds without a record.")
     ] = None,
     agent: Annotated[str | None, typer.Option(metavar="ID", help="Only this agent's.")] = None,
     session: Annotated[str | None, typer.Option(metavar="ID", help="Only this session's.")] = None,
     verdict: Annotated[
-        str | None, typer.Option(metavar="WORD", help="Only what was decided so: denied, needs_human, flag …")
+        str | None,
+        typer.Option(metavar="WORD", help="Only decisions with this result: denied, needs_human, flag …"),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="A JSON object per record, cut at 16 KiB.")] = False,
     whole: Annotated[bool, typer.Option("--whole", help="With --json: never cut.")] = False,
 ) -> None:
-    """Show records as they are committed, one a line.
+    """Show records as they are committed, one per line.
 
-    Time, partition/offset, topic, session, action, verdict, gate and
-    reason; of a retrieved item its outcome, flags and reason, of what was
-    served the counts and never a body. On a terminal in columns; what is
-    cut there, `sluice show ID` has. A record of a rolled-back transaction
-    is never shown. Times are UTC, the broker's. Ctrl-C stops.
+    A line has time, partition/offset, topic, session, action, verdict, gate
+    and reason; for a retrieved item its outcome, flags and reason; for a
+    served record the counts, never a body. On a terminal the lines are in
+    columns and may be cut; `sluice show ID` has the whole. Records of
+    rolled-back transactions are never shown. Times are the broker's, in
+    UTC. Ctrl-C stops.
 
     Exit codes: 0 stopped as asked, 2 could not read, or no such topic.
 

@@ -29,7 +29,7 @@ Given = Annotated[
     typer.Option(
         "--bootstrap-servers",
         envvar="KAFKA_BOOTSTRAP_SERVERS",
-        help="A broker that runs already (host:port); nothing is started then.",
+        help="A broker that already runs (host:port); nothing is started.",
     ),
 ]
 Port = Annotated[
@@ -45,7 +45,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standar
 
 @cli.command()
 def start(bootstrap_servers: Given = None, port: Port = None, data: Data = None) -> None:
-    """Start a broker, wait until it answers, print its address. Started already: says so, exit 0."""
+    """Start a broker, wait until it answers, print its address. If one runs already, say so; exit code 0."""
     with _faults_explained():
         broker, started_now = own.start(HOME, own.StartOptions(bootstrap_servers, port, data))
     typer.echo(f"Broker ({broker.kind}) {'started' if started_now else 'runs already'}.", err=True)
@@ -59,7 +59,7 @@ def start(bootstrap_servers: Given = None, port: Port = None, data: Data = None)
 
 @cli.command()
 def stop() -> None:
-    """Stop the broker that `start` started; none running is no error."""
+    """Stop the broker that `start` started. It is no error if none runs."""
     with _faults_explained():
         address = own.stop(HOME)
     typer.echo(
@@ -69,7 +69,7 @@ def stop() -> None:
 
 @cli.command()
 def status(bootstrap_servers: Given = None, as_json: AsJson = False) -> None:
-    """Say where the broker is. Exit 0: it answers; 1: there is none, or it does not answer."""
+    """Show the broker's address. Exit codes: 0 it answers, 1 there is none or it does not answer."""
     with _faults_explained():
         found = own.status(HOME, bootstrap_servers)
     if as_json:

@@ -94,33 +94,35 @@ def decide_command(
         list[Path],
         typer.Option(help="Signed bundle, of policy or of quality; the first of each is the default."),
     ],
-    registry: Annotated[list[Path], typer.Option(help="Signed registry entries, an envelope a line.")],
+    registry: Annotated[list[Path], typer.Option(help="Signed registry entries, one envelope per line.")],
     at: Annotated[str, typer.Option(metavar="TIME", help="The first record's broker time, RFC 3339, UTC.")],
     unsigned: Annotated[
-        bool, typer.Option("--unsigned", help="Bundle sources and registry files as they are, no signature.")
+        bool, typer.Option("--unsigned", help="Take bundle sources and registry files without signatures.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json/--text", help="A JSON object a line, or one to read.")] = True,
+    json: Annotated[
+        bool, typer.Option("--json/--text", help="One JSON object per line, or lines for people.")
+    ] = True,
 ) -> None:
     """Decide on input records offline: what a worker would answer.
 
-    One line for each action: its verdict, with its session's totals. An
-    outcome gives what it settled, an unreadable line its dead letter, a
-    memory write its decision and what became of memories in quarantine.
-    A retrieval gives a decision for each item, the escalation it opens
-    and what the agent may see; a store's report, how far decisions cover
-    it. What is admitted or served is told without its content.
+    For each action it prints the verdict and the session's totals; for an
+    outcome, what it settled; for an unreadable line, its dead letter; for a
+    memory write, its decision and the changes in the quarantine; for a
+    retrieval, a decision for each item, the escalation that it opens and
+    what the agent may see; for a store's report, how far decisions cover
+    it. Admitted and served items are printed without their content.
 
     A line is an action, or what its fields say: report_id, items (a
     retrieval), reported_by (an outcome), write_id, subject_id (a review).
     A line {"at": "2026-01-01T12:00:00Z"} is the time of all below it.
 
-    Encoder and model are asked where bundle and settings say so, without
-    a deadline. Signatures count from the root keys in the settings, as if
-    all had been published at --at. Durations are 0: the same input gives
-    the same output.
+    Encoder and model are asked if bundle and settings say so, without a
+    deadline. Signatures are judged by the root keys in the settings, as if
+    everything had been published at --at. Durations are 0: the same input
+    gives the same output.
 
     Exit codes: 0 all decided, whatever the verdicts; 1 some lines could
-    not be read or the core failed on them; 2 could not.
+    not be read, or the core failed on them; 2 could not do it.
 
     Example: sluice decide actions.jsonl --unsigned --bundle bundle.json
     --registry registry.json --at 2026-01-01T00:00:00Z

@@ -58,13 +58,15 @@ def evaluate_command(
     *,
     bundle: Annotated[Path, typer.Option(help="The bundle's source.")] = SHIPPED,
     source_type: Annotated[
-        SourceType, typer.Option("--source-type", help="Of every memory write's source.")
+        SourceType, typer.Option("--source-type", help="The type of every memory write's source.")
     ] = "user",
     similarity: Annotated[
         bool | None,
-        typer.Option("--similarity/--no-similarity", help="Ask the encoder; without, as the bundle says."),
+        typer.Option(
+            "--similarity/--no-similarity", help="Ask the encoder or not; by default as the bundle says."
+        ),
     ] = None,
-    rows: Annotated[bool, typer.Option("--rows", help="What came of each row, too.")] = False,
+    rows: Annotated[bool, typer.Option("--rows", help="Show the result of each row too.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
 ) -> None:
     """Measure the gates on labelled tool calls, memory writes and retrievals.
@@ -76,21 +78,22 @@ def evaluate_command(
     "quality_bundle", "autonomy_tier"}, and is labelled with an outcome
     or "flag:" and a flag.
 
-    Every row has a session of its own; every agent and tool is
-    registered and nothing more is said of it. Mode is high_stakes unless
-    the row names one, enforcement is on. A memory write has complete
-    metadata and comes from a source that nobody has seen.
+    Every row has its own session; every agent and tool is registered, but
+    its entry says nothing more. Mode is high_stakes unless the row names
+    one; enforcement is on. A memory write has complete metadata and comes
+    from a new source.
 
     An action is caught by a BLOCK of a gate that judges what it does, not
-    who acts and with whose leave; an ESCALATE is counted apart and not
-    caught. A memory write is caught if it is held or rejected for its
-    content; rejected alone is counted apart. A bundle's library is used
-    without the row's own source, and no hosted model is asked. The macro
-    average counts every source once, without ambiguous rows. Retrievals
-    that come out otherwise than labelled are listed.
+    of a gate that judges who acts and who permits it. An ESCALATE is
+    counted separately and is not caught. A memory write is caught if it is
+    held or rejected for its content; rejected writes are also counted
+    separately. A bundle's library is used without the row's own source,
+    and no hosted model is asked. The macro average counts every source
+    once, without ambiguous rows. Retrievals whose outcome differs from the
+    label are listed.
 
-    Exit codes: 0 measured, 1 a retrieval came out otherwise than labelled
-    under its own tables, 2 could not.
+    Exit codes: 0 measured, 1 a retrieval's outcome differs from its label
+    under its own tables, 2 could not do it.
     """
     try:
         actions, writes, items = _judged(files, bundle, source_type, similarity)

@@ -39,7 +39,7 @@ _WRITTEN_BACK = {
 """Settings that the topics were made with, so that every later command finds the same topics."""
 _Home = Annotated[
     Path | None,
-    typer.Option(file_okay=False, help="For keys and settings, outside any work tree. [~/.sluice]"),
+    typer.Option(file_okay=False, help="Folder for keys and settings, outside any work tree. [~/.sluice]"),
 ]
 _Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
 
@@ -52,17 +52,18 @@ def register(cli: typer.Typer) -> None:
 def init(home: _Home = None, *, as_json: _Json = False) -> None:
     """Set a development machine up: keys, topics, a registry and bundles, signed and published.
 
-    Makes a root key, an owner's and a reviewer's (0600, in HOME/keys),
-    creates the topics, signs the example registry and the bundles that
-    ship, publishes them, and writes HOME/sluice.toml, which names the
-    broker, the topics and the root key. `sluice worker` needs nothing
-    else.
+    It makes the keys of a root, an owner and a reviewer (0600, in
+    HOME/keys), creates the topics, signs the example registry and the
+    bundles that ship, publishes them, and writes HOME/sluice.toml, which
+    names the broker, the topics and the root key. `sluice worker` needs
+    nothing else.
 
-    It may be run again: what is there stays as it is, files, topics,
-    and what is in force, and only what is missing is made. In
-    production the root key is made elsewhere: docs/policy.md.
+    You may run it again: files, topics and policy that are there stay as
+    they are, and only missing ones are made. In production, make the root
+    key on another machine: docs/policy.md.
 
-    Exit codes: 0 everything is there, 1 something is refused, 2 could not.
+    Exit codes: 0 everything is there, 1 something is refused, 2 could not
+    do it.
 
     Example: sluice init && export SLUICE_CONFIG=~/.sluice/sluice.toml
     """

@@ -118,15 +118,16 @@ def publish_command(
 ) -> None:
     """Publish JSON lines to an input topic: each line's bytes are one value.
 
-    Every line is first read as the worker reads it. An invalid one is
-    named with the place of its error, and nothing is published unless
-    --skip-invalid is given. With --raw even unreadable bytes go out, to
-    see how they come back as dead letters.
+    The command first reads every line as the worker reads it. It names an
+    invalid line with the place of its error, and then publishes nothing
+    unless --skip-invalid is given. With --raw it publishes even unreadable
+    bytes, so that you can see their dead letters.
 
     Memory writes, retrievals with their items, stores' reports, outcomes
-    and reviews go to topics of their own: name it with --topic.
+    and reviews have their own topics: name the topic with --topic.
 
-    Exit codes: 0 all published, 1 some lines are invalid, 2 could not.
+    Exit codes: 0 all published, 1 some lines are invalid, 2 could not do
+    it.
 
     Example, an action in actions.jsonl:
 

@@ -40,7 +40,7 @@ Out = Annotated[Path, typer.Option(file_okay=False, help="Folder for the documen
 
 @cli.command()
 def create(as_json: AsJson = False) -> None:
-    """Create every topic that is missing. Existing ones stay as they are; `check` compares them."""
+    """Create every missing topic. Existing topics stay as they are; `check` compares them."""
     made = create_topics_or_stop(settings_or_stop())
     if as_json:
         print_json([{"topic": name, "created": new} for name, new in made.items()])
@@ -67,7 +67,7 @@ def list_topics(as_json: AsJson = False) -> None:
 
 @cli.command()
 def check(as_json: AsJson = False) -> None:
-    """Compare the broker's topics with the catalog. Exit 0: alike; 1: each difference and how to mend it."""
+    """Compare the broker's topics with the catalog. Exit codes: 0 alike, 1 differences and their remedies."""
     settings = settings_or_stop()
     differing = differences_or_stop(settings)
     if as_json:

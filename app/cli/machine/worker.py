@@ -44,10 +44,10 @@ def register(cli: typer.Typer) -> None:
 def worker() -> None:
     """Decide: read proposed actions and outcomes, publish verdicts, until stopped (Ctrl-C or SIGTERM).
 
-    Start up to as many as there are partitions; they share the sessions. It ends with status 3 on a broker
-    fault and 4 when another worker took over its partitions: start it again, nothing is lost. It refuses to
-    start (2) when a setting, the bundle, the registry or a topic is wrong, and says which. A broker that does
-    not answer yet is waited for.
+    You may start as many workers as there are partitions; they share the sessions. A worker ends with
+    status 3 after a broker fault and with 4 after another worker took over its partitions: start it again,
+    nothing is lost. It refuses to start (2) if a setting, the bundle, the registry or a topic is wrong, and
+    says which one. It waits for a broker that does not answer yet.
     """
     run(settings_or_stop())
 

@@ -48,14 +48,14 @@ def new(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="A file that does not exist yet.")],
     *,
     quality: Annotated[
-        bool, typer.Option("--quality", help="A quality bundle, for retrieved items.")
+        bool, typer.Option("--quality", help="Write a quality bundle, for retrieved items.")
     ] = False,
 ) -> None:
     """Write a bundle to start from; `sluice bundle check` passes it as it is.
 
-    A policy bundle extends the one that ships: what you write into it goes
-    before. A quality bundle is a whole copy of the one that ships, every
-    table in sight, with a rationale for you to write.
+    A policy bundle extends the one that ships, and your fields replace the
+    shipped ones. A quality bundle is a whole copy of the one that ships,
+    with every table, and with a rationale for you to write.
 
     Exit codes: 0 written, 2 could not (a file that is there stays).
     """
@@ -134,12 +134,13 @@ cli.command(name="cosign")(cosign)
 
 @cli.command()
 def check(file: BundlePath, ledger: Ledger = False, from_: From = None, as_json: AsJson = False) -> None:
-    """Check a bundle as loading will: its fields, what they hold together, and its own cases.
+    """Check a bundle as loading does: each field, the fields together, and the bundle's own cases.
 
-    --ledger (or --from an export of it) warns of content classes that were
-    seen and that a quality bundle does not name; a warning fails nothing.
+    With --ledger (or --from, for an export) the command warns of content
+    classes in the ledger that a quality bundle does not name. A warning
+    does not change the exit code.
 
-    Exit codes: 0 it is well, 1 it is not, 2 the file cannot be read.
+    Exit codes: 0 it is valid, 1 it is not, 2 the file cannot be read.
     """
     bundle = loaded_or_stop(document_or_stop(file, as_json=as_json), as_json=as_json)
     differing = run_own_cases(bundle)
@@ -171,7 +172,7 @@ def sign(
 
     With several keys each signs; `cosign` adds a signature later.
 
-    Exit codes: 0 signed, 1 the bundle is not valid, 2 could not.
+    Exit codes: 0 signed, 1 the bundle is not valid, 2 could not do it.
     """
     keys = private_keys_or_stop(key)
     document = document_or_stop(file)
@@ -187,12 +188,12 @@ def sign(
 
 @cli.command()
 def publish(file: Signed, as_json: AsJson = False) -> None:
-    """Publish a signed bundle, if every worker will take it: else say why and write nothing.
+    """Publish a signed bundle if every worker will accept it; otherwise say why and write nothing.
 
-    Checked against what the topics hold now: signatures and signers,
-    revision, fields, rules, cases, and a second approver where a quality
-    bundle gets looser.
+    The command checks the bundle against the topics as they are now:
+    signatures and signers, revision, fields, rules, cases, and a second
+    approver if a quality bundle is looser.
 
-    Exit codes: 0 it is in force, 1 it is refused, 2 could not.
+    Exit codes: 0 it is in force, 1 it is refused, 2 could not do it.
     """
     publish_file(file, BUNDLES, as_json=as_json)

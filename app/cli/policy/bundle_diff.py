@@ -89,17 +89,17 @@ _HELP = "A bundle's source or signed file, or id@revision (or the id in force) o
 
 def diff(
     before: Annotated[str, typer.Argument(metavar="A", help=_HELP)],
-    after: Annotated[str, typer.Argument(metavar="B", help="The same, of the newer one.")],
+    after: Annotated[str, typer.Argument(metavar="B", help="The newer bundle, in one of the same forms.")],
     as_json: AsJson = False,
 ) -> None:
-    """Show what B changes of A, and what got looser.
+    """Show what B changes in A, and what is looser.
 
-    Of a policy bundle that is: what its gates take less strictly, each in
-    its own part of the bundle, and gates that no longer run. A quality
-    bundle that is looser than the one in force counts with two approvers'
-    signatures only: `sluice bundle cosign` adds the second.
+    In a policy bundle, looser means that a gate is less strict in its own
+    part of the bundle, or that it no longer runs. A quality bundle that is
+    looser than the one in force counts only with the signatures of two
+    approvers: `sluice bundle cosign` adds the second.
 
-    Exit codes: 0 nothing got looser, 1 something did, 2 could not.
+    Exit codes: 0 nothing is looser, 1 something is, 2 could not do it.
 
     Example: sluice bundle diff sluice.quality next.json
     """

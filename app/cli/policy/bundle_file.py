@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 BundlePath = Annotated[
     Path,
     typer.Argument(
-        metavar="FILE", help="A policy or a quality bundle; what it includes or extends lies beside it."
+        metavar="FILE",
+        help="A policy or a quality bundle; files that it includes or extends are in its folder.",
     ),
 ]
 
@@ -64,11 +65,10 @@ def cases_command(
 ) -> None:
     """Run a bundle's own cases through the whole pipeline.
 
-    Each case in a policy bundle's "cases" is an action or a memory, in a
-    quality bundle's an item, and what must come of it. What a case does
-    not give is neutral: an agent of the highest tier, a tool of which
-    nothing is known, an empty session. The gates are those that the
-    bundle names, in its order.
+    A case is an action or a memory (in a quality bundle: an item) and the
+    result that it must have. Parts that the case leaves out are neutral: an
+    agent of the highest tier, a registered tool whose entry says nothing
+    more, an empty session. The bundle names the gates and their order.
 
     Exit codes: 0 all as expected, 1 differences (each is shown), 2 the
     bundle cannot be loaded.

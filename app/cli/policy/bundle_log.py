@@ -26,16 +26,16 @@ _COLOURS = {"in force": "green", "replaced": "dim", "refused": "red"}
 
 
 def log(
-    bundle_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="Of this bundle only.")] = None,
+    bundle_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="Only this bundle.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the change log of bundles: when, which revision, by whom, why.
 
-    Read from the control topics, and judged as every worker judges them:
-    what was refused is here with the reason. Of a refused revision the
-    hash and the rationale are only what it claims.
+    The command reads the control topics and judges them as every worker
+    does, so it also shows refused revisions with the reason. The hash and
+    the rationale of a refused revision are only its claims.
 
-    Exit codes: 0 shown, 2 could not.
+    Exit codes: 0 shown, 2 could not do it.
     """
     print_log(change_log(folded_or_stop(), bundle_id), as_json=as_json)
 

@@ -51,7 +51,7 @@ WRITER = "sluice-control"
 """Transactional id, after the prefix: one publisher at a time for an installation."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON value on standard output.")]
-Signed = Annotated[Path, typer.Argument(metavar="FILE", help="What `sign` wrote.")]
+Signed = Annotated[Path, typer.Argument(metavar="FILE", help="The file that `sign` wrote.")]
 
 
 def write_or_stop(out: Path, values: Sequence[bytes]) -> None:

@@ -27,16 +27,17 @@ def cosign(
     file: Signed,
     key: Keys,
     out: Annotated[
-        Path | None, typer.Option(dir_okay=False, help="Another file than the one that was read.")
+        Path | None, typer.Option(dir_okay=False, help="Write to this file instead of the one that was read.")
     ] = None,
 ) -> None:
     """Add a signature to each envelope of a file, and say what was signed.
 
-    For whoever must agree where one approver is not enough: read it first
-    (`sluice bundle diff`), the signature says that you did. What it says
-    does not change, and the signatures that are there stay.
+    A second approver uses it where one approver is not enough. Read the
+    change first (`sluice bundle diff`): your signature says that you agree.
+    The content does not change, and earlier signatures stay.
 
-    Exit codes: 0 signed, 1 a line is no envelope of ours, 2 could not.
+    Exit codes: 0 signed, 1 a line is not a signed envelope, 2 could not
+    do it.
     """
     keys = private_keys_or_stop(key)
     signed = [_cosigned(value, keys) for value in envelopes_or_stop(file)]

@@ -98,18 +98,18 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON value on standard
 
 @cli.command()
 def new(
-    name: Annotated[str, typer.Argument(help="Names the files: NAME.pem and NAME.pub.")],
+    name: Annotated[str, typer.Argument(help="The files are called NAME.pem and NAME.pub.")],
     out: Annotated[Path, typer.Option(file_okay=False, help="Folder for them, outside any work tree.")],
     *,
-    force: Annotated[bool, typer.Option("--force", help="Also inside a git work tree.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Allow a folder inside a git work tree.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a private key, readable by you alone, and its public half.
 
-    Nothing is overwritten, and a folder inside a git work tree is
-    refused, where a key is one `git add` away from everybody.
+    It overwrites nothing, and it refuses a folder inside a git work tree,
+    because one `git add` there could publish the key.
 
-    Exit codes: 0 made, 2 could not.
+    Exit codes: 0 made, 2 could not do it.
 
     Example: sluice keys new root --out ~/.sluice/keys
     """

@@ -39,12 +39,12 @@ def new(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="ID", help="The entry's id; of provenance the URI, of a freeze its subject's."
+            metavar="ID", help="The entry's id: for provenance the URI, for a freeze the id of its subject."
         ),
     ],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="A file that does not exist yet.")],
     *,
-    tenant: Annotated[str, typer.Option(help="Whose it is, where the kind has a tenant.")] = "example",
+    tenant: Annotated[str, typer.Option(help="The entry's tenant, if its kind has one.")] = "example",
     public_key: Annotated[
         Path | None,
         typer.Option(help="NAME.pub of `sluice keys new`: for an approver, an enforcement point, a source."),
@@ -52,7 +52,7 @@ def new(
 ) -> None:
     """Write a file with one entry to start from; `sluice registry check` passes it as it is.
 
-    Every field has a value that loads: read each, the reference pages in
+    Every field has a valid value. Check each one; the pages in
     docs/reference say what it means. The next revision of an entry is the
     same file with a higher revision.
 
@@ -215,9 +215,9 @@ Source = Annotated[
 
 @cli.command()
 def check(file: Source, as_json: AsJson = False) -> None:
-    """Check every entry of a file as loading will.
+    """Check every entry of a file as loading does.
 
-    Exit codes: 0 all are well, 1 one is not, 2 the file cannot be read.
+    Exit codes: 0 all are valid, 1 one is not, 2 the file cannot be read.
     """
     entries = _entries(file, as_json=as_json)
     if as_json:
@@ -233,16 +233,17 @@ def sign(
     out: Annotated[Path, typer.Option(dir_okay=False, help="File for the signed entries.")],
     *,
     separately: Annotated[
-        bool, typer.Option("--separately", help="Each entry takes effect alone, not all of them together.")
+        bool,
+        typer.Option("--separately", help="Let each entry take effect by itself instead of all together."),
     ] = False,
 ) -> None:
-    """Sign the entries of a file and write an envelope a line.
+    """Sign the entries of a file and write one envelope per line.
 
-    All of them take effect together, in one change, but approvers' do so
-    alone. Approvers belong in a file of their own, as only a root key
-    signs them.
+    All entries take effect together, in one change; approvers' entries take
+    effect one by one. Keep approvers in their own file, because only a root
+    key signs them.
 
-    Exit codes: 0 signed, 1 an entry is not valid, 2 could not.
+    Exit codes: 0 signed, 1 an entry is not valid, 2 could not do it.
     """
     keys = private_keys_or_stop(key)
     try:
@@ -256,9 +257,9 @@ def sign(
 
 @cli.command()
 def publish(file: Signed, as_json: AsJson = False) -> None:
-    """Publish signed entries, if every worker will take all of them: else say why and write nothing.
+    """Publish signed entries if every worker will accept all of them; otherwise say why and write nothing.
 
-    Exit codes: 0 they are in force, 1 some are refused, 2 could not.
+    Exit codes: 0 they are in force, 1 some are refused, 2 could not do it.
     """
     publish_file(file, REGISTRY, as_json=as_json)
 

@@ -37,9 +37,9 @@ def list_entries(
 ) -> None:
     """List the entries in force: the newest revision of each, since when, and who signed it.
 
-    Lifted are those whose newest revision says `"active": false`.
+    An entry whose newest revision says `"active": false` is lifted.
 
-    Exit codes: 0 shown, 2 could not.
+    Exit codes: 0 shown, 2 could not do it.
     """
     found = entries_in_force(folded_or_stop(REGISTRY), REGISTRY)
     found = sorted(
@@ -54,12 +54,12 @@ def list_entries(
 
 
 def show(name: Named = None, as_json: AsJson = False) -> None:
-    """Show what is in force under a name, whole, with its hash as decisions record it.
+    """Show the entry in force under a name, whole, with the hash that decisions record.
 
-    An agent, a tool, a tenant (org): since when it is so, who signed it,
-    and which revisions there were before.
+    It also shows since when the entry is in force, who signed it, and its
+    earlier revisions.
 
-    Exit codes: 0 shown, 1 nothing of this name, 2 could not.
+    Exit codes: 0 shown, 1 no entry of this name, 2 could not do it.
 
     Example: sluice registry show agent/example-operator
     """
@@ -79,7 +79,7 @@ def show(name: Named = None, as_json: AsJson = False) -> None:
 def log(name: Named = None, as_json: AsJson = False) -> None:
     """Show the change log of entries: when, which revision, by whom, and what was refused and why.
 
-    Exit codes: 0 shown, 2 could not.
+    Exit codes: 0 shown, 2 could not do it.
     """
     lines = change_log(folded_or_stop(REGISTRY), None, REGISTRY)
     if name is not None:

@@ -129,12 +129,13 @@ def report(
 ) -> None:
     """Show how retrieved items were decided, by day and content class.
 
-    Outcomes, stale retrievals, provenance failures, false denies under
-    flag-only, and per tier the share of the items that stores say they
-    returned for which there is a decision. From the ledger alone.
+    It shows outcomes, stale retrievals, provenance failures, false denies
+    under flag-only, and the coverage of each tier: of the items that stores
+    report as returned, the share that has a decision. It reads only the
+    ledger.
 
     Exit codes: 0 shown; 1 shown, and coverage of a tier is below its
-    target; 2 could not.
+    target; 2 could not do it.
 
     Example: sluice quality report --since 2026-01-01 --html report.html
     """
@@ -153,9 +154,9 @@ def report(
 
 @cli.command()
 def alarms(from_: From = None, as_json: AsJson = False) -> None:
-    """Show the alarms of the ledger: flag-only that outlived its window.
+    """Show the alarms of the ledger: classes that stay in flag-only too long.
 
-    The newest of each quality bundle and class.
+    It shows the newest alarm of each quality bundle and class.
 
     Exit codes: 0 shown, also when there is none; 2 could not read.
     """

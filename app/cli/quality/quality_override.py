@@ -24,25 +24,34 @@ if TYPE_CHECKING:
     from app.core.registry.registry_entries import EntryFile
 
 
-ExpiresIn = Annotated[str | None, typer.Option(metavar="SPAN", help="90s, 30m, 12h or 7d.")]
-ExpiresAt = Annotated[str | None, typer.Option(metavar="TIME", help="RFC 3339, instead of a span.")]
-OfContent = Annotated[
-    str | None, typer.Option(metavar="sha256:HEX", help="For this content only, as decisions record it.")
+ExpiresIn = Annotated[
+    str | None, typer.Option(metavar="SPAN", help="How long it holds: 90s, 30m, 12h or 7d.")
 ]
-OverrideId = Annotated[str | None, typer.Option("--id", help="Of the override; made up if left out.")]
+ExpiresAt = Annotated[
+    str | None, typer.Option(metavar="TIME", help="When it ends (RFC 3339), instead of a span.")
+]
+OfContent = Annotated[
+    str | None,
+    typer.Option(
+        metavar="sha256:HEX", help="Only for the body with this digest, which its decision records."
+    ),
+]
+OverrideId = Annotated[
+    str | None, typer.Option("--id", help="The override's id; Sluice makes one if it is left out.")
+]
 
 
 def override(  # noqa: PLR0913 - the command's options
     *,
-    item: Annotated[str, typer.Option(help="The item_id.")],
-    tenant: Annotated[str, typer.Option(help="Whose agents may read it.")],
+    item: Annotated[str, typer.Option(help="The item's item_id.")],
+    tenant: Annotated[str, typer.Option(help="The tenant whose agents may read it.")],
     justification: Annotated[str, typer.Option(help="At least 10 characters; it stays in the ledger.")],
     approver: Annotated[str, typer.Option("--approver", "--as", help="Your id in the registry.")],
     key: Annotated[Path, typer.Option(metavar="PEM", help="Your private key, to sign with.")],
     expires_in: ExpiresIn = None,
     expires_at: ExpiresAt = None,
-    agent: Annotated[str | None, typer.Option(help="For this agent only.")] = None,
-    session: Annotated[str | None, typer.Option(help="In this session only.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Only for this agent.")] = None,
+    session: Annotated[str | None, typer.Option(help="Only in this session.")] = None,
     body_digest: OfContent = None,
     override_id: OverrideId = None,
     yes: Annotated[bool, typer.Option("--yes", help="Sign and publish without asking.")] = False,
@@ -50,15 +59,15 @@ def override(  # noqa: PLR0913 - the command's options
 ) -> None:
     """Let an item be read although it failed the quality gate.
 
-    Published as an entry of the registry: what would be denied or
-    downgraded for its quality is flagged instead, until it expires (after
-    30 days at the latest). It never goes before access, before what is
-    known to be bad, or before what is found in the content. It takes an
-    approver with the role "approver" or "vp". A newer revision with
-    "active" false takes it back: `sluice registry`.
+    The override is published as an entry of the registry. Until it expires
+    (after 30 days at the latest), the item is flagged where its quality
+    would have it denied or downgraded. It never overrides access, known bad
+    items, or findings in the content. It needs an approver with the role
+    "approver" or "vp". A newer revision with "active" false revokes it:
+    `sluice registry`.
 
     Exit codes: 0 it is in force, 1 it is refused or not valid, 2 could
-    not.
+    not do it.
 
     Example: sluice quality override --item doc-17 --tenant acme
     --expires-in 8h --approver ann --key ann.pem

@@ -43,22 +43,24 @@ def promote(
         Path | None, typer.Option(metavar="FILE", help="A quality bundle instead of the one in force.")
     ] = None,
     id_: Annotated[
-        str | None, typer.Option("--id", help="Of the quality bundle in force; the default one if not given.")
+        str | None,
+        typer.Option("--id", help="The id of the quality bundle in force; without it the default one."),
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="File for the next revision.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON value on standard output.")] = False,
 ) -> None:
     """Check whether a class in flag-only may be enforced, by the bundle's criteria.
 
-    Days and decisions observed in the ledger since flag-only began, the
-    share that would have been denied, classes of lower impact first.
-    Only decisions under revisions with the same tables for the class
-    count (with --bundle: under exactly that document), and only at tiers
-    where the class can be denied: others say nothing of false denies. If
-    all are met, --out gets the next revision with this one class enforced:
-    read it, then `sluice bundle sign` and `sluice bundle publish`.
+    The criteria are the days and decisions in the ledger since flag-only
+    began, the share that would have been denied, and that classes of lower
+    impact come first. Only decisions under revisions with the same tables
+    for the class count (with --bundle: under exactly that document), and
+    only at tiers where the class can be denied, because the others show
+    nothing about false denies. If all criteria are met, --out gets the next
+    revision, in which this class is enforced: read it, then use
+    `sluice bundle sign` and `sluice bundle publish`.
 
-    Exit codes: 0 every criterion is met, 1 one is not, 2 could not.
+    Exit codes: 0 every criterion is met, 1 one is not, 2 could not do it.
     """
     quality, revisions = _in_force(id_) if bundle is None else (_of_file(bundle), ())
     if content_class not in quality.file.rollout:
