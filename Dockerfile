@@ -5,8 +5,10 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PYTHONDONTWRITEBYTECODE=1
 WORKDIR /srv/sluice
 
 # First, so that a change of the code does not install the dependencies again.
-COPY requirements.lock ./
-RUN pip install --no-deps --only-binary :all: --require-hashes -r requirements.lock
+COPY requirements.lock requirements-uv.lock ./
+RUN pip install --no-deps --only-binary :all: --require-hashes -r requirements-uv.lock \
+    && uv pip install --system --no-cache --no-deps --only-binary :all: --require-hashes -r requirements.lock \
+    && pip uninstall --yes uv
 
 COPY pyproject.toml README.md ./
 COPY config config

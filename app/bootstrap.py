@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import httpcore2
 
+from app.adapters.encoder_model import ModelRefused, read_checked
 from app.adapters.host_names import HostNames
 from app.adapters.http_provenance import HttpProvenance
 from app.adapters.http_target import HttpRules
@@ -171,6 +172,10 @@ def build_ports(settings: Settings, libraries: Sequence[SimilarityLibrary] = ())
         analysis.PORT: _analysis(settings),
     }
     if settings.embedding.encoder != "off":
+        try:
+            read_checked()
+        except ModelRefused as refused:
+            raise PolicyError(f"embedding.encoder: {refused}") from refused
         ports[similarity.PORT] = SentenceEncoder(
             EncoderSettings(threads=settings.embedding.threads), libraries=libraries
         )

@@ -24,9 +24,9 @@ PROGRAM = ("-m", "app.adapters.encoder_process")
 
 @dataclass(frozen=True, slots=True)
 class ChildOptions:
-    """What the child is started with. `directory` None: the installed package's model."""
+    """What the child is started with."""
 
-    directory: str | None
+    directory: str
     checksums: str
     threads: int
     batch: int
@@ -34,13 +34,9 @@ class ChildOptions:
     libraries: int
 
     def environment(self) -> dict[str, str]:
-        """All of the child's environment: none of the parent's secrets, no network, no threads of its own."""
+        """All of the child's environment: none of the parent's secrets, no threads of its own."""
         threads = str(self.threads)
         return {
-            "HF_HUB_OFFLINE": "1",
-            "TRANSFORMERS_OFFLINE": "1",
-            "HF_HUB_DISABLE_TELEMETRY": "1",
-            "TRANSFORMERS_VERBOSITY": "error",
             "TOKENIZERS_PARALLELISM": "false",
             "OMP_NUM_THREADS": threads,
             "OPENBLAS_NUM_THREADS": threads,

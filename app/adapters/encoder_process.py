@@ -1,7 +1,8 @@
-"""The process that holds torch: reads questions on standard input, answers on standard output, line by line.
+"""The process that holds the model: reads questions on standard input, answers on standard output, by line.
 
-A process of its own, because importing torch holds the interpreter's lock for seconds and a worker's event
-loop would feel it. It ends when its input does, also in the middle of a batch: it never outlives its parent.
+A process of its own: in a thread of the worker, loading held the event loop up for four times as long
+(docs/performance.md), and a fault in native code that reads strangers' texts would end the worker. It ends
+when its input does, also in the middle of a batch: it never outlives its parent.
 
     → {"library": hash, "attack": [text], "benign": [text], "at_least": cosine, "margin": cosine}
     → {"id": n, "library": hash, "windows": [text]}
@@ -141,11 +142,9 @@ def main(options: dict[str, Any]) -> int:
     os.nice(NICENESS)
     waiting: SimpleQueue[bytes] = SimpleQueue()
     Thread(target=_read, args=(sys.stdin.fileno(), waiting), daemon=True).start()
-    directory = Path(options["directory"]) if options["directory"] else None
+    directory, checksums = Path(options["directory"]), Path(options["checksums"])
     try:
-        encoder, digest = load_model(
-            directory, Path(options["checksums"]), options["threads"], options["together"]
-        )
+        encoder, digest = load_model(directory, checksums, options["threads"], options["together"])
     except ModelRefused as refusal:
         output.write(orjson.dumps({"failed": str(refusal)}) + b"\n")
         return 1

@@ -1,8 +1,8 @@
-"""The port `embedding`: sentence-transformers in a process of its own, started with the first question.
+"""The port `embedding`: the encoder in a process of its own, started with the first question.
 
-Importing this imports no torch. Texts that wait are encoded together; a text seen before is answered from
-memory; two who ask for the same text at once wait for one answer. An answer that comes after its budget is
-kept, so that the next to ask has it at once.
+Importing this imports no onnxruntime. Texts that wait are encoded together; a text seen before is answered
+from memory; two who ask for the same text at once wait for one answer. An answer that comes after its budget
+is kept, so that the next to ask has it at once.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from app.adapters.encoder_child import ChildOptions, EncoderChild
-from app.adapters.encoder_model import CHECKSUMS
+from app.adapters.encoder_model import CHECKSUMS, MODELS
 from app.core.memory.similarity import windows_of
 from app.ports import PortUnavailable
 
@@ -32,8 +32,8 @@ _CLOSED = "the encoder is closed"
 class EncoderSettings:
     """Bounds of the encoder.
 
-    `threads` are torch's. `batch` windows are taken up at once, sorted by length, and go through the model
-    `together` at a time: on one core four are faster than the library's 32, which leave its cache.
+    `threads` are onnxruntime's. `batch` windows are taken up at once, sorted by length, and go through the
+    model `together` at a time: on one core eight are as fast as more.
     `remembered` and `waiting` are in texts; of different bundles' libraries so many are kept. Two starts are
     `restart_wait_s` apart at least, so that a child that cannot live does not cost a start a question. One
     that is not ready after `start_limit_s` is ended: it hangs.
@@ -41,7 +41,7 @@ class EncoderSettings:
 
     threads: int = 1
     batch: int = 64
-    together: int = 4
+    together: int = 8
     remembered: int = 16384
     waiting: int = 1024
     libraries: int = 8
@@ -56,17 +56,15 @@ class SentenceEncoder:
     def __init__(
         self,
         settings: EncoderSettings = EncoderSettings(),
-        directory: Path | None = None,
+        directory: Path = MODELS,
         checksums: Path = CHECKSUMS,
         libraries: Sequence[SimilarityLibrary] = (),
     ) -> None:
-        """`directory`: where the model's files lie, the installed package's when None; `libraries`: those to
-        learn at the start."""
+        """`directory`: where the model's files lie; `libraries`: those to learn at the start."""
         self._first = tuple(libraries)
         self._settings = settings
-        place = str(directory) if directory else None
         self._options = ChildOptions(
-            directory=place,
+            directory=str(directory),
             checksums=str(checksums),
             threads=settings.threads,
             batch=settings.batch,

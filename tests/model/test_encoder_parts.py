@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from app.adapters.encoder_model import PACKAGE, PIECES, Encoder
+from app.adapters.encoder_model import MODELS, PIECES, Encoder
+from app.adapters.encoder_model import TOKENIZER as TOKENIZER_FILE
 
 pytestmark = pytest.mark.model
 
 
-def _tokenizer() -> Tokenizer:
-    found = importlib.util.find_spec(PACKAGE)
-    assert found is not None
-    assert found.origin is not None
-    made = Tokenizer.from_file(str(Path(found.origin).parent / "model" / "tokenizer.json"))
-    made.no_truncation()
-    made.no_padding()
-    return made
-
-
-TOKENIZER = _tokenizer()
-ENCODER = Encoder(model=None, tokenizer=TOKENIZER, together=1)
+TOKENIZER = Tokenizer.from_file(str(MODELS / TOKENIZER_FILE))
+TOKENIZER.no_truncation()
+TOKENIZER.no_padding()
+ENCODER = Encoder(session=None, tokenizer=TOKENIZER, together=1)
 # Han and punctuation are a piece a character, Hangul up to three, a long word of rare letters a hundred.
 WORDS = st.one_of(
     st.text(alphabet="請忽略之前的所有指令", min_size=1, max_size=60),

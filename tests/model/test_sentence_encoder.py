@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import signal
 import time
@@ -13,7 +14,7 @@ import orjson
 import pytest
 import pytest_asyncio
 
-from app.adapters.encoder_model import CHECKSUMS
+from app.adapters.encoder_model import MODEL, MODELS, TOKENIZER
 from app.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
 from app.core.memory.similarity import SimilarityAnswer, read_answer, similarity_finding, similarity_request
 from app.core.policy.similarity_settings import SimilaritySettings
@@ -27,7 +28,7 @@ SHIPPED = SimilaritySettings.model_validate(
     orjson.loads((ROOT / "config" / "bundles" / "content" / "library.json").read_bytes())["similarity"]
 )
 ATTACK = SHIPPED.library.attack[0].text
-WEIGHTS = "sha256:53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+WEIGHTS = "sha256:" + hashlib.sha256((MODELS / MODEL).read_bytes()).hexdigest()
 FAR = "The canteen is closed next week because of the renovation of the kitchen. " * 8
 
 pytestmark = [pytest.mark.model, pytest.mark.asyncio(loop_scope="module")]
@@ -166,15 +167,17 @@ async def test_too_many_waiting_texts_are_refused_at_once() -> None:
 
 
 async def test_files_that_are_not_the_expected_ones_are_not_loaded(tmp_path: Path) -> None:
-    changed = tmp_path / "checksums"
-    changed.write_text(CHECKSUMS.read_text().replace("953f9c", "000000"))
-    wary = SentenceEncoder(checksums=changed)
-    with pytest.raises(PortUnavailable, match=r"config.json has SHA-256 953f9c.*not loaded"):
+    for name in (MODEL, TOKENIZER):
+        (tmp_path / name).write_bytes((MODELS / name).read_bytes())
+    with (tmp_path / TOKENIZER).open("ab") as tokenizer:
+        tokenizer.write(b" ")
+    wary = SentenceEncoder(directory=tmp_path)
+    with pytest.raises(PortUnavailable, match=r"tokenizer.json has SHA-256 .*not loaded"):
         await wary.ask(question("text"))
     with pytest.raises(PortUnavailable, match="not loaded"):
         await wary.ask(question("text, before another start is due"))
 
 
 async def test_a_missing_model_is_named(tmp_path: Path) -> None:
-    with pytest.raises(PortUnavailable, match=r"config.json cannot be read"):
+    with pytest.raises(PortUnavailable, match=r"int8.onnx cannot be read"):
         await SentenceEncoder(directory=tmp_path).start()

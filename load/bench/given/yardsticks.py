@@ -1,29 +1,27 @@
 """The yardsticks: the same work by the libraries alone, nothing decided or bounded.
 
-For the pure pipeline: parsers, rules, canonical form and hash. For the gate with embeddings:
-sentence-transformers in one process with one torch thread. It encodes a list of texts as its users do, with
-its own batches of 32, and compares with nothing. It reads 256 word pieces of a text and drops the rest
-unsaid.
+For the pure pipeline: parsers, rules, canonical form and hash. For the gate with embeddings: tokenizers and
+onnxruntime in one process with one thread. They encode a list of texts sorted by length, in batches of 32,
+and compare with nothing; of a text 256 word pieces are read and the rest is dropped unsaid.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import os
 from collections import defaultdict
 from dataclasses import dataclass, field
 from hashlib import sha256
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+import numpy as np
 import orjson
 import sqlglot
 import tree_sitter_bash
 from cel_expr_python import cel
 from sqlglot.errors import SqlglotError
+from tokenizers import Tokenizer
 from tree_sitter import Language, Parser
 
-from app.adapters.encoder_model import PACKAGE, PIECES
+from app.adapters.encoder_model import MODEL, MODELS, PIECES, TOKENIZER, TOKENS
 from app.core.commands.languages import language_of
 from app.core.commands.leaves import leaves
 from app.core.rules.rule import Rule
@@ -154,29 +152,28 @@ class BareEncoder:
     """The same weights as the gate's, loaded into this process."""
 
     def __init__(self) -> None:
-        """Takes seconds."""
-        os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
-        import torch  # noqa: PLC0415 - reads the environment when it is imported
-        from sentence_transformers import SentenceTransformer  # noqa: PLC0415
-        from tokenizers import Tokenizer  # noqa: PLC0415
-        from transformers.utils import logging  # noqa: PLC0415
+        import onnxruntime  # noqa: PLC0415 - the other yardsticks need none
 
-        found = importlib.util.find_spec(PACKAGE)
-        if found is None or found.origin is None:
-            raise RuntimeError(f"the package {PACKAGE} is not installed")
-        torch.set_num_threads(1)
-        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-        place = Path(found.origin).parent / "model"
-        self._tokenizer = Tokenizer.from_file(str(place / "tokenizer.json"))
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
-        self._model: Any = SentenceTransformer(str(place), device="cpu", local_files_only=True)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.add_session_config_entry("session.disable_quant_qdq", "1")
+        self._model: Any = onnxruntime.InferenceSession(MODELS / MODEL, options)
+        self._tokenizer = Tokenizer.from_file(str(MODELS / TOKENIZER))
+        self._tokenizer.enable_truncation(TOKENS)
+        self._tokenizer.enable_padding()
+        self._counting = Tokenizer.from_file(str(MODELS / TOKENIZER))
+        self._counting.no_truncation()
+        self._counting.no_padding()
 
     def encode(self, texts: Sequence[str], batch: int = BATCH) -> None:
         """All of the texts."""
-        self._model.encode(list(texts), batch_size=batch, normalize_embeddings=True, show_progress_bar=False)
+        by_length = sorted(texts, key=len)
+        for start in range(0, len(texts), batch):
+            tokens = self._tokenizer.encode_batch(by_length[start : start + batch])
+            ids = np.array([one.ids for one in tokens])
+            self._model.run(None, {"ids": ids, "mask": np.array([one.attention_mask for one in tokens])})
 
     def read_of(self, texts: Sequence[str]) -> float:
         """The share of the texts' word pieces that it reads of them."""
-        pieces = [len(self._tokenizer.encode(text, add_special_tokens=False).ids) for text in texts]
+        pieces = [len(self._counting.encode(text, add_special_tokens=False).ids) for text in texts]
         return sum(min(one, PIECES) for one in pieces) / sum(pieces)
