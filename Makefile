@@ -92,7 +92,7 @@ build/fit/.installed: requirements-fit.lock
 
 $(UV): requirements-uv.lock
 	@python="$$($(FIND_PYTHON))" || exit 1; $(HAS_ENSUREPIP); "$$python" -m venv --clear build/uv
-	build/uv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: \
+	@build/uv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: \
 		--require-hashes -r requirements-uv.lock
 	@touch $@
 
@@ -102,7 +102,8 @@ define INSTALL
 	@[ -e $(UV) ] || $(MAKE) $(UV)
 	@$(2)/bin/python -c '' 2>/dev/null || { python="$$($(FIND_PYTHON))" || exit 1; \
 	echo "$(2) with $$("$$python" --version)"; "$$python" -m venv --clear --without-pip $(2); }
-	$(UV) pip sync --quiet --python $(2)/bin/python --only-binary :all: --require-hashes $(1) || \
+	@echo "$(2) from $(1)"
+	@$(UV) pip sync --quiet --python $(2)/bin/python --only-binary :all: --require-hashes $(1) || \
 		build/uv/bin/python -m pip --python $(2)/bin/python install --quiet --disable-pip-version-check \
 		--no-deps --only-binary :all: --require-hashes -r $(1)
 	@touch $@
@@ -110,7 +111,7 @@ endef
 
 define INSTALL_SLUICE
 	@[ -e $(UV) ] || $(MAKE) $(UV)
-	$(UV) pip install --quiet --python $(1)/bin/python --no-deps --no-build-isolation --editable .
+	@$(UV) pip install --quiet --python $(1)/bin/python --no-deps --no-build-isolation --editable .
 	@touch $@
 endef
 

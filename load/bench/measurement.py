@@ -7,7 +7,6 @@ in build/bench.json, and written as the tables of docs/performance.md, one for e
 from __future__ import annotations
 
 import gc
-import os
 import statistics
 import subprocess
 import sys
@@ -53,8 +52,6 @@ def main() -> None:
     module, *counts = sys.argv[1:]
     result = import_module(module).measure(*map(int, counts))
     sys.stdout.buffer.write(orjson.dumps(result))
-    sys.stdout.flush()
-    os._exit(0)  # without torch's remarks on what it has not freed
 
 
 def settle() -> None:
