@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic.json_schema import models_json_schema
 
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
     from topics.records.base import Record
 
-    Details = Mapping[str, type[BaseModel]]
-    """The shape of each gate's `detail` in a verdict's `gateResults`, by the gate's name."""
+    Shapes = Mapping[str, "GateShapes"]
+    """By the gate's name."""
 
 
 _CLOUD_EVENTS = {
@@ -66,8 +67,17 @@ VERDICT_HEADERS = _schema(_CLOUD_EVENTS | _SHAPE | _VERDICT, _SUBJECT | _ADVISOR
 
 Json = dict[str, Any]
 
-NO_DETAILS: Details = {}
-GATE_RESULT = "GateResult"
+
+class GateShapes(NamedTuple):
+    """What a gate writes into a verdict: the `detail` of its entry in `gateResults`, and under its name in
+    `session.remembered`, where it remembers anything."""
+
+    detail: type[BaseModel]
+    memory: type[BaseModel] | None = None
+
+
+NO_SHAPES: Shapes = {}
+GATE_RESULT, SESSION_VALUES = "GateResult", "SessionValues"
 UNANSWERED: Json = {
     "description": "of a gate that got no answer in time to what it asked",
     "type": "object",
@@ -98,25 +108,25 @@ def public_topics() -> tuple[Topic, ...]:
     return tuple(topic for topic in CATALOG if topic.direction != "internal")
 
 
-def documents(details: Details = NO_DETAILS) -> dict[str, str]:
+def documents(gates: Shapes = NO_SHAPES) -> dict[str, str]:
     """Every generated file: its path below docs/ and its text."""
-    files = {"asyncapi.json": asyncapi(details)}
-    files |= {f"schemas/{record.__name__}.json": schema(record, details) for record in _records()}
+    files = {"asyncapi.json": asyncapi(gates)}
+    files |= {f"schemas/{record.__name__}.json": schema(record, gates) for record in _records()}
     written = {
         path: json.dumps(content, indent=2, ensure_ascii=False) + "\n" for path, content in files.items()
     }
     return written | {"fields.md": fields_page()}
 
 
-def schema(record: type[Record], details: Details = NO_DETAILS) -> Json:
+def schema(record: type[Record], gates: Shapes = NO_SHAPES) -> Json:
     """A record's own JSON Schema, by wire names."""
     content = record.model_json_schema(by_alias=True)
     if GATE_RESULT in content.get("$defs", {}):
-        content["$defs"] = _with_details(content["$defs"], details, "#/$defs/{model}")
+        content["$defs"] = _with_gates(content["$defs"], gates, "#/$defs/{model}")
     return {"$schema": DIALECT, **_described(record, content)}
 
 
-def asyncapi(details: Details = NO_DETAILS) -> Json:
+def asyncapi(gates: Shapes = NO_SHAPES) -> Json:
     """The AsyncAPI 3.0 document, seen from the worker: it receives inputs and sends outputs."""
     return {
         "asyncapi": "3.0.0",
@@ -131,7 +141,7 @@ def asyncapi(details: Details = NO_DETAILS) -> Json:
         "operations": {_operation_id(topic): _operation(topic) for topic in public_topics()},
         "components": {
             "messages": {record.__name__: _message(record) for record in _records()},
-            "schemas": _with_details(_component_schemas(), details, "#/components/schemas/{model}"),
+            "schemas": _with_gates(_component_schemas(), gates, "#/components/schemas/{model}"),
         },
     }
 
@@ -140,22 +150,27 @@ def _records() -> list[type[Record]]:
     return [record for topic in public_topics() for record in topic.records]
 
 
-def _with_details(schemas: Json, details: Details, ref_template: str) -> Json:
-    """The schemas with, for each gate, what its results' `detail` looks like."""
-    if not details:
+def _with_gates(schemas: Json, gates: Shapes, ref_template: str) -> Json:
+    """The schemas with what each gate's `detail` looks like, and what it remembers."""
+    if not gates:
         return schemas
-    shapes: Json = {}
-    for model in details.values():
-        shape = model.model_json_schema(by_alias=True, ref_template=ref_template)
-        shapes |= {**shape.pop("$defs", {}), model.__name__: shape}
     by_gate = [
         {
             "if": {"properties": {"gate": {"const": gate}}},
-            "then": {"properties": {"detail": {"anyOf": [_ref(model, ref_template), UNANSWERED]}}},
+            "then": {"properties": {"detail": {"anyOf": [_ref(one.detail, ref_template), UNANSWERED]}}},
         }
-        for gate, model in details.items()
+        for gate, one in gates.items()
     ]
-    return schemas | {GATE_RESULT: schemas[GATE_RESULT] | {"allOf": by_gate}} | shapes
+    memories = {name: one.memory for name, one in gates.items() if one.memory is not None}
+    shapes: Json = {}
+    for model in (*(one.detail for one in gates.values()), *memories.values()):
+        shape = model.model_json_schema(by_alias=True, ref_template=ref_template)
+        shapes |= {**shape.pop("$defs", {}), model.__name__: shape}
+    session = copy.deepcopy(schemas[SESSION_VALUES])
+    known = {name: _ref(model, ref_template) for name, model in memories.items()}
+    session["properties"]["remembered"]["anyOf"][0]["properties"] = known
+    results = schemas[GATE_RESULT] | {"allOf": by_gate}
+    return schemas | {GATE_RESULT: results, SESSION_VALUES: session} | shapes
 
 
 def _ref(model: type[BaseModel], ref_template: str) -> Json:

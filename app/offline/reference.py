@@ -12,15 +12,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from pydantic.json_schema import GenerateJsonSchema
 
+from app.core.actions.gate import RememberingGate
 from app.core.actions.stages import BUNDLE_FORM, GATES
 from app.core.quality_bundle.quality_models import QualityBundleFile
 from app.core.registry.registry_entries import EntryFile, Kind
 from app.core.registry.registry_readers import KINDS
+from topics.asyncapi import GateShapes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pydantic import BaseModel
+
+    from app.core.actions.gate import Gate
 
 Json = dict[str, Any]
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -89,9 +93,13 @@ class _WithDefaults(GenerateJsonSchema):
         return made()
 
 
-def gate_details() -> dict[str, type[BaseModel]]:
-    """The shape of each gate's detail, by the gate's name, for the schema of a verdict."""
-    return {gate.name: gate.detail for gate in GATES}
+def gate_shapes() -> dict[str, GateShapes]:
+    """What each gate writes into a verdict, by the gate's name, for the verdict's schema."""
+    return {gate.name: GateShapes(gate.detail, _memory_of(gate)) for gate in GATES}
+
+
+def _memory_of(gate: Gate) -> type[BaseModel] | None:
+    return gate.memory if isinstance(gate, RememberingGate) else None
 
 
 def reference_documents() -> dict[str, str]:
@@ -161,11 +169,13 @@ def _gates_page() -> str:
         what = "what an action does" if gate.judges_content else "who acts, and with whose leave"
         place = f"`{gate.name}` ([bundle.md](bundle.md))" if gate.part is not None else "nothing of its own"
         lines += (f"It judges {what}. It reads of the bundle: {place}.", "")
-        schema = gate.detail.model_json_schema(by_alias=True, schema_generator=_WithDefaults)
-        lines += _section("### Detail", schema)
-        definitions = schema.get("$defs", {})
-        for name in _mentioned(schema, definitions):
-            lines += _section(f"### {name}", definitions[name])
+        for heading, model in (("Detail", gate.detail), ("Remembered", _memory_of(gate))):
+            if model is not None:
+                schema = model.model_json_schema(by_alias=True, schema_generator=_WithDefaults)
+                lines += _section(f"### {heading}", schema)
+                definitions = schema.get("$defs", {})
+                for name in _mentioned(schema, definitions):
+                    lines += _section(f"### {name}", definitions[name])
     return "\n".join(lines).rstrip() + "\n"
 
 

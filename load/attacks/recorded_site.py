@@ -32,7 +32,7 @@ from topics.catalog import BY_NAME
 from topics.headers import output_headers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from app.core.policy.policy import Policy
     from app.core.state.decision import Shared
@@ -54,32 +54,35 @@ WIPES = {
 }
 TERMS = "https://example.com/terms"
 AGENTS = ("operator", "frozen")
+NOTHING_MORE: Mapping[str, Any] = {}
 
 
-def bundle(revision: int, *, lax: bool) -> bytes:
-    """The shipped tables; the lax one has no pattern."""
+def bundle(revision: int, *, lax: bool, more: Mapping[str, Any] = NOTHING_MORE) -> bytes:
+    """The shipped tables and those of `more`; the lax one has no pattern."""
     tables = {name: value for name, value in SHIPPED.items() if name not in ("include", "cases")}
     patterns = {} if lax else {"patterns": {"text": [WIPES]}}
-    return json.dumps({**tables, **patterns, "revision": revision}).encode()
+    return json.dumps({**tables, **patterns, **more, "revision": revision}).encode()
 
 
 @dataclass
 class RecordedSite:
-    """`records` in the order of the chain; `inputs` by place; `control`: both control topics."""
+    """`records` in the order of the chain; `inputs` by place; `control`: both control topics; `tables`: what
+    its bundles say beside what ships."""
 
     trust: ThrowawayTrust = field(default_factory=ThrowawayTrust)
     control: list[Arrival] = field(default_factory=list)
     inputs: dict[tuple[str, int, int], Arrival] = field(default_factory=dict)
     records: list[Written] = field(default_factory=list)
     now: int = BEGAN_MS
+    tables: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """A lax bundle, an hour later a strict one, another hour later a freeze of one agent."""
-        lax = self.trust.bundle(bundle(1, lax=True))
+        lax = self.trust.bundle(bundle(1, lax=True, more=self.tables))
         self._publish(self.trust.approver(), *self.trust.entries(_entries()), lax)
         self._publish(self.trust.quality_bundle(json.dumps({**QUALITY, "cases": []}).encode()))
         self.now += HOUR
-        self._publish(self.trust.bundle(bundle(2, lax=False)))
+        self._publish(self.trust.bundle(bundle(2, lax=False, more=self.tables)))
         self.now += HOUR
         freeze = {"subject": "agent", "subject_id": "frozen", "reason": "under investigation"}
         self._publish(*self.trust.entries([{"kind": "freeze", "id": "f", "revision": 1, "spec": freeze}]))

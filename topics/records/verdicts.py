@@ -94,6 +94,10 @@ class SessionValues(Record):
     room: bool
     flags: RetrievalFlags
     disputed: Annotated[Id | None, Field(description="an action_id, a long one by its digest")] = None
+    remembered: Annotated[
+        dict[str, Any] | None,
+        Field(description="what gates remembered of the agent in the session, by the gate's name"),
+    ] = None
 
 
 class Verdict(LedgerRecord):

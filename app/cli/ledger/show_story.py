@@ -139,6 +139,9 @@ def _what(fields: dict[str, Any], given: Any) -> Iterator[Fact]:
         before, after = session.get("before", {}), session.get("after", {})
         totals = (f"{word} {before.get(name)} -> {after.get(name)}" for word, name in _TOTALS)
         yield "totals", visible(f"{', '.join(totals)}; {fields.get('rows_reserved')} rows reserved")
+        remembered = session.get("remembered")
+        for gate, value in remembered.items() if isinstance(remembered, dict) else ():
+            yield "seen by", visible(f"{gate} before: {_text(value)}")
     if isinstance(score := fields.get("trustScore"), dict):
         parts = ", ".join(f"{name} {value}" for name, value in (score.get("dimensions") or {}).items())
         caps = ", ".join(f"at most {cap.get('value')} by {cap.get('by')}" for cap in score.get("caps") or ())

@@ -81,9 +81,9 @@ def check(as_json: AsJson = False) -> None:
 @cli.command()
 def export(out: Out = Path("docs")) -> None:
     """Write asyncapi.json, schemas/<Record>.json, fields.md, and reference/ on bundles. Needs no broker."""
-    from app.offline.reference import gate_details, reference_documents  # noqa: PLC0415 - the models of every bundle
+    from app.offline.reference import gate_shapes, reference_documents  # noqa: PLC0415 - the models of every bundle
 
-    for path, text in {**documents(gate_details()), **reference_documents()}.items():
+    for path, text in {**documents(gate_shapes()), **reference_documents()}.items():
         target = out / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")

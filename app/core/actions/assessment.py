@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.core.actions.fast_reject import inspect
-from app.core.actions.stage import ActionContext
+from app.core.actions.stage import ActionContext, inspect
 from app.core.policy.standing import rows_counted
 from app.core.registry.registry_entries import hashes_of
 from app.core.state.acknowledgement import acknowledgement
@@ -32,7 +31,8 @@ def assess(
     registry = parts.policy.registry
     principal = known.principal
     account = draft.account(principal.tenant)
-    flags = draft.served_flags(principal.owner)
+    owner = principal.owner
+    flags = draft.served_flags(owner)
     rows, inspection = _rows(known, action)
     return ActionContext(
         action,
@@ -60,6 +60,7 @@ def assess(
         arrived_at_ms,
         inspection,
         flags=acknowledgement(flags, action.acknowledged_flags),
+        remembered=draft.remembered_by_gates(owner, account),
     )
 
 

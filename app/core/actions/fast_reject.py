@@ -13,7 +13,6 @@ from pydantic import BaseModel, Field
 
 from app.core.actions.gate import Detail, Gate
 from app.core.actions.stage import PASSED, StageResult
-from app.core.commands.inspection import together
 from app.core.foundation.canonical import wire_int
 from topics.records.base import LedgerCount, Severity  # noqa: TC001 - pydantic reads the annotations
 
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
 
     from app.core.actions.stage import ActionContext
     from app.core.commands.inspection import Hit, Inspection
-    from app.core.policy.bundles import Bundle
-    from topics.records import ProposedAction
 
 LISTED_HITS = 16
 """The most hits that a verdict lists; `hits` says how many there were."""
@@ -64,19 +61,13 @@ class FastReject(Gate):
 
         Escalates with `suspicious_pattern` (only warnings) or `inconclusive` (a bound of reading was passed).
         """
-        inspection = context.inspection or inspect(context.bundle, context.types, context.action)
+        inspection = context.reading()
         targets = context.org.forbidden.matches(_joined(inspection.texts))
         if targets:
             return StageResult("block", f"forbidden_target: {targets[0]}", {"targets": targets})
         if context.reversible is not True and context.rows > _threshold(context):
             return _too_many_rows(context)
         return _judged(inspection)
-
-
-def inspect(bundle: Bundle, types: Iterable[str], action: ProposedAction) -> Inspection:
-    """Everything found in an action's parameters, read as a call of each of these types."""
-    read = [bundle.library.inspect(action.tool_name, one, action.parameters) for one in types]
-    return read[0] if len(read) == 1 else together(read)
 
 
 def _judged(inspection: Inspection) -> StageResult:

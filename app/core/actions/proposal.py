@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from app.core.actions.assessment import assess, used_entries
+from app.core.actions.gate import Decided, RememberingGate
 from app.core.actions.outcomes import settle_early
 from app.core.actions.pipeline import Evaluation, run
 from app.core.actions.registration import object_to, object_to_lateness, remarks, unregistered
@@ -85,7 +86,11 @@ def evaluate(
     known = draft.action(owner, action.action_id)
     room = known is not None or draft.has_room(owner)
     dispute = draft.dispute(context.tenant)
-    sight = Sight(known, room, context.bundle.stages, context.flags, dispute)
+    gates = context.bundle.stages
+    remembered = context.remembered
+    if remembered:
+        remembered = {name: one for name, one in remembered.items() if name in gates}
+    sight = Sight(known, room, gates, context.flags, dispute, remembered)
     if known is not None and known.digest == arrival.digest[_DIGEST_PREFIX:]:
         return _repeat(arrival, context, draft, known, sight)
     if known is not None:
@@ -142,6 +147,11 @@ def _decide(
     )
     room = sight.room and context.agent is not None
     findings.rows_reserved = count(draft, seen, ruling, room=room)
+    if room:
+        for stage in parts.stages[context.bundle.hash]:
+            if isinstance(stage, RememberingGate):
+                decided = Decided(ruling.real, ruling.carried, sight.known is not None)
+                draft.remember_for_gate(seen.owner, stage.name, stage.keep(context, decided))
     findings.after = totals(draft.account(tenant))
     if ruling.waits:
         findings.escalation_id = escalation_id(arrival.decision_id)

@@ -63,8 +63,7 @@ class Rules(Gate):
         bundle_rules: RuleSet = context.bundle.parts[self.name]
         if not bundle_rules:
             return PASSED
-        cited = Cited(context.registry.facts, context.tenant, context.now_ms)
-        results = _results(context, bundle_rules, cited)
+        results = _worst(results_by_type(context, bundle_rules))
         listed = tuple([one.entry for one in results])
         telling = [one for one in results if one.passed is not True or one.facts]
         if not telling:
@@ -83,15 +82,21 @@ class Rules(Gate):
         )
 
 
-def _results(context: ActionContext, rules: RuleSet, cited: Cited) -> Sequence[RuleResult]:
-    """Of each rule, with the action of each type that it may be; of those results the worst."""
+def results_by_type(context: ActionContext, rules: RuleSet) -> list[list[RuleResult]]:
+    """Every rule's result, once for each type that the action may be of."""
+    cited = Cited(context.registry.facts, context.tenant, context.now_ms)
     if context.types == (context.action_type,):
-        return rules.evaluate(variables_of(context, rules.variables), cited)
-    read = [
+        return [rules.evaluate(variables_of(context, rules.variables), cited)]
+    return [
         rules.evaluate(variables_of(replace(context, action_type=name), rules.variables), cited)
         for name in context.types
     ]
-    return [min(same, key=_rank) for same in zip(*read, strict=True)]
+
+
+def _worst(by_type: list[list[RuleResult]]) -> Sequence[RuleResult]:
+    if len(by_type) == 1:
+        return by_type[0]
+    return [min(same, key=_rank) for same in zip(*by_type, strict=True)]
 
 
 def _rank(result: RuleResult) -> int:

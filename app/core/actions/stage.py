@@ -6,9 +6,10 @@ app/core/foundation/requests.py).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
+from app.core.commands.inspection import together
 from app.core.foundation.errors import UnknownStageError
 from app.core.state.acknowledgement import NOTHING, Acknowledgement
 
@@ -52,7 +53,8 @@ class ActionContext:
     this action counts for, `rows_before` the session's total without it, `tightened` whether the caller's
     word made the action stricter than it is known to be, `inspection` what Gate 1 has read already,
     `escalated` the reason of an earlier stage that escalated, `flags` what was read in the session and is
-    flagged. `tool` is None when unregistered.
+    flagged, `remembered` what gates remember of the agent in the session, by the gate's name. `tool` is None
+    when unregistered.
     """
 
     action: ProposedAction
@@ -81,6 +83,19 @@ class ActionContext:
     inspection: Inspection | None = None
     escalated: str | None = None
     flags: Acknowledgement = NOTHING
+    remembered: Mapping[str, Any] = field(default_factory=dict)
+
+    def reading(self) -> Inspection:
+        """Everything that is found in the action's parameters, read once for all that ask."""
+        if self.inspection is None:
+            self.inspection = inspect(self.bundle, self.types, self.action)
+        return self.inspection
+
+
+def inspect(bundle: Bundle, types: Iterable[str], action: ProposedAction) -> Inspection:
+    """Everything found in an action's parameters, read as a call of each of these types."""
+    read = [bundle.library.inspect(action.tool_name, one, action.parameters) for one in types]
+    return read[0] if len(read) == 1 else together(read)
 
 
 if TYPE_CHECKING:

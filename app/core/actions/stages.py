@@ -8,6 +8,7 @@ from app.core.actions.consequence import ConsequenceScore
 from app.core.actions.controls import Controls
 from app.core.actions.fast_reject import FastReject
 from app.core.actions.rules import Rules
+from app.core.actions.sequence import SequenceGate
 from app.core.actions.tier_auth import TierAuth
 from app.core.actions.topology import TopologyCheck
 from app.core.policy.bundles import BundleForm
@@ -23,6 +24,7 @@ GATES: tuple[Gate, ...] = (
     Rules(),
     ConsequenceScore(),
     TopologyCheck(),
+    SequenceGate(),
     TierAuth(),
 )
 """In the order in which they are described. Which of them run, and in what order, each bundle says."""

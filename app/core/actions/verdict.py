@@ -15,6 +15,8 @@ from app.core.state.acknowledgement import Acknowledgement
 from topics.catalog import VERDICTS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from app.core.actions.pipeline import Evaluation
     from app.core.foundation.arrival import Arrival
     from app.core.state.remembered import RecentAction
@@ -56,12 +58,16 @@ _MICROSECOND_NS = 1000
 _MILLISECOND_US = 1000
 
 
+NOTHING_REMEMBERED: Mapping[str, Any] = {}
+
+
 class Sight(NamedTuple):
     """What the session said of the action's id before it was judged, and which stages judge.
 
     `known`: what was remembered under the id; `room`: whether one more action could be remembered; `flags`:
-    of what was read in the session; `dispute`: the id of an action whose outcome is disputed. With the totals
-    these are all that a decision takes from its session, so that a rerun needs no more.
+    of what was read in the session; `dispute`: the id of an action whose outcome is disputed; `remembered`:
+    what the judging gates remember of the agent, by the gate's name. With the totals these are all that a
+    decision takes from its session, so that a rerun needs no more.
     """
 
     known: RecentAction | None
@@ -69,6 +75,7 @@ class Sight(NamedTuple):
     stages: tuple[str, ...]
     flags: Acknowledgement = NO_FLAGS
     dispute: str | None = None
+    remembered: Mapping[str, Any] = NOTHING_REMEMBERED
 
     def recorded(self) -> dict[str, Any] | None:
         """`known` as the verdict carries it."""
@@ -167,13 +174,18 @@ def _decided(arrival: Arrival, findings: Findings, evaluation: Evaluation) -> di
 
 
 def _session(findings: Findings) -> dict[str, Any]:
-    """A dispute is named where there is one; verdicts from before there were any stay as they are."""
+    """A dispute is named where there is one, and what gates remember where they do; verdicts from before
+    there was either stay as they are."""
     sight = findings.sight
-    values = {
+    values: dict[str, Any] = {
         "before": findings.before,
         "after": findings.after,
         "known": sight.recorded(),
         "room": sight.room,
         "flags": sight.flags.recorded(),
     }
-    return values if sight.dispute is None else values | {"disputed": sight.dispute}
+    if sight.dispute is not None:
+        values["disputed"] = sight.dispute
+    if sight.remembered:
+        values["remembered"] = sight.remembered
+    return values

@@ -14,7 +14,8 @@ from app.core.decide.replay import decide
 from app.core.foundation.arrival import Arrival
 from app.core.foundation.clock import milliseconds_of
 from app.core.foundation.errors import RegistryError
-from app.core.foundation.limits import ROOM_FOR_ONE
+from app.core.foundation.limits import ROOM_FOR_ONE, SessionLimits
+from app.core.policy.bundle_cases import LONGEST_MS, MOST_EARLIER
 from app.core.policy.policy import Policy
 from app.core.registry.loading import build_registry, neutral_agent, neutral_tool
 from app.core.state.session import Account, SessionState, session_key
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from app.core.actions.stage import Stage
-    from app.core.policy.bundle_cases import Case
+    from app.core.policy.bundle_cases import Case, Earlier
     from app.core.policy.bundles import Bundle
     from app.core.registry.registry import Registry
     from app.core.state.decision import Decision
@@ -36,6 +37,13 @@ __all__ = ["CaseFailure", "run_cases"]
 TENANT = "case"
 IDS = {"action_id": "case-action", "agent_id": "case-agent", "session_id": "case-session"}
 NOT_EVALUATED = "not evaluated"
+ROOM_FOR_MORE = SessionLimits(
+    action_window_ms=LONGEST_MS,
+    idle_timeout_ms=LONGEST_MS + 1,
+    max_recent_actions=MOST_EARLIER + 1,
+    max_early_outcomes=0,
+)
+"""Of a session in which earlier actions came."""
 
 
 def run_cases(bundle: Bundle, stages: Sequence[Stage] | None = None) -> tuple[CaseFailure, ...]:
@@ -60,36 +68,51 @@ def _failures(bundle: Bundle, stages: tuple[Stage, ...], case: Case) -> Iterator
 def _action_failures(
     bundle: Bundle, stages: tuple[Stage, ...], case: Case, given: dict[str, Any]
 ) -> Iterator[CaseFailure]:
-    raw = json.dumps({**IDS, **given}).encode()
-    action = read(ProposedAction, raw)
-    if isinstance(action, Unreadable):
-        yield _unusable(case, action.code, action.path, action.message)
-        return
+    at_ms = milliseconds_of(case.at)
+    own = {**IDS, **given}
+    steps = [(at_ms - one.before_ms, _earlier(own, place, one)) for place, one in enumerate(case.earlier)]
+    actions: list[ProposedAction] = []
+    for _, fields in (*steps, (at_ms, own)):
+        action = read(ProposedAction, json.dumps(fields).encode())
+        if isinstance(action, Unreadable):
+            yield _unusable(case, action.code, action.path, action.message)
+            return
+        actions.append(action)
     try:
-        registry = _registry(case, action)
+        registry = _registry(case, actions)
     except RegistryError as error:
         yield CaseFailure(case.name, "registry", "entries that load", str(error))
         return
     policy = Policy({bundle.id: bundle}, registry, bundle.id)
-    point = DecisionPoint(policy, stages, ROOM_FOR_ONE, stopwatch=lambda: 0, environment=TENANT)
-    at_ms = milliseconds_of(case.at)
-    arrival = Arrival(ACTIONS, 0, 0, at_ms, action.session_id.encode(), raw)
-    yield from _compared(case, decide(point, arrival, _session(case, registry, action, at_ms)))
+    limits = ROOM_FOR_ONE if not steps else ROOM_FOR_MORE
+    point = DecisionPoint(policy, stages, limits, stopwatch=lambda: 0, environment=TENANT)
+    began_ms = min((at for at, _ in steps), default=at_ms)
+    state = _session(case, registry, actions[-1], began_ms)
+    for place, (at, fields) in enumerate((*steps, (at_ms, own))):
+        raw = json.dumps(fields).encode()
+        decision = decide(point, Arrival(ACTIONS, 0, place, at, state.session_id.encode(), raw), state)
+        state.apply(decision.transition)
+    yield from _compared(case, decision)
+
+
+def _earlier(own: dict[str, Any], place: int, earlier: Earlier) -> dict[str, Any]:
+    ids = {name: own[name] for name in ("agent_id", "session_id")}
+    return {**ids, "action_id": f"case-earlier-{place}", **earlier.action}
 
 
 def _unusable(case: Case, code: str, path: str, message: str) -> CaseFailure:
     return CaseFailure(case.name, "action", "an action that can be decided", f"{code} at {path}: {message}")
 
 
-def _registry(case: Case, action: ProposedAction) -> Registry:
-    """The case's entries, its agent and its tool added neutrally where they are not among them; the rows
+def _registry(case: Case, actions: Sequence[ProposedAction]) -> Registry:
+    """The case's entries, its agents and its tools added neutrally where they are not among them; the rows
     that a case gives are its author's word, not an agent's."""
     known = {(entry.kind, entry.id) for entry in case.registry}
     entries = list(case.registry)
-    if ("agent", action.agent_id) not in known:
-        entries.append(neutral_agent(TENANT, action.agent_id))
-    if ("tool", action.tool_name) not in known:
-        entries.append(neutral_tool(action.tool_name, trusts_row_claims=True))
+    agents = dict.fromkeys(one.agent_id for one in actions)
+    tools = dict.fromkeys(one.tool_name for one in actions)
+    entries += [neutral_agent(TENANT, name) for name in agents if ("agent", name) not in known]
+    entries += [neutral_tool(name, trusts_row_claims=True) for name in tools if ("tool", name) not in known]
     return build_registry(entries)
 
 

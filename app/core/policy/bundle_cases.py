@@ -12,6 +12,9 @@ from topics.records.base import Count, Outcome, Tier  # noqa: TC001 - the same
 from topics.records.memory import MemoryAction  # noqa: TC001 - the same
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
+MOST_EARLIER = 8
+"""Every worker runs every case before a bundle is in force."""
+LONGEST_MS = 24 * 3600 * 1000
 
 
 class SessionSoFar(StrictModel):
@@ -19,6 +22,14 @@ class SessionSoFar(StrictModel):
 
     aggregate_rows_affected: Annotated[Count, Field(alias="aggregateRowsAffected")] = 0
     aggregate_action_count: Annotated[Count, Field(alias="aggregateActionCount")] = 0
+
+
+class Earlier(StrictModel):
+    """A ProposedAction that came `before_ms` before the case's, in the same session and of the same agent
+    unless it names another. What it leaves out is filled in as in the case's own."""
+
+    action: dict[str, Any]
+    before_ms: Annotated[int, Field(ge=0, le=LONGEST_MS)] = 0
 
 
 class Expected(StrictModel):
@@ -42,8 +53,9 @@ class Case(StrictModel):
     """`action` is a ProposedAction, `write` a ProposedMemoryWrite; one of them. Ids and metadata that it
     leaves out, and its agent and tool where `registry` does not have them, are filled in neutrally.
 
-    `at` is the input's broker time. `answers` are what the ports answer to a write; without one the bundle's
-    encoder or model is not asked.
+    `at` is the input's broker time. `earlier`: what the session saw before, the oldest first, for gates that
+    remember; the totals of `session` come on top. `answers` are what the ports answer to a write; without one
+    the bundle's encoder or model is not asked.
     """
 
     name: Name
@@ -53,6 +65,7 @@ class Case(StrictModel):
     expect: Expected
     registry: list[EntryFile] = Field(default_factory=list)
     session: SessionSoFar = SessionSoFar()
+    earlier: Annotated[list[Earlier], Field(max_length=MOST_EARLIER)] = Field(default_factory=list)
     at: Instant = "2026-01-01T00:00:00.000Z"
 
     @model_validator(mode="after")
@@ -60,7 +73,7 @@ class Case(StrictModel):
         if (self.action is None) is (self.write is None):
             raise ValueError("a case has an action or a write")
         expect = self.expect
-        of_actions = (expect.outcome, expect.gate, expect.tier, expect.rules)
+        of_actions = (expect.outcome, expect.gate, expect.tier, expect.rules or self.earlier)
         of_writes = (expect.action, expect.findings, self.answers)
         own, foreign = (of_actions, of_writes) if self.write is None else (of_writes, of_actions)
         if own[0] is None:

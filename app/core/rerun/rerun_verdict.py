@@ -13,7 +13,7 @@ from app.core.rerun.rerun_way import Way
 from app.core.state.acknowledgement import flags_of
 from app.core.state.recent_retrieval import Flagged
 from app.core.state.remembered import RecentAction, Remembered, kept_id
-from app.core.state.session import Account, SessionState, session_key, who
+from app.core.state.session import NEVER_DUE_MS, Account, SessionState, session_key, who
 
 if TYPE_CHECKING:
     from app.core.foundation.arrival import Arrival
@@ -57,11 +57,16 @@ def _session(verdict: dict[str, Any], arrival: Arrival) -> SessionState:
     before = values["before"]
     rows, actions = int(before["aggregateRowsAffected"]), before["aggregateActionCount"]
     flagged = values["flags"]["acknowledged"] or values["flags"]["outstanding"]
-    moved = values["after"] != before or values.get("disputed") is not None
+    remembered = values.get("remembered") or {}
+    moved = values["after"] != before or values.get("disputed") is not None or remembered
     if values["room"] or rows or actions or flagged or moved:
         tenant = UNREGISTERED if verdict["tenant_id"] is None else verdict["tenant_id"]
-        remembered = Remembered(_recent(verdict, arrival), flagged=_flagged(values["flags"], arrival))
-        agents = {who(tenant, verdict["agent_id"]).agent: remembered}
+        memory = Remembered(
+            _recent(verdict, arrival),
+            flagged=_flagged(values["flags"], arrival),
+            gates={name: (NEVER_DUE_MS, one, 0) for name, one in remembered.items()},
+        )
+        agents = {who(tenant, verdict["agent_id"]).agent: memory}
         state.accounts[tenant] = Account(rows, actions, agents, _disputed(values.get("disputed")))
     return state
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from app.core.cel.language import Expression, Language
+    from app.core.commands.inspection import Inspection
     from app.core.registry.registry_entries import Agent, Tool
     from app.core.rules.rule import FactReference
     from app.core.state.acknowledgement import Acknowledgement
@@ -41,6 +42,9 @@ class ActionInput(Protocol):
     actions_before: int
     flags: Acknowledgement
     now_ms: int
+
+    def reading(self) -> Inspection:
+        """What Gate 1 finds in its parameters."""
 
 
 class Variable(NamedTuple):
@@ -89,6 +93,8 @@ VARIABLES: dict[str, Variable] = {
     "session.aggregateActionCount": Variable(_INT, lambda it: _int64(it.actions_before + 1)),
     "session.unacknowledged_flags": Variable(_TEXTS, lambda it: list(it.flags.outstanding)),
     "now": Variable(cel.Type.TIMESTAMP, lambda it: moment(it.now_ms)),
+    "reading.patterns": Variable(_TEXTS, lambda it: sorted({hit.id for hit in it.reading().hits})),
+    "reading.complete": Variable(_BOOL, lambda it: it.reading().inconclusive is None),
     "action.parameters": Variable(_OBJECT, lambda it: it.action.parameters),
 }
 """In the order in which they take their share of the bounds: what a caller can fill at will comes last."""

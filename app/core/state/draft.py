@@ -7,7 +7,9 @@ abandoned leaves nothing behind.
 from __future__ import annotations
 
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import orjson
 
 from app.core.registry.registry_entries import UNREGISTERED
 from app.core.state.recent_retrieval import FORGOTTEN, FORGOTTEN_FLAG, MAX_FLAGGED, add_flagged, flags_of_all
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
     from app.core.foundation.limits import SessionLimits
     from app.core.state.recent_retrieval import RecentRetrieval
-    from app.core.state.remembered import RecentAction
+    from app.core.state.remembered import GateMemory, RecentAction
     from app.core.state.session import EarlyOutcome, SessionState
 
 NOTHING = Remembered()
@@ -231,6 +233,22 @@ class SessionDraft:
             return {}
         own = [flagged.pop(agent) for agent in (owner.agent, OLD_AGENT) if agent in flagged]
         return flags_of_all(own, flagged.values(), self._cut_ms)
+
+    def remembered_by_gates(self, owner: Who, account: Account | None) -> Mapping[str, Any]:
+        """What gates remember of an agent, by the gate's name. `account`: the tenant's."""
+        memory = None if account is None else account.agents.get(owner.agent)
+        if memory is None or not memory.gates:
+            return NOTHING.gates
+        return {name: kept[1] for name, kept in memory.gates.items()}
+
+    def remember_for_gate(self, owner: Who, gate: str, kept: GateMemory | None) -> None:
+        """Keep what a gate remembers of an agent from here on, in place of what it did; None: nothing."""
+        if kept is None and gate not in self._read(owner).gates:
+            return
+        gates = self._memory(owner).gates
+        gates.pop(gate, None)
+        if kept is not None:
+            gates[gate] = (kept.until_ms, kept.value, len(orjson.dumps(kept.value)))
 
     def _memories(self, owner: Who) -> list[Remembered]:
         """The agent's own, and what an older worker kept of all of them."""

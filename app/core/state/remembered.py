@@ -24,6 +24,8 @@ WRITE_BYTES = 224
 SOURCE_BYTES = 104
 RETRIEVAL_BYTES = 136
 FLAGGED_BYTES = 304
+GATE_BYTES = 96
+"""Beside the value that a gate remembers: its name and its time."""
 
 
 class RecentAction(NamedTuple):
@@ -97,11 +99,19 @@ def kept_id(an_id: str) -> str:
     return "#" + sha256(an_id.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+class GateMemory(NamedTuple):
+    """What a gate remembers of an agent: a JSON value, and when it no longer matters, ms of broker time."""
+
+    until_ms: int
+    value: Any
+
+
 @dataclass(slots=True)
 class Remembered:
     """Of one agent. Ids are `kept_id`s. `recent` maps action id to a stored RecentAction, oldest first,
     `writes` write id to a stored RecentWrite, `sources` a memory source's id to its type and last write (ms),
-    `retrievals` a request's id to a stored RecentRetrieval, `flagged` an item's id to a stored Flagged.
+    `retrievals` a request's id to a stored RecentRetrieval, `flagged` an item's id to a stored Flagged,
+    `gates` a gate's name to what it remembers: until_ms, the value and its bytes.
     """
 
     recent: dict[str, Any] = field(default_factory=dict)
@@ -109,6 +119,7 @@ class Remembered:
     sources: dict[str, Any] = field(default_factory=dict)
     retrievals: dict[str, Any] = field(default_factory=dict)
     flagged: dict[str, Any] = field(default_factory=dict)
+    gates: dict[str, Any] = field(default_factory=dict)
 
     def action(self, action_id: str) -> RecentAction | None:
         """What is remembered of an action id."""
@@ -140,12 +151,15 @@ class Remembered:
             + SOURCE_BYTES * len(self.sources)
             + (RETRIEVAL_BYTES * len(self.retrievals) + MARK_DIGITS * self.items if self.retrievals else 0)
             + FLAGGED_BYTES * len(self.flagged)
+            + (sum(GATE_BYTES + kept[2] for kept in self.gates.values()) if self.gates else 0)
         )
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is remembered."""
-        return not (self.recent or self.writes or self.sources or self.retrievals or self.flagged)
+        return not (
+            self.recent or self.writes or self.sources or self.retrievals or self.flagged or self.gates
+        )
 
     def copied(self, cut_ms: int) -> Remembered:
         """A copy without what came at this time or before."""
@@ -155,12 +169,17 @@ class Remembered:
             self.sources.copy(),
             _still_known(self.retrievals, cut_ms) if self.retrievals else {},
             _still_known(self.flagged, cut_ms) if self.flagged else {},
+            {name: kept for name, kept in self.gates.items() if kept[0] > cut_ms} if self.gates else {},
         )
 
     def is_over(self, cut_ms: int) -> bool:
-        """Whether all of it came at this time or before; what it knows of sources has no time."""
+        """Whether all of it came at this time or before; what it knows of sources has no time, and what gates
+        remember has a later one of its own."""
         for kept in (self.recent, self.writes, self.retrievals, self.flagged):
             if kept and kept[next(reversed(kept))][2] > cut_ms:
+                return False
+        for until_ms, *_ in self.gates.values():
+            if until_ms > cut_ms:
                 return False
         return not self.sources
 
@@ -172,7 +191,7 @@ class Remembered:
 
     def encoded(self) -> list[Any]:
         """As it is stored: an agent without memories spends nothing on them."""
-        stored = [self.recent, self.writes, self.sources, self.retrievals, self.flagged]
+        stored = [self.recent, self.writes, self.sources, self.retrievals, self.flagged, self.gates]
         while stored and not stored[-1]:
             stored.pop()
         return stored

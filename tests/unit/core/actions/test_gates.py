@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 from pydantic import Field
 
 from app.cli.ledger.show_story import titles_of
-from app.core.actions.gate import Detail, Gate
+from app.core.actions.gate import Detail, Gate, RememberingGate
 from app.core.actions.stage import PASSED, StageResult
 from app.core.actions.stages import BUNDLE_FORM, GATES, load_bundle
 from app.core.foundation.errors import BundleError
@@ -18,7 +18,8 @@ from app.core.foundation.strict import StrictModel
 from app.core.policy.bundle_parts import BundlePart
 from app.core.policy.bundles import BundleForm
 from app.core.quality_bundle.looser import Loosening
-from app.offline.reference import gate_details, reference_documents
+from app.offline.reference import gate_shapes, reference_documents
+from tests.unit.core.actions.sequence_scene import SECRET_OUT, session
 from tests.unit.core.scene import BUNDLE_BYTES, ROOT, Session, bundle, entry, point
 from topics.asyncapi import asyncapi, schema
 from topics.records import Verdict
@@ -56,17 +57,25 @@ ACTIONS: dict[str, dict[str, Any]] = {
 def verdicts() -> Iterator[dict[str, Any]]:
     for rules in ([], RULES):
         for frozen in ((), (FROZEN,)):
-            session = Session(point(*ENTRIES, *frozen, policy=bundle(rules=rules)))
+            of = Session(point(*ENTRIES, *frozen, policy=bundle(rules=rules)))
             for name, fields in ACTIONS.items():
-                yield session.verdict(action_id=name, **fields)
+                yield of.verdict(action_id=name, **fields)
+
+    yield from broken_sequences()
+
+
+def broken_sequences() -> Iterator[dict[str, Any]]:
+    of = session({**SECRET_OUT, "outcome": "escalate"}, freeze={"denials": 1, "within_ms": 9})
+    for place, tool in enumerate(("read_secret", "send", "denied", "find")):
+        yield of.verdict(action_id=f"s-{place}", toolName=tool)
 
 
 def test_every_detail_has_the_shape_that_its_gate_declares() -> None:
-    shapes, seen = gate_details(), set()
+    shapes, seen = gate_shapes(), set()
     validator = Draft202012Validator(schema(Verdict, shapes))
     for verdict in verdicts():
         for result in verdict["gateResults"]:
-            shape = shapes[result["gate"]]
+            shape = shapes[result["gate"]].detail
             known = {field.alias or name for name, field in shape.model_fields.items()}
             assert set(result["detail"]) <= known, result
             if result["detail"]:
@@ -78,14 +87,14 @@ def test_every_detail_has_the_shape_that_its_gate_declares() -> None:
     every = {
         (gate, field.alias or name)
         for gate, one in shapes.items()
-        for name, field in one.model_fields.items()
+        for name, field in one.detail.model_fields.items()
     }
     assert every - seen <= {("fast_reject", "hits"), ("fast_reject", "inconclusive")}, "no action shows these"
 
 
 def test_a_detail_of_another_shape_is_refused_by_the_published_schema() -> None:
     verdict = next(verdicts())
-    validator = Draft202012Validator(schema(Verdict, gate_details()))
+    validator = Draft202012Validator(schema(Verdict, gate_shapes()))
     (score,) = [one for one in verdict["gateResults"] if one["gate"] == "consequence"]
     path = ["gateResults", verdict["gateResults"].index(score), "detail"]
     assert path not in [list(one.path) for one in validator.iter_errors(verdict)]
@@ -96,14 +105,17 @@ def test_a_detail_of_another_shape_is_refused_by_the_published_schema() -> None:
 
 
 def test_every_gate_is_described_where_people_look() -> None:
-    """The table of docs/actions.md, the page of gates and the AsyncAPI document."""
-    table = (ROOT / "docs" / "actions.md").read_text(encoding="utf-8")
+    """README, the guide to actions, the page of gates and the AsyncAPI document."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    guide = (ROOT / "docs" / "actions.md").read_text(encoding="utf-8")
     page = reference_documents()["reference/gates.md"]
-    schemas = asyncapi(gate_details())["components"]["schemas"]
+    schemas = asyncapi(gate_shapes())["components"]["schemas"]
     for gate in GATES:
-        assert f"| `{gate.name}`" in table
+        assert f"`{gate.name}`" in readme
+        assert f"| `{gate.name}`" in guide
         assert f"## {gate.name}\n" in page
         assert gate.detail.__name__ in schemas
+        assert not isinstance(gate, RememberingGate) or gate.memory.__name__ in schemas
         assert gate.__doc__
         assert gate.part is None or gate.part.key == gate.name
         assert all(
@@ -194,8 +206,8 @@ NAMED = {**SHIPPED, "patterns": {}, "stages": ["controls", "curfew", "tier_auth"
 def test_a_new_gate_reads_its_own_part_of_the_bundle(until: int | None, outcome: str) -> None:
     part = {} if until is None else {"curfew": {"until_hour": until}}
     policy = FORM.load(json.dumps({**NAMED, **part}).encode())
-    session = Session(point(policy=policy, added=[CurfewGate()]))
-    assert session.verdict()["outcome"] == outcome
+    of = Session(point(policy=policy, added=[CurfewGate()]))
+    assert of.verdict()["outcome"] == outcome
 
 
 def test_a_part_is_checked_described_and_compared() -> None:

@@ -157,3 +157,51 @@ def test_a_fault_of_the_core_is_no_block() -> None:
     order = ["controls", "flawed", "tier_auth"]
     (failure,) = run_cases(bundle(**SMALL, cases=[case], stages=order), [*shipped_stages(), Flawed()])
     assert (failure.field, "internal_error" in failure.actual) == ("action", True)
+
+
+SEQUENCE = {
+    "stages": ["controls", "sequence", "tier_auth"],
+    "sequence": {
+        "rules": [
+            {
+                "id": "secret-then-out",
+                "reason": "it must stay here",
+                "first": "action.tool == 'read_secret'",
+                "then": "action.type == 'MESSAGE'",
+                "within_ms": 60_000,
+            }
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("earlier", "outcome"),
+    [
+        ([], "ALLOW"),
+        ([{"action": {"toolName": "read_secret", "parameters": {}}, "before_ms": 60_000}], "BLOCK"),
+        ([{"action": {"toolName": "read_secret", "parameters": {}}, "before_ms": 60_001}], "ALLOW"),
+        ([{"action": {"toolName": "read_secret", "parameters": {}, "agent_id": "other"}}], "ALLOW"),
+        ([{"action": {"toolName": "list_report", "parameters": {}}}] * 8, "ALLOW"),
+    ],
+)
+def test_a_case_may_tell_what_came_before(earlier: list[dict[str, Any]], outcome: str) -> None:
+    action = {"toolName": "send_mail", "action_type": "MESSAGE", "parameters": {}, "mode": "standard"}
+    tool = entry("tool", "send_mail", tier="T1", action_type="MESSAGE", reversible=True)
+    case = {"name": "it", "action": action, "earlier": earlier, "registry": [tool]}
+    policy = bundle(patterns={}, **SEQUENCE, cases=[{**case, "expect": {"outcome": outcome}}])
+    assert run_cases(policy) == ()
+    other = bundle(patterns={}, **SEQUENCE, cases=[{**case, "expect": {"outcome": "ESCALATE"}}])
+    assert [one.actual for one in run_cases(other)] == [outcome]
+
+
+def test_an_earlier_action_that_cannot_be_read_is_told_and_a_write_has_none() -> None:
+    steps = [{"action": {"toolName": 7}}]
+    (failure,) = failures({"outcome": "ALLOW"}, ALLOWED, earlier=steps)
+    assert (failure.field, failure.expected) == ("action", "an action that can be decided")
+    with pytest.raises(
+        BundleError, match="expects of an action what only a write has, or the other way round"
+    ):
+        bundle(
+            cases=[{"name": "w", "write": {"content": "x"}, "earlier": steps, "expect": {"action": "allow"}}]
+        )

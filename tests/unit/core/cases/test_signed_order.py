@@ -19,7 +19,8 @@ WIPE = {"toolName": "run", "parameters": {"c": "rm -rf /"}}
 
 
 def test_the_shipped_bundle_names_the_order_that_a_bundle_without_one_means() -> None:
-    assert tuple(SHIPPED["stages"]) == ORDER_OF_OLD == tuple(one.name for one in shipped_stages())
+    assert tuple(SHIPPED["stages"]) == ORDER_OF_OLD
+    assert set(ORDER_OF_OLD) <= {one.name for one in shipped_stages()}
     old = {name: value for name, value in json.loads(document()).items() if name != "stages"}
     assert load_bundle(json.dumps(old).encode()).stages == ORDER_OF_OLD
 

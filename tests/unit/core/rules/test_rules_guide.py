@@ -10,11 +10,14 @@ import pytest
 
 from app.core.foundation.errors import BundleError
 from app.core.rules.variables import VARIABLES
+from tests.unit.core.actions.sequence_scene import TOOLS
 from tests.unit.core.rules.rule_scene import ruled, rules_only
-from tests.unit.core.scene import ROOT, entry
+from tests.unit.core.scene import ROOT, Session, bundle, entry, point
 
 GUIDE = (ROOT / "docs" / "rules.md").read_text()
-EXAMPLES = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", GUIDE, re.DOTALL)]
+BLOCKS = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", GUIDE, re.DOTALL)]
+EXAMPLES = [one for one in BLOCKS if "rule" in one]
+(SEQUENCE,) = [one for one in BLOCKS if "rule" not in one]
 REFUSED = [
     tuple(part.strip() for part in line.split("//"))
     for line in re.findall(r"```cel-refused\n(.*?)```", GUIDE, re.DOTALL)[0].splitlines()
@@ -29,6 +32,14 @@ def test_an_example_is_decided_as_the_guide_says(example: dict[str, Any]) -> Non
         fields = {name: value for name, value in outcome.items() if name != "passed"}
         verdict = session.verdict(**{"action_id": f"a-{place}", "toolName": "anything", **fields})
         assert [one["passed"] for one in verdict["rule_results"]] == [outcome["passed"]], outcome
+
+
+def test_the_sequence_is_decided_as_the_guide_says() -> None:
+    policy = {name: SEQUENCE[name] for name in ("stages", "sequence")}
+    session = Session(point(*TOOLS, policy=bundle(patterns={}, **policy)))
+    for place, step in enumerate(SEQUENCE["steps"]):
+        fields = {name: value for name, value in step.items() if name != "outcome"}
+        assert session.verdict(action_id=f"a-{place}", **fields)["outcome"] == step["outcome"], step
 
 
 @pytest.mark.parametrize(("condition", "reason"), REFUSED)

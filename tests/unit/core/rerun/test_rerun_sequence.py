@@ -1,0 +1,105 @@
+"""What the sequence gate remembers is in the verdict: a rerun judges on it, and a recount comes to the
+same."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from load.attacks.forging import change
+from load.attacks.recorded_site import RecordedSite
+from tests.unit.core.actions.sequence_scene import NO_DENIED, SECRET_OUT, STAGES, TOOLS
+from tests.unit.core.rerun.reruns import Case, document
+from topics.catalog import ACTIONS, VERDICTS
+
+if TYPE_CHECKING:
+    from app.core.rerun.rerun_result import Rerun
+
+FREEZE = {"denials": 2, "within_ms": 9000}
+PART = {"rules": [SECRET_OUT], "freeze": FREEZE}
+BUNDLE = document(patterns={}, stages=STAGES, rules=[NO_DENIED], sequence=PART)
+OF_THE_SITE = {
+    "stages": STAGES,
+    "rules": [{**NO_DENIED, "condition": "action.parameters.k == 7"}],
+    "sequence": {
+        "rules": [{**SECRET_OUT, "first": "action.parameters.k == 3", "then": "action.parameters.k == 4"}],
+        "freeze": FREEZE,
+    },
+}
+STEPS = st.lists(
+    st.tuples(
+        st.integers(0, 4000),
+        st.sampled_from(["find", "read_secret", "send", "wait", "denied"]),
+        st.sampled_from(["operator", "chief", "other"]),
+        st.sampled_from(["standard", "high_stakes"]),
+        st.integers(0, 12),
+    ),
+    max_size=12,
+)
+
+
+@settings(deadline=None)
+@given(STEPS)
+def test_every_verdict_is_executed_again_to_the_same(steps: list[tuple[int, str, str, str, int]]) -> None:
+    case = Case(TOOLS, BUNDLE)
+    for later, tool, agent, mode, name in steps:
+        case.now += later
+        case.propose(action_id=f"a-{name}", toolName=tool, agent_id=agent, mode=mode)
+    assert {one.status for one in case.rerun_all()} <= {"identical"}
+
+
+def broken(case: Case) -> list[dict[str, Any]]:
+    return [
+        case.propose(action_id=f"a-{place}", toolName=tool)
+        for place, tool in enumerate(("read_secret", "send"))
+    ]
+
+
+def test_a_rerun_judges_on_what_was_remembered_then() -> None:
+    case = Case(TOOLS, BUNDLE)
+    _, verdict = broken(case)
+    assert verdict["outcome"] == "BLOCK"
+    forgotten = {**verdict, "session": {**verdict["session"]}}
+    del forgotten["session"]["remembered"]
+    found = case.rerun(forgotten)
+    assert found.status == "different"
+    assert {one.field for one in found.differences} >= {"outcome"}
+
+
+def site() -> RecordedSite:
+    made = RecordedSite(tables=OF_THE_SITE)
+    for place, rows in enumerate((3, 1, 4, 7, 1, 3, 4)):
+        fields = {"action_id": f"a-{place}", "agent_id": "operator", "session_id": "s-1", "toolName": "run"}
+        made.take(ACTIONS, {**fields, "parameters": {"k": rows}, "mode": "standard"})
+    return made
+
+
+def remembered(of: RecordedSite) -> list[Any]:
+    verdicts = [json.loads(one.value) for one in of.records if one.topic == VERDICTS]
+    return [one["session"].get("remembered") for one in verdicts]
+
+
+def test_a_recount_of_the_session_comes_to_what_is_recorded() -> None:
+    made = site()
+    assert made.examine(made.records) == []
+
+
+def test_a_false_memory_is_found_by_the_recount() -> None:
+    made = site()
+    assert remembered(made)[-1]["sequence"]["denials"]
+    made.records = change(VERDICTS, 6, session__remembered={"sequence": {"firsts": {}, "denials": []}})(made)
+    assert [one for one in made.examine(made.records) if "session" in one]
+
+
+def statuses(found: list[Rerun]) -> set[str]:
+    return {one.status for one in found}
+
+
+def test_a_verdict_from_before_the_gate_is_executed_again_as_it_was() -> None:
+    case = Case(TOOLS, document(patterns={}, rules=[NO_DENIED]))
+    for verdict in broken(case):
+        assert "remembered" not in verdict["session"]
+    assert statuses(case.rerun_all()) == {"identical"}
