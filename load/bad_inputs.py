@@ -32,7 +32,7 @@ from load.sites.site import MALFORMED, POISON
 from topics.catalog import ACTIONS, MEMORY_WRITES, VERDICTS
 
 if TYPE_CHECKING:
-    from load.recounts.figures import Figure
+    from load.recounts.figures import RunFigure
     from load.recounts.input_answers import AnswerAccount, Answered
     from load.scene import Bed, Scene
     from load.sites.ledger_read import Evidence
@@ -44,7 +44,7 @@ TICK_S = 0.5  # bursts, so that neighbours reach the broker in one batch
 GATHERING_MS = 100  # the setting linger_max_ms
 
 
-async def malformed(bed: Bed, scale: Scale) -> list[Figure]:
+async def malformed(bed: Bed, scale: Scale) -> list[RunFigure]:
     """One worker; nothing is asked in the actions' sessions, which alone would part neighbours."""
     name = "malformed"
     site = await bed.site(name)
@@ -67,7 +67,7 @@ async def malformed(bed: Bed, scale: Scale) -> list[Figure]:
     ]
 
 
-def _malformed_answered(found: AnswerAccount) -> list[Figure]:
+def _malformed_answered(found: AnswerAccount) -> list[RunFigure]:
     unreadable = [one for one in found.inputs.values() if one.kind.startswith(MALFORMED)]
     silent = sum(len(one.letters) != 1 or bool(one.decisions) for one in unreadable)
     return [
@@ -77,7 +77,7 @@ def _malformed_answered(found: AnswerAccount) -> list[Figure]:
     ]
 
 
-def _neighbours(evidence: Evidence, found: AnswerAccount) -> list[Figure]:
+def _neighbours(evidence: Evidence, found: AnswerAccount) -> list[RunFigure]:
     transactions = Transactions.of(evidence)
     pairs = [pair for pair in _pairs(found) if pair[0].decisions and pair[1].decisions]
     together = [pair for pair in pairs if pair[0].record.timestamp_ms == pair[1].record.timestamp_ms]
@@ -156,7 +156,7 @@ SLOW = 0.03
 CALMER = 3  # fewer inputs: after the second crash all suspects of all partitions are tried one by one
 
 
-async def poison(bed: Bed, scale: Scale) -> list[Figure]:
+async def poison(bed: Bed, scale: Scale) -> list[RunFigure]:
     """A poisonous action, then a poisonous memory write, in the middle of ordinary traffic."""
     name = "poison"
     site = await bed.site(name)

@@ -27,10 +27,10 @@ from load.recounts.input_answers import account
 from load.recounts.reruns import executed_again
 from load.recounts.run_findings import bites, integrity
 from load.scene import STALL_S, open_scene
-from load.sites import policy, quality_policy
+from load.sites import neutral_policy, quality_policy
 from load.sites.fleet import RunFailed
 from load.sites.ledger_read import gather, policy_refusals
-from load.sites.policy import TENANT
+from load.sites.neutral_policy import TENANT
 from load.sites.quality_policy import standing
 from topics.catalog import BUNDLES
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
 
     from load.inputs.publisher import PolicyPublisher, PublishedChange
-    from load.recounts.figures import Figure
+    from load.recounts.figures import RunFigure
     from load.recounts.input_answers import AnswerAccount
     from load.scene import Bed, Scene
     from load.sites.site import Scale, Site
@@ -67,8 +67,8 @@ class Policies:
     @classmethod
     def of(cls, placed: Iterable[PublishedChange], standing: Sequence[dict[str, Any]]) -> Policies:
         """From the first policy and what was published on it."""
-        entries = {_name(entry): entry for entry in (*policy.entries(), *standing)}
-        bundles = {BUNDLE: [policy.bundle()], QUALITY: [quality_policy.document()]}
+        entries = {_name(entry): entry for entry in (*neutral_policy.entries(), *standing)}
+        bundles = {BUNDLE: [neutral_policy.bundle()], QUALITY: [quality_policy.document()]}
         for one in placed:
             documents = one.event.documents
             if line_of(one) == ENTRIES:
@@ -113,7 +113,7 @@ def line_of(one: PublishedChange) -> str:
 
 def policy_figures(
     found: AnswerAccount, placed: Sequence[PublishedChange], standing: Sequence[dict[str, Any]]
-) -> list[Figure]:
+) -> list[RunFigure]:
     """All of it, from the run's ledger, what was published, and the entries that never change."""
     policies = Policies.of(placed, standing)
     decisions = [body for body in found.ledger if body.get("rerun_hash") and body["registry_hashes"]]
@@ -133,7 +133,7 @@ def policy_figures(
     ]
 
 
-def _letters(found: AnswerAccount, placed: Sequence[PublishedChange]) -> list[Figure]:
+def _letters(found: AnswerAccount, placed: Sequence[PublishedChange]) -> list[RunFigure]:
     due = Counter((*one.spot, one.event.due) for one in placed if one.event.due is not None)
     there = Counter((b["input"]["topic"], b["input"]["offset"], b["code"]) for b in found.refused)
     elsewhere = sum(body["partition"] != LETTERS_PARTITION for body in found.refused)
@@ -192,7 +192,7 @@ PAUSE_S = 0.1
 LOOK_S = 0.5
 
 
-async def reload(bed: Bed, scale: Scale) -> list[Figure]:
+async def reload(bed: Bed, scale: Scale) -> list[RunFigure]:
     """Two workers; it is the owner of partition 0, who enters the refusals, that is killed each time."""
     name = "reload"
     site, rng = await bed.site(name), bed.rng(name)

@@ -36,16 +36,16 @@ from load.sites.site import FULL, SHORT, Scale
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from load.recounts.figures import Figure
+    from load.recounts.figures import RunFigure
 
 ROOT = Path(__file__).resolve().parent.parent
-RUNS: dict[str, Callable[[Bed, Scale], Awaitable[list[Figure]]]] = {
+RUNS: dict[str, Callable[[Bed, Scale], Awaitable[list[RunFigure]]]] = {
     run.__name__: run for run in (kill_one, kill_two, zombies, outages, scaling, reload, malformed, poison)
 }
 FAILURES = (RunFailed, TimeoutError, KafkaError, KafkaUnreachable, BrokerError, OSError)
 
 
-async def carry_out(name: str, bed: Bed, scale: Scale) -> list[Figure]:
+async def carry_out(name: str, bed: Bed, scale: Scale) -> list[RunFigure]:
     """One run within its deadline, with its figures named after it."""
     began = time.monotonic()
     async with asyncio.timeout(scale.deadline_s):
@@ -64,7 +64,7 @@ def main() -> None:
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # an outage is no news here
     broker = locate.start_broker(Layout(folder / "kafka", folder / "kafka" / "data", locate.JARS))
     bed = Bed(broker, folder, given.seed, f"{time.time_ns() // 1_000_000 % 10**9:09d}")
-    found: list[Figure] = []
+    found: list[RunFigure] = []
     try:
         for name in given.runs or RUNS:
             found += _reported(name, bed, scale)
@@ -76,7 +76,7 @@ def main() -> None:
     shutil.rmtree(folder)
 
 
-def _reported(name: str, bed: Bed, scale: Scale) -> list[Figure]:
+def _reported(name: str, bed: Bed, scale: Scale) -> list[RunFigure]:
     print(f"{name} …", flush=True)
     try:
         found = asyncio.run(carry_out(name, bed, scale))

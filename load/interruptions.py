@@ -22,25 +22,25 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable
 
-    from load.recounts.figures import Figure
+    from load.recounts.figures import RunFigure
     from load.scene import Bed, Scene
-    from load.sites.process import WorkerProcess
     from load.sites.site import Scale
+    from load.sites.worker_process import WorkerProcess
 
 WANDER_S = 0.8  # a kill comes at a random moment within this time
 
 
-async def kill_one(bed: Bed, scale: Scale) -> list[Figure]:
+async def kill_one(bed: Bed, scale: Scale) -> list[RunFigure]:
     """One worker, killed again and again."""
     return await _run(bed, scale, "kill_one", 1)
 
 
-async def kill_two(bed: Bed, scale: Scale) -> list[Figure]:
+async def kill_two(bed: Bed, scale: Scale) -> list[RunFigure]:
     """Two workers, one of them killed each time."""
     return await _run(bed, scale, "kill_two", 2)
 
 
-async def _run(bed: Bed, scale: Scale, name: str, workers: int) -> list[Figure]:
+async def _run(bed: Bed, scale: Scale, name: str, workers: int) -> list[RunFigure]:
     site, rng = await bed.site(name), bed.rng(name)
     async with open_scene(site, bed.traffic(site, name, scale), Pace(scale.rate), workers) as scene:
         kills = await kill_again_and_again(scene, rng, scale, lambda: rng.randrange(workers))
@@ -80,7 +80,7 @@ async def _kill_mid_commit(scene: Scene, slot: int) -> None:
 WORKERS = 2
 
 
-async def outages(bed: Bed, scale: Scale) -> list[Figure]:
+async def outages(bed: Bed, scale: Scale) -> list[RunFigure]:
     """Stops and kills in turn. The broker must be one that this run may end."""
     name = "outages"
     site = await bed.site(name)
@@ -110,7 +110,7 @@ async def _outage(scene: Scene, end: Callable[[], None], start: Callable[[], Non
 ADDED = 1
 
 
-async def scaling(bed: Bed, scale: Scale) -> list[Figure]:
+async def scaling(bed: Bed, scale: Scale) -> list[RunFigure]:
     """No fault at all: nobody may be fenced or crash, and partitions must move."""
     name = "scaling"
     site = await bed.site(name)
@@ -131,7 +131,7 @@ async def scaling(bed: Bed, scale: Scale) -> list[Figure]:
 LINGERS_S = 1.0  # both the zombie and the new owner have work for this time
 
 
-async def zombies(bed: Bed, scale: Scale) -> list[Figure]:
+async def zombies(bed: Bed, scale: Scale) -> list[RunFigure]:
     """Suspended anywhere, and between produce and commit; the other worker must take over each time."""
     name = "zombies"
     site, rng = await bed.site(name), bed.rng(name)

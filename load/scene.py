@@ -18,7 +18,7 @@ from load.inputs.traffic import Mix, Traffic
 from load.recounts.quarantine_recount import ENTERED, LEAVING
 from load.sites.fleet import Fleet, RunFailed
 from load.sites.ledger_read import records_of
-from load.sites.policy import MOST_HELD
+from load.sites.neutral_policy import MOST_HELD
 from load.sites.site import prepare
 from topics.catalog import QUARANTINE, SOURCE_FEEDBACK
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from app.broker.handle import Broker
     from load.inputs.publisher import Pace
-    from load.sites.process import WorkerProcess
     from load.sites.site import Scale, Site
+    from load.sites.worker_process import WorkerProcess
 
 SLOW = 0.1
 

@@ -17,7 +17,7 @@ from app.demo.demo_answers import ENTERED
 from app.demo.inputs.panel_sessions import HELD_TO_APPROVE, HELD_TO_REJECT
 from app.demo.inputs.plan import input_of, retrieval_of
 from app.demo.inputs.readings import STORY_AGAIN, STORY_READ
-from app.demo.inputs.trust import REVIEWER
+from app.demo.inputs.throwaway_trust import REVIEWER
 from topics.catalog import OUTCOMES, REPORTED, REVIEWS, VERDICTS
 
 if TYPE_CHECKING:

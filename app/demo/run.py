@@ -22,7 +22,7 @@ from app.broker import locate, own
 from app.demo import run_place
 from app.demo.demo_answers import TOPICS, Answers
 from app.demo.follow_ups import answer_escalations, make_outcomes, make_reports, make_reviews
-from app.demo.inputs.trust import publish_policy
+from app.demo.inputs.throwaway_trust import publish_policy
 from app.demo.result import Result, examine
 from app.demo.run_place import RunPlace, start_worker
 from topics.catalog import BY_NAME, REGISTRY
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from app.broker.handle import Broker
     from app.demo.inputs.material import Material, RunOptions
     from app.demo.inputs.plan import Planned
-    from app.demo.inputs.trust import ThrowawayTrust
+    from app.demo.inputs.throwaway_trust import ThrowawayTrust
     from app.demo.result import Narrator, Step
     from app.demo.run_place import Worker
 

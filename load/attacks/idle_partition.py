@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from app.broker.handle import Broker
     from load.attacks.attempt import Extent
     from load.scene import Scene
-    from load.sites.process import WorkerProcess
+    from load.sites.worker_process import WorkerProcess
 
 TRANSACTIONS = "__transaction_state"
 POLL_MS = 100

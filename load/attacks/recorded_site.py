@@ -23,7 +23,7 @@ from app.core.rerun.rerun import Rerunner
 from app.core.rerun.walk import DECIDED, PartitionWalk, Written, entry_of, together
 from app.core.state.session import KEY_PREFIX, SessionState
 from app.core.trust.in_force import PolicyInForce
-from app.demo.inputs.trust import ThrowawayTrust
+from app.demo.inputs.throwaway_trust import ThrowawayTrust
 from app.setting_groups import MemorySettings, SessionSettings
 from app.settings import ROOT
 from app.verifier.located import Located
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from app.core.policy.policy import Policy
     from app.core.state.decision import Shared
-    from app.demo.inputs.trust import ControlRecord
+    from app.demo.inputs.throwaway_trust import ControlRecord
 
 BEGAN_MS, HOUR = 1_763_730_000_000, 3_600_000
 LAG_MS = 10_000

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import rfc8785
 
-from app.demo.inputs.trust import REVIEWER
-from load.sites.policy import AGENT, ATTACK, EXEMPT_SOURCE
+from app.demo.inputs.throwaway_trust import REVIEWER
+from load.sites.neutral_policy import AGENT, ATTACK, EXEMPT_SOURCE
 from load.sites.site import POISON, POISON_MARK, SLOW_MARK, InputRecord, Write
 from topics.catalog import MEMORY_WRITES, REVIEWS
 from topics.records.memory import SourceType

@@ -13,14 +13,14 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from app.demo.inputs.trust import ThrowawayTrust
-from load.sites import policy, quality_policy
+from app.demo.inputs.throwaway_trust import ThrowawayTrust
+from load.sites import neutral_policy, quality_policy
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Iterator
 
-    from app.demo.inputs.trust import ControlRecord
+    from app.demo.inputs.throwaway_trust import ControlRecord
 
 ELSEWHERE = "elsewhere"
 SPARE_TOOL = "load.spare"
@@ -65,7 +65,7 @@ class PolicyTraffic:
         self._revision = 1
         self._bundle = 1
         self._quality = 1
-        self._last = trust.bundle(_written(policy.bundle()))
+        self._last = trust.bundle(_written(neutral_policy.bundle()))
         self._halves: deque[_Half] = deque()
         self._steps = [
             *[self._whole_change] * WHOLE,
@@ -100,7 +100,7 @@ class PolicyTraffic:
     def _whole_change(self) -> list[ControlEvent]:
         """The agent and its tools, of one revision, in any order: in force with the last of them."""
         self._revision += STEP
-        entries = policy.entries(self._revision)
+        entries = neutral_policy.entries(self._revision)
         self._rng.shuffle(entries)
         records = self._trust.entries(entries, change=f"whole-{self._revision}")
         events = [_event(record) for record in records]
@@ -110,7 +110,7 @@ class PolicyTraffic:
 
     def _newer_bundle(self) -> list[ControlEvent]:
         self._bundle += STEP
-        document = policy.bundle(self._bundle)
+        document = neutral_policy.bundle(self._bundle)
         self._last = self._trust.bundle(_written(document))
         event = _event(self._last)
         event.documents = {f"bundle@{self._bundle}": document}
@@ -171,7 +171,7 @@ class PolicyTraffic:
         return [_event((topic, key, json.dumps(envelope).encode()), "stripped")]
 
     def _nobody_known(self) -> list[ControlEvent]:
-        document = policy.bundle(self._bundle + 1, purge_limit=0)
+        document = neutral_policy.bundle(self._bundle + 1, purge_limit=0)
         return [_event(self._stranger.bundle(_written(document)), "unknown_key")]
 
     def _tombstone(self) -> list[ControlEvent]:
@@ -203,11 +203,11 @@ class PolicyTraffic:
         return quality_policy.signed(self._trust, quality_policy.document(revision, lowest))
 
     def _strict_bundle(self, revision: int) -> ControlRecord:
-        return self._trust.bundle(_written(policy.bundle(revision, purge_limit=0)))
+        return self._trust.bundle(_written(neutral_policy.bundle(revision, purge_limit=0)))
 
 
 def _agent(revision: int) -> dict[str, Any]:
-    return policy.entries(revision, ELSEWHERE)[0]
+    return neutral_policy.entries(revision, ELSEWHERE)[0]
 
 
 def _event(record: ControlRecord, due: str | None = None) -> ControlEvent:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import rfc8785
 
-from load.sites.policy import AGENT, ATTACK, DOUBT
+from load.sites.neutral_policy import AGENT, ATTACK, DOUBT
 from load.sites.quality_policy import (
     BAD_ITEM,
     BAD_PLACE,

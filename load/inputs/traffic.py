@@ -19,7 +19,7 @@ import rfc8785
 
 from load.inputs.memory_traffic import MemoryTraffic, ReviewTraffic
 from load.inputs.retrieval_traffic import RetrievalTraffic
-from load.sites.policy import AGENT, PURGE_LIMIT, PURGE_TOOL, READ_TOOL, UNSIGNED_FACTOR
+from load.sites.neutral_policy import AGENT, PURGE_LIMIT, PURGE_TOOL, READ_TOOL, UNSIGNED_FACTOR
 from load.sites.quality_policy import OVERRIDDEN, POINT
 from load.sites.site import MALFORMED, POISON, InputRecord
 from topics.catalog import ACTIONS, OUTCOMES

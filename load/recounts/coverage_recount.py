@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from load.recounts.input_answers import place_of
 from load.recounts.retrieval_recount import COVERED, MOST_NAMED, along, tenant_of
 from load.recounts.retrieval_rules import tier_of
-from load.sites.policy import TENANT
+from load.sites.neutral_policy import TENANT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class RunFigure:
     """One value. `goal` is prose that a reader can check ("0", "> 0"); `holds` says whether it is met."""
 
     name: str
@@ -22,42 +22,42 @@ class Figure:
     holds: bool
 
 
-def none(name: str, value: float, unit: str) -> Figure:
+def none(name: str, value: float, unit: str) -> RunFigure:
     """A value that must be zero."""
-    return Figure(name, value, unit, "0", value == 0)
+    return RunFigure(name, value, unit, "0", value == 0)
 
 
-def some(name: str, value: float, unit: str) -> Figure:
+def some(name: str, value: float, unit: str) -> RunFigure:
     """A value that must be above zero, or the fault did not bite."""
-    return Figure(name, value, unit, "> 0", value > 0)
+    return RunFigure(name, value, unit, "> 0", value > 0)
 
 
-def exactly(name: str, value: float, goal: float, unit: str) -> Figure:
+def exactly(name: str, value: float, goal: float, unit: str) -> RunFigure:
     """A value that must be the goal."""
-    return Figure(name, value, unit, f"= {goal:g}", value == goal)
+    return RunFigure(name, value, unit, f"= {goal:g}", value == goal)
 
 
-def at_least(name: str, value: float, goal: float, unit: str) -> Figure:
+def at_least(name: str, value: float, goal: float, unit: str) -> RunFigure:
     """A value that must not be below the goal."""
-    return Figure(name, value, unit, f">= {goal:g}", value >= goal)
+    return RunFigure(name, value, unit, f">= {goal:g}", value >= goal)
 
 
-def at_most(name: str, value: float, goal: float, unit: str) -> Figure:
+def at_most(name: str, value: float, goal: float, unit: str) -> RunFigure:
     """A value that must not be above the goal."""
-    return Figure(name, value, unit, f"<= {goal:g}", value <= goal)
+    return RunFigure(name, value, unit, f"<= {goal:g}", value <= goal)
 
 
-def reported(name: str, value: float, unit: str) -> Figure:
+def reported(name: str, value: float, unit: str) -> RunFigure:
     """A value without a goal."""
-    return Figure(name, value, unit, "reported", holds=True)
+    return RunFigure(name, value, unit, "reported", holds=True)
 
 
-def prefixed(prefix: str, figures: Iterable[Figure]) -> list[Figure]:
+def prefixed(prefix: str, figures: Iterable[RunFigure]) -> list[RunFigure]:
     """The same figures as `prefix.name`."""
-    return [Figure(f"{prefix}.{f.name}", f.value, f.unit, f.goal, f.holds) for f in figures]
+    return [RunFigure(f"{prefix}.{f.name}", f.value, f.unit, f.goal, f.holds) for f in figures]
 
 
-def table(figures: Iterable[Figure]) -> str:
+def table(figures: Iterable[RunFigure]) -> str:
     """One line a figure; what does not hold is marked."""
     return "\n".join(
         f"{'ok  ' if f.holds else 'FAIL'} {f.name:<48} {f.value:>10g} {f.unit:<14} goal {f.goal}"
@@ -65,7 +65,7 @@ def table(figures: Iterable[Figure]) -> str:
     )
 
 
-def write(path: Path, figures: Iterable[Figure]) -> None:
+def write(path: Path, figures: Iterable[RunFigure]) -> None:
     """A JSON list of {name, value, unit, goal, holds}."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps([asdict(f) for f in figures], indent=2) + "\n", encoding="utf-8")

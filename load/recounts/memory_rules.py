@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from load.inputs.memory_traffic import QUALITY
-from load.sites.policy import AGENT, ATTACK, EXEMPT_SOURCE, QUARANTINE_THRESHOLD, WRITE_THRESHOLD
+from load.sites.neutral_policy import AGENT, ATTACK, EXEMPT_SOURCE, QUARANTINE_THRESHOLD, WRITE_THRESHOLD
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ import json
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from load.sites.policy import REVIEW_AFTER_MS
+from load.sites.neutral_policy import REVIEW_AFTER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from load.sites.policy import REVIEW_AFTER_MS
+from load.sites.neutral_policy import REVIEW_AFTER_MS
 
 ENTERED, APPROVED, REJECTED, EXPIRED, EVICTED = (
     f"sluice/quarantine_{what}/v1" for what in ("entered", "approved", "rejected", "expired", "evicted")

@@ -12,13 +12,13 @@ from app.core.rerun.rerun_result import RerunTally
 from app.core.rerun.walk import DECIDING
 from app.settings import load_settings
 from load.recounts import figures
-from load.sites.worker import Poison, SlowProbe
+from load.sites.faulty_worker import Poison, SlowProbe
 
 if TYPE_CHECKING:
     from app.core.actions.stage import Stage
     from app.core.rerun.policy_then import Installation
     from app.core.rerun.rerun_result import Rerun
-    from load.recounts.figures import Figure
+    from load.recounts.figures import RunFigure
     from load.sites.ledger_read import Evidence
     from load.sites.site import Site
 
@@ -28,7 +28,7 @@ SEED = 1
 SHOWN = 5
 
 
-async def executed_again(evidence: Evidence) -> list[Figure]:
+async def executed_again(evidence: Evidence) -> list[RunFigure]:
     """All decisions, or a sample of `MOST`. Evidence that is gone counts as not identical."""
     topics = {evidence.site.real(base) for base in DECIDING}
     decisions = sum(record.topic in topics for record in evidence.ledger)

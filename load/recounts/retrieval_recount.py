@@ -18,7 +18,7 @@ import rfc8785
 from load.inputs.retrieval_traffic import Label
 from load.recounts.input_answers import place_of
 from load.recounts.retrieval_rules import NOBODY, AskedRequest, DueItem, due_item, tier_of
-from load.sites.policy import TENANT
+from load.sites.neutral_policy import TENANT
 from load.sites.quality_policy import BUNDLE, EXPIRES_AFTER_MS, document, minimum
 from topics.catalog import REPORTED, RETRIEVALS
 

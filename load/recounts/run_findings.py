@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from load.recounts.coverage_recount import CoverageRecount
-    from load.recounts.figures import Figure
+    from load.recounts.figures import RunFigure
     from load.recounts.input_answers import AnswerAccount
     from load.recounts.retrieval_recount import Retrievals
     from load.recounts.write_recount import Memories
@@ -47,7 +47,7 @@ MEMORY_TALLY = {
 """What must have happened in a run, by its name in the recount."""
 
 
-def memory_figures(evidence: Evidence, found: AnswerAccount, *, broker_away: bool = False) -> list[Figure]:
+def memory_figures(evidence: Evidence, found: AnswerAccount, *, broker_away: bool = False) -> list[RunFigure]:
     """What happened to memories, and goals of zero for all that must not. `broker_away`: for a while."""
     most = int(evidence.site.settings["SLUICE_MEMORY__MAX_QUARANTINE_SIZE"])
     recounted = memories(found, most)
@@ -95,7 +95,7 @@ def _memory_problems(
     yield "wrong_sights", wrong_sights(histories, found.ledger, sources)
 
 
-def _none(name: str, problems: list[str]) -> Figure:
+def _none(name: str, problems: list[str]) -> RunFigure:
     for problem in problems[:SHOWN_PROBLEMS]:
         print(f"  {name}: {problem}")
     return figures.none(name, len(problems), "findings")
@@ -118,7 +118,7 @@ ITEM_TALLY = {
 """What must have happened in a run, by its name in the recount."""
 
 
-def retrieval_figures(evidence: Evidence, found: AnswerAccount) -> list[Figure]:
+def retrieval_figures(evidence: Evidence, found: AnswerAccount) -> list[RunFigure]:
     """What happened to retrieved items, and goals of zero for all that must not."""
     recounted, covering = retrievals(found, evidence.site.began_ms), coverage(found)
     alarmed = Counter(body["alarm_id"] for body in found.ledger if body["schema"] == ALARM)
@@ -163,7 +163,7 @@ def integrity(
     denied_unread: int = 0,
     policy_refused: int = 0,
     broker_away: bool = False,
-) -> list[Figure]:
+) -> list[RunFigure]:
     """Goals of zero for everything that must not happen.
 
     `denied_unread`: how many inputs must be; `policy_refused`: how many control records the ledger must say
@@ -192,7 +192,7 @@ def integrity(
     ]
 
 
-def bites(tally: Tally, evidence: Evidence, required: Collection[str]) -> list[Figure]:
+def bites(tally: Tally, evidence: Evidence, required: Collection[str]) -> list[RunFigure]:
     """How hard the fault bit; the `required` ones must be above zero."""
     values = {
         "kills_in_flight": (tally.in_flight, "workers"),
@@ -210,7 +210,7 @@ def bites(tally: Tally, evidence: Evidence, required: Collection[str]) -> list[F
 
 async def findings(
     tally: Tally, evidence: Evidence, required: Collection[str], *, broker_away: bool = False
-) -> list[Figure]:
+) -> list[RunFigure]:
     """Both, and every decision executed again."""
     found = account(evidence)
     return [

@@ -18,7 +18,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from load.recounts.input_answers import is_answer, place_of
-from load.sites.policy import PURGE_LIMIT, PURGE_TOOL, TENANT, UNSIGNED_FACTOR
+from load.sites.neutral_policy import PURGE_LIMIT, PURGE_TOOL, TENANT, UNSIGNED_FACTOR
 from load.sites.quality_policy import POINT
 from topics.catalog import ACTIONS, OUTCOMES
 

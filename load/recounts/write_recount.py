@@ -27,7 +27,7 @@ from load.recounts.quarantine_recount import (
     milliseconds,
 )
 from load.recounts.session_recount import UNREGISTERED
-from load.sites.policy import AGENT, TENANT
+from load.sites.neutral_policy import AGENT, TENANT
 from topics.catalog import MEMORY_WRITES, REVIEWS
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from app.stream.process import EXIT_FAULT, EXIT_FENCED
-from load.sites.process import WorkerProcess
+from load.sites.worker_process import WorkerProcess
 
 if TYPE_CHECKING:
     from load.sites.site import Site

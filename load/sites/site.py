@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from app.adapters.kafka.kafka_topics import create
-from app.demo.inputs.trust import ThrowawayTrust, publish_policy
-from load.sites import policy
+from app.demo.inputs.throwaway_trust import ThrowawayTrust, publish_policy
+from load.sites import neutral_policy
 from topics.catalog import CATALOG, SESSIONS_CHANGELOG
 from topics.layout import TopicLayout
 
@@ -137,18 +137,18 @@ class Site:
 
 
 async def prepare(
-    bootstrap_servers: str, folder: Path, name: str, stages: Sequence[str] = policy.STAGES
+    bootstrap_servers: str, folder: Path, name: str, stages: Sequence[str] = neutral_policy.STAGES
 ) -> Site:
     """Create the topics of a run called `name` (unique on this broker) and publish its policy."""
     prefix, trust, began_ms = f"{name}.", ThrowawayTrust(), time.time_ns() // 1_000_000
     await create(bootstrap_servers, TopicLayout(prefix, name, PARTITIONS), 1)
-    await publish_policy(bootstrap_servers, prefix, policy.records(trust, began_ms, stages))
+    await publish_policy(bootstrap_servers, prefix, neutral_policy.records(trust, began_ms, stages))
     settings = {
         "SLUICE_KAFKA__BOOTSTRAP_SERVERS": bootstrap_servers,
         "SLUICE_KAFKA__TOPIC_PREFIX": prefix,
         "SLUICE_KAFKA__PARTITIONS": str(PARTITIONS),
         "SLUICE_WORKER__APP_ID": name,
         "SLUICE_WORKER__HALT_ON_OFFSET_GAP": "true",
-        **policy.environment(trust),
+        **neutral_policy.environment(trust),
     }
     return Site(bootstrap_servers, prefix, name, folder, settings, trust, began_ms=began_ms)

@@ -13,9 +13,9 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 
 from app.adapters.kafka.kafka_read import StoredRecord, open_reader
-from load.sites import policy
-from load.sites.process import WorkerProcess
+from load.sites import neutral_policy
 from load.sites.site import Site, prepare
+from load.sites.worker_process import WorkerProcess
 from topics.catalog import ACTIONS
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ DEADLINE_S = 45.0
 
 
 def site_on(
-    kafka: str, folder: Path, name: str, stages: Sequence[str] = policy.STAGES, **settings: str
+    kafka: str, folder: Path, name: str, stages: Sequence[str] = neutral_policy.STAGES, **settings: str
 ) -> Site:
     """Topics and policy for one worker, with stages and settings of the test's own."""
     site = asyncio.run(prepare(kafka, folder, name, stages))
@@ -70,9 +70,9 @@ def action(session: str, action_id: str, **more: Any) -> dict[str, Any]:
     """A proposed action of the neutral policy's agent."""
     return {
         "action_id": action_id,
-        "agent_id": policy.AGENT,
+        "agent_id": neutral_policy.AGENT,
         "session_id": session,
-        "toolName": policy.READ_TOOL,
+        "toolName": neutral_policy.READ_TOOL,
         "parameters": {},
         "mode": "high_stakes",
         "rows_affected": 10,

@@ -15,9 +15,9 @@ from app.core.registry.keys import SigningKey
 from app.core.trust.dsse import sign
 from app.core.trust.signed_entries import PAYLOAD_TYPES
 from app.core.trust.signing import signed_review
-from app.demo.inputs.trust import publish_policy
+from app.demo.inputs.throwaway_trust import publish_policy
 from app.stream.engine.outbox import home_of
-from load.sites import policy
+from load.sites import neutral_policy
 from tests.kafka.installation import site_on
 from topics.catalog import REGISTRY
 
@@ -45,16 +45,20 @@ class MemorySite:
 
 
 def memory_site(
-    kafka: str, folder: Path, name: str, stages: Sequence[str] = policy.STAGES, **settings: str
+    kafka: str, folder: Path, name: str, stages: Sequence[str] = neutral_policy.STAGES, **settings: str
 ) -> MemorySite:
     """Topics, the neutral policy, a reviewer of every tenant's memories, and the hasty agent."""
     site, key = site_on(kafka, folder, name, stages, **settings), SigningKey(Ed25519PrivateKey.generate())
     spec = {"public_key": key.public.text, "roles": ["reviewer"]}
     reviewer = {"kind": "approver", "id": REVIEWER, "revision": 1, "spec": spec}
     signed = sign(PAYLOAD_TYPES[REGISTRY], orjson.dumps(reviewer), [site.trust.root]).written()
-    patient = {**policy.bundle(revision=2, stages=stages), "memory": {}}
-    hasty = {**policy.bundle(stages=stages), "id": "load.hasty", "memory": {"quarantineReviewMs": HASTY_MS}}
-    given = {"tenant_id": policy.TENANT, "tier": "T2", "policy_bundle_id": "load.hasty"}
+    patient = {**neutral_policy.bundle(revision=2, stages=stages), "memory": {}}
+    hasty = {
+        **neutral_policy.bundle(stages=stages),
+        "id": "load.hasty",
+        "memory": {"quarantineReviewMs": HASTY_MS},
+    }
+    given = {"tenant_id": neutral_policy.TENANT, "tier": "T2", "policy_bundle_id": "load.hasty"}
     agent = {"kind": "agent", "id": HASTY_AGENT, "revision": 1, "spec": given}
     records = [
         (REGISTRY, f"approver/{REVIEWER}@1".encode(), signed),
@@ -76,7 +80,7 @@ def write(session: str, write_id: str, **more: Any) -> dict[str, Any]:
     """A memory write of a user's, with everything that the quality rule asks for."""
     return {
         "write_id": write_id,
-        "agent_id": policy.AGENT,
+        "agent_id": neutral_policy.AGENT,
         "session_id": session,
         "content": f"The customer prefers e-mail ({write_id}).",
         "source": {"id": "mail", "type": "user"},

@@ -6,15 +6,15 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from app.core.policy.bundles import ORDER_OF_OLD
-from load.sites import policy, quality_policy
+from load.sites import neutral_policy, quality_policy
 from tests.kafka.installation import awaited, records, site_on, stored, until
 from topics.catalog import DEAD_LETTERS, QUALITY_DECISIONS, SERVED
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from load.sites.process import WorkerProcess
     from load.sites.site import Site
+    from load.sites.worker_process import WorkerProcess
 
 BETWEEN = (quality_policy.minimum(1) + quality_policy.minimum(2)) / 2
 """A score that the first revision's minimum for prices lets pass, and the second's does not."""
@@ -43,7 +43,7 @@ def retrieval(session: str, request: str, *items: dict[str, Any], **more: Any) -
     """A request of the neutral policy's agent, at the bounded tier."""
     return {
         "request_id": request,
-        "agent_id": policy.AGENT,
+        "agent_id": neutral_policy.AGENT,
         "session_id": session,
         "items": items or [item("good")],
         "autonomy_tier": "bounded",
@@ -55,7 +55,7 @@ def report(session: str, request: str, *items: str) -> dict[str, Any]:
     return {
         "report_id": f"of-{request}",
         "request_id": request,
-        "agent_id": policy.AGENT,
+        "agent_id": neutral_policy.AGENT,
         "session_id": session,
         "items": items,
         "reported_by": "store",

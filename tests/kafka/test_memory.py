@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from app.core.state.statistics import KEY_PREFIX
-from load.sites import policy
+from load.sites import neutral_policy
 from tests.kafka.installation import action, awaited, of_session, publish, records, running, stored, until
 from tests.kafka.memories import (
     HASTY_AGENT,
@@ -38,7 +38,7 @@ from topics.records import AdmittedMemory, MemoryDecision
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from load.sites.process import WorkerProcess
+    from load.sites.worker_process import WorkerProcess
 
 CAP = 3
 pytestmark = pytest.mark.kafka
@@ -66,7 +66,7 @@ def test_writes_are_decided_beside_the_actions_of_their_session(
     publish(site, [kept, waits, incomplete, kept], MEMORY_WRITES)
     decided = awaited(site, MEMORY_DECISIONS, session, 4, worker)
     allowed, held, rejected, repeat = map(MemoryDecision.model_validate, decided)
-    assert (allowed.action, allowed.reason, allowed.tenant_id) == ("allow", "trusted", policy.TENANT)
+    assert (allowed.action, allowed.reason, allowed.tenant_id) == ("allow", "trusted", neutral_policy.TENANT)
     assert (held.action, held.reason, held.review_after_ms) == ("quarantine", "unknown_parent", 3_600_000)
     assert (rejected.action, rejected.reason) == ("reject", "quality_metadata: timestamp, provenance_uri")
     assert (repeat.duplicate_of, repeat.action) == (allowed.memory_id, "allow")
@@ -170,7 +170,7 @@ def test_the_statistics_of_the_partitions_are_those_that_the_ledger_gives(
     publish(site, [*writes, writes[0], write(session, "w3", agent_id="nobody")], MEMORY_WRITES)
     awaited(site, MEMORY_DECISIONS, session, 5, worker)
     expected = {
-        (policy.TENANT, policy.AGENT): [3, 1, 1, 1, 1],
+        (neutral_policy.TENANT, neutral_policy.AGENT): [3, 1, 1, 1, 1],
         ("unregistered", ""): [1, 0, 0, 1, 0],
     }
     assert _counted(site_counts(made, 6)) == expected

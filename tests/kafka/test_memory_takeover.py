@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app.core.foundation.clock import milliseconds_of
-from load.sites.process import WorkerProcess
+from load.sites.worker_process import WorkerProcess
 from tests.kafka.installation import awaited, publish, records, running, until
 from tests.kafka.memories import HASTY_AGENT, MemorySite, held_write, memory_site, review, session_in
 from topics.catalog import ADMITTED, MEMORY_WRITES, QUARANTINE, REVIEWS, SESSION_EVENTS

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.demo.inputs.trust import ThrowawayTrust, publish_policy
-from load.sites import policy
+from app.demo.inputs.throwaway_trust import ThrowawayTrust, publish_policy
+from load.sites import neutral_policy
 from tests.kafka.installation import action, publish, running, site_on, stored, until, written
 from topics.catalog import BUNDLES, DEAD_LETTERS, VERDICTS
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from app.demo.inputs.trust import ControlRecord
-    from load.sites.process import WorkerProcess
+    from app.demo.inputs.throwaway_trust import ControlRecord
     from load.sites.site import Site
+    from load.sites.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
 
@@ -45,7 +45,7 @@ def _entry(kind: str, name: str, revision: int, **spec: Any) -> dict[str, Any]:
 
 
 def _bundle(revision: int, **changes: Any) -> bytes:
-    return json.dumps({**policy.bundle(), "revision": revision, **changes}).encode()
+    return json.dumps({**neutral_policy.bundle(), "revision": revision, **changes}).encode()
 
 
 def _verdict_of(site: Site, worker: WorkerProcess, action_id: str, **more: Any) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def test_a_freeze_stops_an_agent_at_once_and_its_lifting_lets_it_go_on(
     site: Site, worker: WorkerProcess
 ) -> None:
     assert _verdict_of(site, worker, "before")["outcome"] == "ALLOW"
-    freeze = {"subject": "agent", "subject_id": policy.AGENT, "reason": "under investigation"}
+    freeze = {"subject": "agent", "subject_id": neutral_policy.AGENT, "reason": "under investigation"}
     _publish(site, site.trust.entries([_entry("freeze", "f", 1, **freeze)]))
     frozen = _until_verdict(site, worker, "frozen_agent")
     assert frozen["outcome"] == "BLOCK"
@@ -90,7 +90,9 @@ def test_a_newer_bundle_decides_and_an_older_one_is_refused_in_the_ledger_once(s
     frugal = _bundle(3, irreversible_row_threshold=0)
     for worker in running(site, "first"):
         _publish(site, [site.trust.bundle(frugal)])
-        newest = _until_verdict(site, worker, "irreversible_rows", toolName=policy.PURGE_TOOL)["bundle_hash"]
+        newest = _until_verdict(site, worker, "irreversible_rows", toolName=neutral_policy.PURGE_TOOL)[
+            "bundle_hash"
+        ]
         _publish(site, [site.trust.bundle(_bundle(2))])
         (refused,) = written(site, DEAD_LETTERS, 1, worker)
         assert (refused["code"], refused["topic"], refused["partition"]) == ("older_revision", BUNDLES, 0)
@@ -132,12 +134,12 @@ def test_what_nobody_trusted_signed_is_refused_and_the_active_bundle_stays(
 
 def test_no_decision_falls_under_half_of_a_change(site: Site, worker: WorkerProcess) -> None:
     """Agent and tool change together under traffic: no verdict has seen one without the other."""
-    agent = {"tenant_id": policy.TENANT, "tier": "T2"}
+    agent = {"tenant_id": neutral_policy.TENANT, "tier": "T2"}
     tool = {"tier": "T1", "action_type": "DATABASE_READ", "reversible": True}
     for revision in range(2, 12):
         pair = [
-            _entry("agent", policy.AGENT, revision, **agent),
-            _entry("tool", policy.READ_TOOL, revision, **tool),
+            _entry("agent", neutral_policy.AGENT, revision, **agent),
+            _entry("tool", neutral_policy.READ_TOOL, revision, **tool),
         ]
         _publish(site, site.trust.entries(pair, change=f"change-{revision}"))
         publish(site, [action(f"s-{n % 5}", f"a-{revision}-{n}") for n in range(40)])
@@ -165,7 +167,7 @@ def test_the_worker_s_log_says_what_is_in_force_what_replaced_it_what_was_refuse
         _until_said(worker, "revision 3 replaces revision 1")
         _publish(site, [site.trust.bundle(_bundle(2))])
         _until_said(worker, "older_revision")
-    name = policy.bundle()["id"]
+    name = neutral_policy.bundle()["id"]
     said = worker.last_words()
     assert f"policy in force: bundle {name} revision 1, quality bundle" in said
     assert (

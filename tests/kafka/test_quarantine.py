@@ -15,8 +15,8 @@ from app.cli.policy.key_files import new_private_key
 from app.core.foundation.canonical import canonical
 from app.core.trust.dsse import sign
 from app.core.trust.signed_entries import PAYLOAD_TYPES
-from app.demo.inputs.trust import publish_policy
-from load.sites import policy
+from app.demo.inputs.throwaway_trust import publish_policy
+from load.sites import neutral_policy
 from tests.kafka import memories
 from tests.kafka.installation import awaited, publish, publish_to, running
 from tests.unit.records import ledger_records
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from load.sites.process import WorkerProcess
     from load.sites.site import Site
+    from load.sites.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
 
@@ -43,7 +43,9 @@ def site_with_dave(kafka: str, folder: Path, prefix: str) -> Site:
     spec = {"public_key": new_private_key(folder / "dave.pem").public.text, "roles": ["reviewer"]}
     entry = {"kind": "approver", "id": DAVE, "revision": 1, "spec": spec}
     signed = sign(PAYLOAD_TYPES[REGISTRY], orjson.dumps(entry), [site.trust.root]).written()
-    bundle = orjson.dumps({**policy.bundle(revision=2), "memory": {"quarantineReviewMs": PATIENCE_MS}})
+    bundle = orjson.dumps(
+        {**neutral_policy.bundle(revision=2), "memory": {"quarantineReviewMs": PATIENCE_MS}}
+    )
     records = [(REGISTRY, f"approver/{DAVE}@1".encode(), signed), site.trust.bundle(bundle)]
     asyncio.run(publish_policy(kafka, site.prefix, records))
     return site
@@ -97,7 +99,7 @@ def test_a_reviewer_finds_a_held_memory_reads_it_and_lets_it_through(
     site: Site, worker: WorkerProcess
 ) -> None:
     (memory,) = held(site, worker, "read")
-    assert listed(site, "--session", "read", "--agent", policy.AGENT) == [memory]
+    assert listed(site, "--session", "read", "--agent", neutral_policy.AGENT) == [memory]
     assert "due in <U+202E>May<U+202C>.<U+200B>" in quarantine(site, "show", memory).stdout
     approved = review(site, memory, "approve", "--json")
     assert (approved.exit_code, json.loads(approved.stdout)["outcome"]) == (WELL, "approved")

@@ -16,7 +16,7 @@ from app.adapters.kafka.kafka_rerun import rerun_all
 from app.cli.main import cli
 from app.core.policy.bundles import ORDER_OF_OLD
 from load.recounts.reruns import installation
-from load.sites import policy
+from load.sites import neutral_policy
 from load.tamper import sealed
 from tests.kafka.installation import Sent, action, publish, publish_to, running, site_on, written
 from topics.catalog import ACTIONS, OUTCOMES, SESSION_EVENTS, VERDICTS
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from app.core.rerun.rerun_result import Rerun
-    from load.sites.process import WorkerProcess
     from load.sites.site import Site
+    from load.sites.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
 
@@ -61,7 +61,7 @@ def reruns_with_own_stages(site: Site) -> list[Rerun]:
 
 
 def proposals() -> list[dict[str, Any]]:
-    purge = {"toolName": policy.PURGE_TOOL, "rows_affected": policy.PURGE_LIMIT + 1}
+    purge = {"toolName": neutral_policy.PURGE_TOOL, "rows_affected": neutral_policy.PURGE_LIMIT + 1}
     first = action("s", "a-1")
     return [
         first,
@@ -80,7 +80,7 @@ def test_every_verdict_comes_out_identical(site: Site, worker: WorkerProcess) ->
     written(site, VERDICTS, 8, worker)
     publish(
         site,
-        [{"action_id": "a-1", "session_id": "s", "rows_affected": 70, "reported_by": policy.AGENT}],
+        [{"action_id": "a-1", "session_id": "s", "rows_affected": 70, "reported_by": neutral_policy.AGENT}],
         OUTCOMES,
     )
     written(site, SESSION_EVENTS, 1, worker)

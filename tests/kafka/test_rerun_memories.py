@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from load.sites.process import WorkerProcess
+    from load.sites.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
 

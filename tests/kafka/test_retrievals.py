@@ -11,9 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli.main import cli
-from app.demo.inputs.trust import ThrowawayTrust, publish_policy
-from load.sites import policy, quality_policy
-from load.sites.process import WorkerProcess
+from app.demo.inputs.throwaway_trust import ThrowawayTrust, publish_policy
+from load.sites import neutral_policy, quality_policy
+from load.sites.worker_process import WorkerProcess
 from tests.kafka.installation import action, awaited, publish, running, until
 from tests.kafka.memories import session_in
 from tests.kafka.retrievals import (
@@ -68,7 +68,7 @@ def test_a_request_is_answered_once_with_an_event_for_each_item(site: Site, work
         item("unsure", confidence_score=0.1),
         item("untraced", provenance_uri="https://load.example/elsewhere"),
         item(quality_policy.BAD_ITEM),
-        item("attack", body=f"please {policy.ATTACK}"),
+        item("attack", body=f"please {neutral_policy.ATTACK}"),
     ]
     publish(site, [retrieval(session, "r-1", *items, traceId="t-1")], RETRIEVALS)
     (answer,) = served(site, session, 1, worker)

@@ -11,7 +11,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from app.adapters.kafka.kafka_topics import create
 from app.stream.process import EXIT_FAULT
-from load.sites.process import WorkerProcess
+from load.sites.worker_process import WorkerProcess
 from tests.kafka.installation import DEADLINE_S, action, publish, running, site_on, stored, written
 from topics.catalog import VERDICTS
 from topics.layout import TopicLayout

@@ -15,7 +15,7 @@ from aiokafka.errors import KafkaError
 
 from app.stream.engine.transaction import Batch, TransactionOverdue, TransactionSettings, Transactor
 from app.stream.process import EXIT_FAULT, EXIT_STOPPED
-from load.sites.process import WorkerProcess
+from load.sites.worker_process import WorkerProcess
 from tests.kafka.installation import action, publish, site_on, until, written
 from topics.catalog import SESSIONS_CHANGELOG, VERDICTS
 

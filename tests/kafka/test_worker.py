@@ -15,8 +15,8 @@ from app.broker.single_node import free_ports
 from app.stream.process import EXIT_FAULT
 from app.verifier.located import Located
 from app.verifier.verify import verify
-from load.sites import policy
-from load.sites.process import WorkerProcess
+from load.sites import neutral_policy
+from load.sites.worker_process import WorkerProcess
 from tests.kafka.installation import (
     action,
     awaited,
@@ -81,7 +81,7 @@ def test_a_proposed_action_gets_a_verdict_that_counts_its_rows(site: Site, worke
     session = "counted"
     publish(site, [action(session, "a-1", rows_affected=10), action(session, "a-2", rows_affected=5)])
     first, second = map(Verdict.model_validate, awaited(site, VERDICTS, session, 2, worker))
-    assert (first.verdict, first.outcome, first.tenant_id) == ("allowed", "ALLOW", policy.TENANT)
+    assert (first.verdict, first.outcome, first.tenant_id) == ("allowed", "ALLOW", neutral_policy.TENANT)
     assert first.session.after.aggregate_rows_affected == 10
     assert second.session.before.aggregate_rows_affected == 10
     assert second.session.after.aggregate_rows_affected == 15
@@ -206,7 +206,7 @@ def test_an_idle_session_folds_away_through_the_ledger(kafka: str, prefix: str, 
     for process in running(site):
         publish(site, [action("s", "a-1")])
         (folded,) = map(SessionFolded.model_validate, written(site, SESSION_EVENTS, 1, process))
-        assert folded.tenants[policy.TENANT].aggregate_rows_affected == 10
+        assert folded.tenants[neutral_policy.TENANT].aggregate_rows_affected == 10
         publish(site, [action("s", "a-1")])
         again = written(site, VERDICTS, 2, process)[1]
         assert again["duplicate_of"] is None

@@ -29,7 +29,7 @@ from app.core.reports.ledger_values import NotInLedgerError, Waiting, decision_i
 from app.ports import PortUnavailable
 from app.settings import real_names
 from topics.catalog import MEMORY_WRITES
-from topics.reading import Unreadable, read
+from topics.record_reading import Unreadable, read
 from topics.records import (
     MemoryDecision,
     ProposedMemoryWrite,

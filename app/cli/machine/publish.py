@@ -27,7 +27,7 @@ from app.cli.output import (
 )
 from topics.catalog import ACTIONS, CATALOG
 from topics.headers import input_headers
-from topics.reading import Unreadable, read
+from topics.record_reading import Unreadable, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -20,7 +20,7 @@ from app.core.policy.policy import Policy
 from app.core.registry.loading import build_registry, neutral_agent, neutral_tool
 from app.core.state.session import Account, SessionState, session_key
 from topics.catalog import ACTIONS
-from topics.reading import Unreadable, read
+from topics.record_reading import Unreadable, read
 from topics.records import ProposedAction
 
 if TYPE_CHECKING:

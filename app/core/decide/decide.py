@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from app.core.policy.policy import Policy
     from app.core.state.book import Book
     from app.core.state.session import SessionState
-    from topics.reading import Unreadable
+    from topics.record_reading import Unreadable
     from topics.records import ProposedRetrieval
 
 NOTHING_SHARED = Shared()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from app.core.foundation.chain import OutRecord
     from app.core.policy.point import PointParts
     from app.core.state.session import SessionState
-    from topics.reading import Unreadable
+    from topics.record_reading import Unreadable
 
 CRASHED = "in flight at several crashes in a row, so nobody looked into it again"
 

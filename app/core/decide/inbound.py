@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.core.decide.kinds import BY_TOPIC
-from topics.reading import Unreadable, read
+from topics.record_reading import Unreadable, read
 
 if TYPE_CHECKING:
     from app.core.decide.kinds import Message

@@ -18,7 +18,7 @@ from app.core.state.decision import Shared
 from app.core.state.history import UNSEEN, SourceName
 from app.core.state.session import KEY_PREFIX, SessionState
 from topics.catalog import SOURCE_FEEDBACK
-from topics.reading import Unreadable
+from topics.record_reading import Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

@@ -23,7 +23,7 @@ from app.core.state.expiry import time_records
 from app.core.state.history import reviewed as feedback
 from app.core.state.session import who
 from topics.catalog import RETRIEVALS
-from topics.reading import Unreadable, read
+from topics.record_reading import Unreadable, read
 from topics.records import ProposedMemoryWrite
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from app.core.state.decision import Decision, Shared
 from app.core.state.session import SessionState, session_key
 from app.core.text.places import normal_uri
 from topics.catalog import QUALITY_DECISIONS
-from topics.reading import Unreadable
+from topics.record_reading import Unreadable
 from topics.records import ProposedRetrieval
 
 if TYPE_CHECKING:

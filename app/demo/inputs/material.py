@@ -29,7 +29,7 @@ from app.demo.inputs.readings import (
     uri_of,
     with_retrievals,
 )
-from app.demo.inputs.trust import ThrowawayTrust
+from app.demo.inputs.throwaway_trust import ThrowawayTrust
 from app.offline.bundle_source import whole_bundle
 from app.offline.panels import load_panel
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from app.demo.inputs.demo_config import ClassSource, ReadingLibrary, Recipe
     from app.demo.inputs.panel_sessions import PlannedSession
     from app.demo.inputs.plan import Planned
-    from app.demo.inputs.trust import ControlRecord
+    from app.demo.inputs.throwaway_trust import ControlRecord
     from app.offline.panels import ActionRow
 
 

@@ -28,7 +28,7 @@ _DAY_MS = 24 * 3600 * 1000
 
 
 @dataclass(frozen=True, slots=True)
-class ItemFacts:
+class ReadingFacts:
     """Of one item in one reading. `reference`: VERIFIED, ALTERED, MISSING, or an URI of which nobody recorded
     anything."""
 
@@ -48,7 +48,7 @@ class ItemStore:
         self._feed = feed
         self._now_ms = now_ms
 
-    def item(self, facts: ItemFacts) -> dict[str, Any]:
+    def item(self, facts: ReadingFacts) -> dict[str, Any]:
         """A RetrievedItem by wire names."""
         made = {
             "item_id": facts.item_id,
@@ -70,10 +70,10 @@ class ItemStore:
         """An item of the story."""
         age_ms = round(one.age_days * _DAY_MS)
         return self.item(
-            ItemFacts(one.item_id, one.content_class, one.text, age_ms, one.score, one.reference)
+            ReadingFacts(one.item_id, one.content_class, one.text, age_ms, one.score, one.reference)
         )
 
-    def _uri(self, facts: ItemFacts) -> str:
+    def _uri(self, facts: ReadingFacts) -> str:
         if facts.reference in (VERIFIED, ALTERED):
             return uri_of(self._library, facts.content_class, facts.text)
         return facts.reference
@@ -121,8 +121,8 @@ class Reading:
             category = self.rng.choice(rule.categories)
             yield request(session, f"{session.id}-read-{number}", items, tool_category=category)
 
-    def _facts(self, place: int, text: LibraryText) -> ItemFacts:
-        return ItemFacts(
+    def _facts(self, place: int, text: LibraryText) -> ReadingFacts:
+        return ReadingFacts(
             f"{text.content_class}-{place:02}",
             text.content_class,
             text.text,

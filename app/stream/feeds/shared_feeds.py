@@ -20,7 +20,7 @@ from aiokafka.errors import KafkaError
 from app.core.metadata.provenance import Resolution
 from app.core.state.history import History, SourceName
 from app.ports import Known
-from topics.reading import Unreadable, read
+from topics.record_reading import Unreadable, read
 from topics.records import ProvenanceRecord, SourceHistory
 
 if TYPE_CHECKING:

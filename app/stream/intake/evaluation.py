@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from app.core.foundation.requests import Answer, Request
 from app.ports import Lasting, Port, PortUnavailable
 from app.stream.intake.inbound import guarded
-from topics.reading import Unreadable
+from topics.record_reading import Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from app.core.decide.kinds import Message
     from app.core.foundation.arrival import Arrival
-    from topics.reading import Unreadable
+    from topics.record_reading import Unreadable
 
 
 log = logging.getLogger(__name__)

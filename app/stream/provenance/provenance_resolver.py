@@ -20,7 +20,7 @@ from aiokafka.errors import KafkaError
 from app.core.text.places import normal_uri
 from app.ports import Found
 from app.stream.provenance.provenance_work import Reference, Work
-from topics.reading import Unreadable, read
+from topics.record_reading import Unreadable, read
 from topics.records import ProvenanceRecord, ProvenanceWanted
 
 if TYPE_CHECKING:

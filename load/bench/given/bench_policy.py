@@ -30,7 +30,7 @@ from load.sites import quality_policy
 
 if TYPE_CHECKING:
     from app.core.decide.decide import DecisionPoint
-    from app.demo.inputs.trust import ControlRecord, ThrowawayTrust
+    from app.demo.inputs.throwaway_trust import ControlRecord, ThrowawayTrust
 
 BUNDLE = "load.bench"
 TENANT = "bench"

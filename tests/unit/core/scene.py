@@ -22,7 +22,7 @@ from app.core.policy.policy import Policy
 from app.core.registry.loading import load_registry
 from app.core.state.session import SessionState, session_key
 from app.offline.bundle_source import whole_bundle
-from topics.reading import Unreadable, read
+from topics.record_reading import Unreadable, read
 from topics.records import ActionOutcome, ProposedAction
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from app.core.policy.policy import Policy
     from app.demo.inputs.material import Material, RunOptions
     from app.demo.inputs.plan import Planned
-    from app.demo.inputs.trust import ControlRecord
+    from app.demo.inputs.throwaway_trust import ControlRecord
 
 PREFIX = "demo-test."
 

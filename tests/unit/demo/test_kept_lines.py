@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from app.cli.demo.demo import say_how_to_use
-from app.demo.inputs.trust import ThrowawayTrust
+from app.demo.inputs.throwaway_trust import ThrowawayTrust
 from app.demo.run_place import RunPlace
 
 

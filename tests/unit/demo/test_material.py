@@ -9,7 +9,7 @@ from app.core.actions.stages import load_bundle
 from app.core.registry.loading import load_registry
 from app.demo.inputs.material import generated_registry, prepare
 from app.demo.inputs.panel_sessions import MESSAGES, WRITES
-from topics.reading import Unreadable, read
+from topics.record_reading import Unreadable, read
 from topics.records import ProposedAction
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from app.demo.inputs.panel_sessions import REPEATING
 from app.demo.inputs.readings import ACKNOWLEDGING, SILENT, STORY_AGAIN, STORY_CONTRACT, STORY_READ
 from tests.unit.demo.deciding import Deciding
 from topics.catalog import SESSION_EVENTS, VERDICTS
-from topics.reading import read
+from topics.record_reading import read
 from topics.records import ProposedRetrieval, RetrievalReport
 
 if TYPE_CHECKING:

@@ -25,13 +25,13 @@ from app.core.state.book import Book, HistoryFolded
 from app.core.state.decision import Shared
 from app.core.state.session import KEY_PREFIX, SessionState
 from app.core.trust.in_force import PolicyInForce
-from app.demo.inputs.trust import ThrowawayTrust
+from app.demo.inputs.throwaway_trust import ThrowawayTrust
 from load.inputs.traffic import Mix, Traffic
-from load.sites import policy, quality_policy
+from load.sites import neutral_policy, quality_policy
 from load.sites.ledger_read import Evidence
 from load.sites.site import KIND_HEADER, Site
 from topics.catalog import ADMITTED, PROVENANCE_WANTED, SERVED, SOURCE_FEEDBACK, SOURCE_HISTORIES
-from topics.reading import Unreadable
+from topics.record_reading import Unreadable
 
 if TYPE_CHECKING:
     from app.core.actions.stage import ActionContext
@@ -104,7 +104,7 @@ class _Run:
 
     def let_time_pass(self) -> None:
         """Until nothing is held any more; a worker's timer raises alarms too."""
-        self._now += policy.REVIEW_AFTER_MS
+        self._now += neutral_policy.REVIEW_AFTER_MS
         self._expire()
         for _ in range(2):
             alarmed = self._point.alarms(self._book, self._now)
@@ -186,10 +186,10 @@ def _point() -> DecisionPoint:
     """The policy of the fault runs, as a worker reads it."""
     ends: Counter[str] = Counter()
     records = []
-    for topic, key, value in policy.records(TRUST, BEGAN_MS):
+    for topic, key, value in neutral_policy.records(TRUST, BEGAN_MS):
         records.append(Arrival(topic, 0, ends[topic], BEGAN_MS, key, value))
         ends[topic] += 1
-    named = policy.BUNDLE, _new_point, quality_policy.BUNDLE
+    named = neutral_policy.BUNDLE, _new_point, quality_policy.BUNDLE
     in_force = PolicyInForce(Roots([TRUST.root_key]), *named, STAGES)
     return in_force.first(records)
 

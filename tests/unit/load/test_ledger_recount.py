@@ -12,7 +12,7 @@ from app.core.registry.keys import Roots
 from app.core.rerun.policy_then import Installation, PolicyThen
 from app.core.rerun.recount import Entered, Recount
 from app.core.rerun.walk import Written, entry_of, together
-from load.sites import policy, quality_policy
+from load.sites import neutral_policy, quality_policy
 from tests.unit.load.decided import BEGAN_MS, LIMITS, PREFIX, STAGES, TRUST, decided
 
 
@@ -20,11 +20,11 @@ from tests.unit.load.decided import BEGAN_MS, LIMITS, PREFIX, STAGES, TRUST, dec
 def then() -> PolicyThen:
     ends: Counter[str] = Counter()
     control = []
-    for topic, key, value in policy.records(TRUST, BEGAN_MS):
+    for topic, key, value in neutral_policy.records(TRUST, BEGAN_MS):
         control.append(Arrival(topic, 0, ends[topic], BEGAN_MS, key, value))
         ends[topic] += 1
     roots = Roots([TRUST.root_key])
-    names = policy.BUNDLE, quality_policy.BUNDLE, "test"
+    names = neutral_policy.BUNDLE, quality_policy.BUNDLE, "test"
     return PolicyThen(control, roots, Installation(STAGES, roots, *names, LIMITS, 0, "here"))
 
 

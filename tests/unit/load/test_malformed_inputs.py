@@ -11,7 +11,7 @@ from app.core.decide.inbound import message_of
 from app.core.foundation.arrival import Arrival
 from load.inputs.malformed_inputs import kinds_by_topic, proposed, reported
 from topics.catalog import MEMORY_WRITES, REPORTED, RETRIEVALS, REVIEWS
-from topics.reading import Unreadable
+from topics.record_reading import Unreadable
 
 if TYPE_CHECKING:
     from app.core.decide.kinds import Message

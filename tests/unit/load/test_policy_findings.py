@@ -18,13 +18,13 @@ from app.core.foundation.arrival import Arrival
 from app.core.registry.keys import Roots
 from app.core.trust.compile_cache import Compiled
 from app.core.trust.fold import fold
-from app.demo.inputs.trust import ThrowawayTrust
+from app.demo.inputs.throwaway_trust import ThrowawayTrust
 from load.changing_policy import Policies, policy_figures
 from load.inputs.policy_traffic import ELSEWHERE, PolicyTraffic
 from load.inputs.publisher import PublishedChange
 from load.recounts.input_answers import AnswerAccount, account
-from load.sites import policy, quality_policy
-from load.sites.worker import Poison, SlowProbe
+from load.sites import neutral_policy, quality_policy
+from load.sites.faulty_worker import Poison, SlowProbe
 from tests.unit.load.decided import BEGAN_MS, TRUST, changed, decided
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ REFUSALS = 10
 STAGES = (*shipped_stages(), Poison(), SlowProbe())
 
 
-_STANDING = quality_policy.standing(TRUST, policy.TENANT, BEGAN_MS)
+_STANDING = quality_policy.standing(TRUST, neutral_policy.TENANT, BEGAN_MS)
 
 
 class _Topics:
@@ -45,12 +45,12 @@ class _Topics:
         self._trust = trust
         self.records: list[Arrival] = []
         self.placed: list[PublishedChange] = []
-        for record in policy.records(trust, BEGAN_MS):
+        for record in neutral_policy.records(trust, BEGAN_MS):
             self._append(*record)
 
     @property
     def standing(self) -> list[dict[str, Any]]:
-        return quality_policy.standing(self._trust, policy.TENANT, BEGAN_MS)
+        return quality_policy.standing(self._trust, neutral_policy.TENANT, BEGAN_MS)
 
     def publish(self, seed: int, steps: int) -> None:
         traffic = PolicyTraffic(random.Random(seed), self._trust)  # noqa: S311 - seeded
@@ -95,8 +95,8 @@ def test_what_is_in_force_is_what_the_traffic_says_and_never_what_would_do_harm(
     folded, policies = topics.folded(), Policies.of(topics.placed, topics.standing)
     accepted = {one.hash for one in folded.entries.values() if one.kind != "approver"}
     assert accepted == {*policies.bundles, *policies.quality, *policies.entries.values()}
-    assert folded.registry.agents[policy.AGENT].tenant != ELSEWHERE
-    assert folded.bundles[policy.BUNDLE].irreversible_row_threshold == policy.PURGE_LIMIT
+    assert folded.registry.agents[neutral_policy.AGENT].tenant != ELSEWHERE
+    assert folded.bundles[neutral_policy.BUNDLE].irreversible_row_threshold == neutral_policy.PURGE_LIMIT
     judging = folded.quality[quality_policy.BUNDLE]
     least = judging.file.min_confidence_by_class["price"]
     assert least == quality_policy.minimum(policies.quality[judging.hash])
@@ -117,14 +117,14 @@ def test_a_verdict_under_a_refused_bundle_is_found() -> None:
 
 def test_a_verdict_under_half_of_a_change_is_found() -> None:
     entries = Policies.of(_published(1).placed, _STANDING).entries
-    names = (f"agent/{policy.AGENT}@3", f"tool/{policy.READ_TOOL}@1")
+    names = (f"agent/{neutral_policy.AGENT}@3", f"tool/{neutral_policy.READ_TOOL}@1")
     evidence = _altered(decided(3, 60), 20, registry_hashes={name: entries[name] for name in names})
     assert _failing(evidence, _letters()) == {"under_half_a_change"}
 
 
 def test_a_policy_that_goes_back_is_found_in_its_session_and_in_its_partition() -> None:
     entries = Policies.of(_published(1).placed, _STANDING).entries
-    names = (f"agent/{policy.AGENT}@3", f"tool/{policy.READ_TOOL}@3")
+    names = (f"agent/{neutral_policy.AGENT}@3", f"tool/{neutral_policy.READ_TOOL}@3")
     evidence = _altered(decided(4, 60), 5, registry_hashes={name: entries[name] for name in names})
     assert _failing(evidence, _letters()) == {"back_in_a_session", "back_in_a_partition"}
 
@@ -174,5 +174,7 @@ def _body(evidence: Evidence, index: int) -> dict[str, Any]:
 def _places(evidence: Evidence) -> list[int]:
     bodies = [json.loads(record.value or b"") for record in evidence.ledger]
     return [
-        n for n, body in enumerate(bodies) if f"tool/{policy.READ_TOOL}@1" in body.get("registry_hashes", ())
+        n
+        for n, body in enumerate(bodies)
+        if f"tool/{neutral_policy.READ_TOOL}@1" in body.get("registry_hashes", ())
     ]

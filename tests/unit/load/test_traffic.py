@@ -8,9 +8,9 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.demo.inputs.trust import ThrowawayTrust
+from app.demo.inputs.throwaway_trust import ThrowawayTrust
 from load.inputs.traffic import Mix, Traffic
-from load.sites.policy import READ_TOOL
+from load.sites.neutral_policy import READ_TOOL
 
 
 @settings(max_examples=50)

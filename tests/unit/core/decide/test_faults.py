@@ -8,7 +8,7 @@ import pytest
 
 from app.core.foundation.arrival import Arrival
 from tests.unit.core.scene import START, Session, action, kinds, only, outcome, read_record, verdict_of
-from topics.reading import Unreadable
+from topics.record_reading import Unreadable
 
 if TYPE_CHECKING:
     from app.core.state.decision import Decision

@@ -27,7 +27,7 @@ from tests.unit.core.scene import START, point
 from tests.unit.test_docs_current import EXAMPLES
 from topics.catalog import BY_NAME, CATALOG, SOURCE_FEEDBACK, wire_schema
 from topics.headers import input_headers
-from topics.reading import Unreadable
+from topics.record_reading import Unreadable
 
 if TYPE_CHECKING:
     from app.core.policy.kind import AnswerKind, AnyKind

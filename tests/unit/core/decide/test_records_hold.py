@@ -14,7 +14,7 @@ from app.core.foundation.chain import Chain
 from tests.unit.core.scene import MINUTE, START, Session, action, bundle, outcome, read_record, signed
 from topics import records
 from topics.catalog import BY_NAME
-from topics.reading import Unreadable
+from topics.record_reading import Unreadable
 from topics.records.base import MAX_COUNT
 
 if TYPE_CHECKING:

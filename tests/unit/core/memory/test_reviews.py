@@ -14,7 +14,7 @@ from app.core.state.decision import Shared
 from tests.unit.core.memory.write_scene import CAROL, HOUR, PARTITION, STRANGER, Place, place, review
 from tests.unit.core.scene import START, entry, kinds, only
 from topics.catalog import REVIEWS
-from topics.reading import Unreadable, read
+from topics.record_reading import Unreadable, read
 from topics.records import ReviewDecision
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from tests.unit.core.memory.test_reviews import resumed
 from tests.unit.core.memory.write_scene import STRANGER, place, review
 from tests.unit.core.scene import START
 from topics.catalog import ADMITTED, MEMORY_DECISIONS, QUARANTINE, REVIEWS
-from topics.reading import Unreadable, read
+from topics.record_reading import Unreadable, read
 from topics.records import ReviewDecision
 
 if TYPE_CHECKING:

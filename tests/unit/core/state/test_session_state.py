@@ -25,7 +25,7 @@ from app.core.state.session import (
     session_key,
 )
 from tests.unit.core.scene import LIMITS, MINUTE, START, Session, action, outcome, point
-from topics.reading import Unreadable, read
+from topics.record_reading import Unreadable, read
 from topics.records import ActionOutcome, ProposedAction
 from topics.records.base import MAX_COUNT
 

@@ -12,7 +12,7 @@ from app.core.decide.kinds import BY_TOPIC
 from app.core.registry.keys import SigningKey, signed_by
 from app.core.trust.signing import signed_review
 from topics.catalog import REVIEWS
-from topics.reading import read
+from topics.record_reading import read
 from topics.records import ReviewDecision
 
 KEY = SigningKey(Ed25519PrivateKey.from_private_bytes(bytes(range(32))))

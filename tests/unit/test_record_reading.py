@@ -10,7 +10,7 @@ import pytest
 from load.inputs.malformed import kinds, readable
 from tests.unit.records import HASH, action, value
 from topics.catalog import MAX_INPUT_VALUE_BYTES
-from topics.reading import Unreadable, read
+from topics.record_reading import Unreadable, read
 from topics.records import ActionOutcome, ProposedAction, ReviewDecision
 
 KINDS = kinds()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.unit.records import action, value
 from topics.json_text import parse
-from topics.reading import Unreadable, read
+from topics.record_reading import Unreadable, read
 from topics.records import ActionOutcome, ProposedAction, ReviewDecision, Verdict
 from topics.unreadable import json_path
 

@@ -108,7 +108,7 @@ class WorkerProcess:
         files = [word for name, file in names.items() for word in (f"--{name}", str(file))]
         with self.log.open("ab") as log:
             self._child = subprocess.Popen(
-                [sys.executable, "-m", "load.sites.worker", *files, "--slow-s", str(slow_s)],
+                [sys.executable, "-m", "load.sites.faulty_worker", *files, "--slow-s", str(slow_s)],
                 cwd=ROOT,
                 env=settings,
                 stdin=subprocess.DEVNULL,

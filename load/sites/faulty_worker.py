@@ -1,7 +1,7 @@
-"""The real worker with what the fault runs add: a slow port, an input that kills, a trap before the commit,
-and a stop that goes on for as long as it is told.
+"""The real worker with what the fault runs add: a slow port, an input that kills, a trap before the commit.
 
-`python -m load.sites.worker --gauge FILE --trap FILE --hold FILE --withhold FILE --slow-s 0.3`; everything
+A stop can be made to last as long as a file is there.
+`python -m load.sites.faulty_worker --gauge FILE --trap FILE --hold FILE --withhold FILE --slow-s 0.3`; all
 else is the worker's own settings.
 """
 
@@ -23,8 +23,8 @@ from app.core.actions.stage import PASSED, StageResult
 from app.core.foundation.requests import Request
 from app.core.memory import analysis
 from app.settings import load_settings
-from load.sites.process import Gauge, tell_when_asked
 from load.sites.site import POISON_MARK, SLOW_MARK
+from load.sites.worker_process import Gauge, tell_when_asked
 
 if TYPE_CHECKING:
     from app.core.actions.stage import ActionContext, Asking

@@ -17,7 +17,7 @@ from topics.records.inputs import ActionType
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.demo.inputs.trust import ControlRecord, ThrowawayTrust
+    from app.demo.inputs.throwaway_trust import ControlRecord, ThrowawayTrust
 
 TENANT = "load"
 AGENT = "load-agent"
@@ -118,7 +118,7 @@ def _finding(name: str, weight: str, words: str) -> dict[str, Any]:
         "kind": "instruction_override",
         "weight": weight,
         "reason": f"the words that the fault runs take for {name}",
-        "source": "load/sites/policy.py",
+        "source": "load/sites/neutral_policy.py",
         "any": [words],
         "framed": False,
     }
