@@ -36,13 +36,15 @@ if TYPE_CHECKING:
     from app.core.state.session import SessionState
     from topics.records import ProposedAction
 
-# An escalation, opened where someone waits: high_stakes mode under enforcement (seed 001, Gate 4).
 
 SCHEMA = "sluice/escalation_opened/v1"
 
 
 def opened(arrival: Arrival, context: ActionContext, reason: str) -> OutRecord:
-    """EscalationOpened, bound to the digest of exactly this action; it expires after the bundle's time."""
+    """EscalationOpened, bound to the digest of exactly this action; it expires after the bundle's time.
+
+    It is opened where someone waits for it: in high_stakes mode under enforcement (seed 001, Gate 4).
+    """
     action, now = context.action, arrival.timestamp_ms
     body = {
         "schema": SCHEMA,

@@ -88,8 +88,6 @@ def _object(evaluation: Evaluation, mode: str, gate: str, against: StageResult) 
         evaluation.settle("ESCALATE", against.reason)
 
 
-# Advisories about the input itself: remarks for people that change no decision (seed 002).
-
 _MODE_ABSENT = {
     "source": "sluice.mode",
     "text": "no mode was declared: decided as high_stakes",
@@ -98,7 +96,10 @@ _MODE_ABSENT = {
 
 
 def remarks(context: ActionContext) -> list[dict[str, Any]]:
-    """On an absent mode, totals that are not the session's, and flags that nobody acknowledged."""
+    """On an absent mode, totals that are not the session's, and flags that nobody acknowledged.
+
+    They are advisories about the input itself, for people, and change no decision (seed 002).
+    """
     action = context.action
     found = [] if action.mode else [_MODE_ABSENT]
     _compare(found, "aggregateRowsAffected", action.aggregate_rows_affected, context.rows_before)

@@ -67,9 +67,6 @@ def _ruling(outcome: str, shadow: str | None, mode: str) -> Ruling:
     return Ruling(outcome, shadow, not held_up, held_up and outcome == "ESCALATE")
 
 
-# How an action that got its ruling enters the session's totals and memory.
-
-
 def count(draft: SessionDraft, seen: Sighting, ruling: Ruling, *, room: bool) -> int:
     """Count the action and return the rows that were reserved; `room` says whether it can be remembered.
 

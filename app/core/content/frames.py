@@ -19,10 +19,7 @@ if TYPE_CHECKING:
     from app.core.content.sets import Frame, Frames
     from app.core.content.text import Text
 
-
 # ruff: noqa: RUF001 - the quotation marks of other scripts are meant
-
-
 LONGEST_QUOTATION = 600
 _SPACED = r"[^\W\u0e00-\u0eff\u2e80-\uffff]"
 """A letter or digit of a script that has spaces between words; others have none around a quotation."""

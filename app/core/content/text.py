@@ -110,8 +110,6 @@ class _Shards:
 
 
 # ruff: noqa: RUF001 - the full stops of other scripts are meant
-
-
 _END = re.compile(
     r"[.!?:;\n。！？।؟۔](?:"  # first, which is ten times as fast as to try each of these everywhere
     r"(?<=[.!?])(?<![.!?].)[.!?]*+[\"')\]]*+(?=\s++[^\sa-z])(?:[ \t]*+\n)?"  # before a sentence's beginning

@@ -87,20 +87,18 @@ def similarity_finding(answer: SimilarityAnswer, settings: SimilaritySettings) -
     )
 
 
-# Overlapping windows of a text: an encoder reads a bounded number of word pieces and drops the rest
-# unsaid.
-#
-# A window is counted in characters, not words: a word has no bounded length, and a script without spaces
-# has no words to count. Where the pieces of a window still exceed the encoder's bound (one piece a
-# character), whoever cuts the text into pieces cuts it again.
-
 LONGEST_WORD = 32
 """A window grows by up to this many characters at each side so as not to cut a word; longer ones are cut."""
 
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """`texts` are the first windows in their order, `of` is how many the whole text has."""
+    """`texts` are the first windows in their order, `of` is how many the whole text has.
+
+    A window is counted in characters, not words: a word has no bounded length, and a script without spaces
+    has no words to count. Where the pieces of a window still exceed the encoder's bound (one piece a
+    character), the port that cuts the text into pieces cuts it again.
+    """
 
     texts: tuple[str, ...]
     of: int

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from app.core.policy.trust_policy import AlignmentPolicy, CoherencePolicy, ConsistencyPolicy, TrustPolicy
     from app.core.state.history import History
 
-# The four dimensions of the trust score, each 0..1 (seed 003, "Trust Scorer"; formulas: product.md).
-
 
 def reliability(policy: TrustPolicy, source_type: str, history: History, *, mismatch: bool) -> float:
-    """Of a source: its type's base, moved by reviews, less what claiming another type costs."""
+    """Of a source: its type's base, moved by reviews, less what claiming another type costs.
+
+    One of the four dimensions of the trust score, each 0..1 (seed 003, "Trust Scorer").
+    """
     base: float = getattr(policy.bases, source_type)
     loss = policy.history.type_mismatch if mismatch else 0.0
     return within(_reviewed(policy, base, history.positive, history.negative) - loss)

@@ -98,9 +98,6 @@ def _leaves(path: str, recorded: Any, again: Any) -> Iterator[Difference]:
         yield Difference(path, recorded, again)
 
 
-# What many reruns came to: counts, and those that are worth a look.
-
-
 @dataclass
 class RerunTally:
     """Counts by kind and status, and of what was not checked; `kept` are those that are not identical, or

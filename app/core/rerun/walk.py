@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from app.core.policy.kind import AnswerKind, DecisionKind
     from app.core.rerun.rerun import Rerunner
 
-# A decision as it was recorded: its value in the ledger, read strictly.
 
 DECIDING: Mapping[str, AnswerKind] = {one.topic: one for one in ANSWERS.values() if one.decision is not None}
 """The records that decide, by their topic."""

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from app.core.quality_bundle.quality_bundle import QualityBundle
     from app.core.state.book import Book
 
-# Which classes have outlived their window in flag-only (seed 004, "Flag-only mode left permanent").
 
 DAY_MS = 86_400_000
 
@@ -31,6 +30,8 @@ class Overdue(NamedTuple):
     """A class in flag-only since `since_ms` whose window ended at `overdue_since_ms`; `ordinal`: how many
     whole windows have passed since, each of which is an alarm of its own; the last of them ended at
     `ended_ms`. Times in ms since 1970.
+
+    Source: seed 004, "Flag-only mode left permanent".
     """
 
     content_class: str

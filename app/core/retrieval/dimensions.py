@@ -140,13 +140,13 @@ _CODES: dict[Dimension, ReasonCode] = {
 }
 
 
-# A class in flag-only: its items are judged and never withheld (seed 004, "Safe rollout").
-
-
 def under_rollout(
     bundle: QualityBundle, content_class: str | None, outcome: QualityOutcome
 ) -> tuple[QualityOutcome, QualityOutcome | None]:
-    """What the quality gate's outcome comes to, and in flag-only what it would have been, else None."""
+    """What the quality gate's outcome comes to, and in flag-only what it would have been, else None.
+
+    The items of a class in flag-only are judged and never withheld (seed 004, "Safe rollout").
+    """
     if bundle.rollout_of(content_class) != "flag_only":
         return outcome, None
     return ("flag" if milder("flag", outcome) else outcome), outcome

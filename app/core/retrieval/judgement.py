@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from topics.records.retrieval_inputs import RetrievedItem
     from topics.records.retrievals import AutonomyTier, QualityFlag, QualityOutcome, ReasonCode
 
-# C08 behind the quality gate: what the findings in a body, and in an item's names, make of an item.
 
 WEIGHTS: tuple[ContentWeight, ...] = ("definite", "strong")
 INCONCLUSIVE: ContentWeight = "strong"
@@ -53,9 +52,6 @@ def content_action(
     if found.inconclusive is not None:
         return bundle.content_outcome(tier, INCONCLUSIVE), f"inconclusive: {found.inconclusive}"
     return "pass", None
-
-
-# A stage that ran, as an item's record has it.
 
 
 class Stage(TypedDict):

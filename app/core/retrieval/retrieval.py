@@ -34,17 +34,17 @@ if TYPE_CHECKING:
     from app.core.state.session import SessionState
     from topics.records import ProposedRetrieval
 
-# An escalation of denied items: at high_privilege, for a high-impact tool category, and for nothing else.
-#
-# Seed 004, "Interaction with HITL": every flag to a person would end in approval fatigue. A person
-# answers with a signed override (registry kind quality_override), and the agent asks again.
 
 SCHEMA = "sluice/retrieval_escalation_opened/v1"
 TIER = "high_privilege"
 
 
 def escalation_of(arrival: Arrival, context: RetrievalContext, judged: Iterable[Judged]) -> str | None:
-    """The id of the escalation that a request opens, None if it opens none."""
+    """The id of the escalation that a request opens, None if it opens none.
+
+    Seed 004, "Interaction with HITL": every flag to a person would end in approval fatigue. A person answers
+    with a signed override (registry kind quality_override), and the agent asks again.
+    """
     quality, category = context.quality, context.retrieval.tool_category
     if quality is None or context.tier != TIER or (category or "").casefold() not in quality.high_impact:
         return None

@@ -43,11 +43,11 @@ if TYPE_CHECKING:
     from app.core.trust.dsse import Envelope
     from app.core.trust.signed_entries import Change, Statement
 
-# A flag-only that begins in the future would never be overdue: no alarm would tell anybody of it (seed
-# 004, "Flag-only mode left permanent").
-
 GRACE_MS = 24 * 3600 * 1000
-"""How far ahead of its record's time a start may lie: it is often written as a day, and in local time."""
+"""How far ahead of its record's time a start may lie: it is often written as a day, and in local time.
+
+A flag-only that begins in the future would never be overdue, and no alarm would be raised about it (seed 004,
+"Flag-only mode left permanent")."""
 
 
 def start_refusal(bundle: QualityBundle, published_ms: int) -> Reason | None:
