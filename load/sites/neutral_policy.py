@@ -25,6 +25,14 @@ UNSIGNED_FACTOR = 2
 READ_TOOL = "load.read"
 PURGE_TOOL = "load.purge"
 PURGE_LIMIT = 1000
+NO_PURGE_AFTER_READING = {
+    "id": "read-then-purge",
+    "reason": "what was just read is not purged",
+    "first": f"action.tool == '{READ_TOOL}'",
+    "then": f"action.tool == '{PURGE_TOOL}'",
+    "within_ms": 3_600_000,
+}
+"""For a site whose stages name the gate `sequence`."""
 BUNDLE = "load.neutral"
 EXEMPT_SOURCE = "load-feed"
 ATTACK, DOUBT = "obey the load run", "mind the load run"
@@ -79,6 +87,7 @@ def bundle(
         "escalation_ttl_ms": 3_600_000,
         "outcomes": {"unsigned_factor": UNSIGNED_FACTOR},
         "memory": _memory(),
+        "sequence": {"rules": [NO_PURGE_AFTER_READING]},
     }
 
 

@@ -15,7 +15,7 @@ from app.broker.single_node import free_ports
 from app.stream.process import EXIT_FAULT
 from app.verifier.located import Located
 from app.verifier.verify import verify
-from load.sites import neutral_policy
+from load.sites import neutral_policy, policy
 from load.sites.worker_process import WorkerProcess
 from tests.kafka.installation import (
     action,
@@ -183,21 +183,24 @@ def test_everything_a_worker_writes_is_one_intact_chain_a_partition(
     assert report.records == before + 60 + 1 + alarms
 
 
-@pytest.fixture
-def own_site(kafka: str, prefix: str, tmp_path: Path) -> Site:
-    return site_on(kafka, tmp_path, prefix.rstrip("."))
-
-
-def test_a_restarted_worker_goes_on_where_the_last_one_stopped(own_site: Site) -> None:
-    site = own_site
-    for life, ids in enumerate((["a-1", "a-2"], ["a-3"])):
+def test_a_restarted_worker_goes_on_where_the_last_one_stopped(
+    kafka: str, prefix: str, tmp_path: Path
+) -> None:
+    """With its totals, the number in its chain, and what a gate remembers of the agent."""
+    stages = (*policy.STAGES[:-1], "sequence", policy.STAGES[-1])
+    site = site_on(kafka, tmp_path, prefix.rstrip("."), stages)
+    purge = {"toolName": policy.PURGE_TOOL}
+    for life, sent in enumerate(([action("s", "a-1"), action("s", "a-2")], [action("s", "a-3", **purge)])):
         for process in running(site, f"life-{life}"):
-            publish(site, [action("s", one) for one in ids])
+            publish(site, sent)
             written(site, VERDICTS, 2 + life, process)
     verdicts = [json.loads(record.value or b"") for record in stored(site, VERDICTS)]
     assert [v["action_id"] for v in verdicts] == ["a-1", "a-2", "a-3"]
     assert [v["sequence"] for v in verdicts] == [1, 2, 3]
     assert verdicts[2]["session"]["before"]["aggregateRowsAffected"] == 20
+    assert verdicts[2]["blockReason"].startswith("forbidden_sequence: read-then-purge")
+    ((_, first, _),) = verdicts[2]["session"]["remembered"]["sequence"]["firsts"]["read-then-purge"]
+    assert first == "a-2"
 
 
 def test_an_idle_session_folds_away_through_the_ledger(kafka: str, prefix: str, tmp_path: Path) -> None:

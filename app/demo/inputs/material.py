@@ -165,7 +165,8 @@ def prepare(wish: RunOptions) -> Material:
     rows, writes = load_panel(wish.config / "actions.jsonl"), load_writes(wish.config / "memory_writes.jsonl")
     now, trust = wish.now(), wish.trust
     now_ms = milliseconds_of(now)
-    bundle = _hurried(whole_bundle(wish.bundle), recipe)
+    sequence = json_object((wish.config / "sequence.json").read_bytes())
+    bundle = _adapted(whole_bundle(wish.bundle), recipe, sequence)
     quality = half_rolled_out(wish.quality.read_bytes(), library, now_ms)
     store = ItemStore(library, trust.feed, now_ms)
     acting = make_sessions(rows, load_bundle(bundle), recipe, _drawing(recipe.seed))
@@ -182,8 +183,11 @@ def _drawing(seed: int | str) -> random.Random:
     return random.Random(seed)  # noqa: S311 - seeded, so that two runs draw the same
 
 
-def _hurried(bundle: bytes, recipe: Recipe) -> bytes:
-    """The bundle with the recipe's time for reviews: nobody waits an hour for a demo."""
+def _adapted(bundle: bytes, recipe: Recipe, sequence: dict[str, Any]) -> bytes:
+    """The bundle with the recipe's time for reviews, since nobody waits an hour for a demo, and with the gate
+    `sequence` before the last one."""
     document = json_object(bundle)
-    memory = document.get("memory", {})
-    return orjson.dumps({**document, "memory": {**memory, "quarantineReviewMs": int(recipe.review_s * 1000)}})
+    memory = {**document.get("memory", {}), "quarantineReviewMs": int(recipe.review_s * 1000)}
+    *stages, last = document["stages"]
+    adapted = {"memory": memory, "stages": [*stages, "sequence", last], "sequence": sequence}
+    return orjson.dumps({**document, **adapted})
