@@ -15,7 +15,7 @@ from app.broker.single_node import free_ports
 from app.stream.process import EXIT_FAULT
 from app.verifier.located import Located
 from app.verifier.verify import verify
-from load.sites import neutral_policy, policy
+from load.sites import neutral_policy
 from load.sites.worker_process import WorkerProcess
 from tests.kafka.installation import (
     action,
@@ -187,9 +187,9 @@ def test_a_restarted_worker_goes_on_where_the_last_one_stopped(
     kafka: str, prefix: str, tmp_path: Path
 ) -> None:
     """With its totals, the number in its chain, and what a gate remembers of the agent."""
-    stages = (*policy.STAGES[:-1], "sequence", policy.STAGES[-1])
+    stages = (*neutral_policy.STAGES[:-1], "sequence", neutral_policy.STAGES[-1])
     site = site_on(kafka, tmp_path, prefix.rstrip("."), stages)
-    purge = {"toolName": policy.PURGE_TOOL}
+    purge = {"toolName": neutral_policy.PURGE_TOOL}
     for life, sent in enumerate(([action("s", "a-1"), action("s", "a-2")], [action("s", "a-3", **purge)])):
         for process in running(site, f"life-{life}"):
             publish(site, sent)
