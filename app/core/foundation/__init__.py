@@ -1,1 +1,1 @@
-"""What everything else rests on: arrivals, ids, canonical form, the chain, records to write, errors."""
+"""The base of all other packages: arrivals, ids, canonical form, the chain, records to write, errors."""

@@ -11,8 +11,8 @@ from typing import Any
 class Arrival:
     """`topic` is the base name, without prefix; `timestamp_ms` is the broker's LogAppendTime, UTC.
 
-    `waited_ms`: how long it had lain when the decision on it began, by the clock of whoever decides. Only an
-    action that names a deadline has it: the decision records it, and a rerun takes it from there.
+    `waited_ms`: the time from its arrival to the start of its decision, by the worker's clock. Only an action
+    that names a deadline has it: the decision records it, and a rerun takes it from there.
     """
 
     topic: str
@@ -34,7 +34,7 @@ class Arrival:
 
     @property
     def decision_id(self) -> str:
-        """The same for every delivery of this record: ids of decisions are built from it."""
+        """An id that is the same for every delivery of this record; ids of decisions are built from it."""
         return f"{self.topic}:{self.partition}:{self.offset}"
 
     def coordinates(self) -> dict[str, Any]:

@@ -35,8 +35,8 @@ _NO_EXPONENT_FROM, _EXPONENT_FROM = 1e-4, 1e16
 """Between these Python writes no exponent."""
 _LAST_OF_BMP = "\uffff"
 _UTF8_BEYOND_BMP = tuple(bytes([lead]) for lead in range(0xF0, 0xF5))
-# Every float that orjson writes otherwise than RFC 8785 shows one of these; a string may too, and then costs
-# the walk below and no more. A single byte is looked for first where most records have none.
+# Every float that orjson writes differently from RFC 8785 contains one of these. A string may contain one
+# too; this only costs the walk below. The single byte is searched first, because most records have none.
 _WHOLE = re.compile(rb"\.0(?:[,}\]]|\Z)")
 _SMALL = re.compile(rb"-(?<=[0-9]e-)[0-9]")
 _LARGE = re.compile(rb"\+(?<=[0-9]e\+)[0-9]")
@@ -45,8 +45,8 @@ _LARGE = re.compile(rb"\+(?<=[0-9]e\+)[0-9]")
 def canonical(value: Any, *, finite: bool = False) -> bytes:
     """The RFC 8785 form of a JSON value. Raises CanonicalError for a value that has none.
 
-    `finite` is the caller's word that no NaN and no infinity is inside: it saves a walk over the value
-    whenever a null is.
+    `finite`: the caller promises that the value has no NaN and no infinity; this saves a walk over a value
+    that contains a null.
     """
     try:
         fast = orjson.dumps(value, option=_OPTIONS)
@@ -58,8 +58,8 @@ def canonical(value: Any, *, finite: bool = False) -> bytes:
 
 
 def in_order(value: Any) -> bytes:
-    """The canonical form of a value that was built for it: every key stands in its place by code point, and
-    each number is one that `is_odd_float` says no of. Only the characters that sort otherwise are looked for.
+    """The canonical form of a value that was built for it: its keys are in order by code point, and
+    `is_odd_float` is false for each number. Only characters that sort differently are searched for.
     """
     try:
         written = orjson.dumps(value, option=_OPTIONS_IN_ORDER)
@@ -100,7 +100,7 @@ def _same_by_bytes(fast: bytes, *, finite: bool) -> bool:
 
 
 def is_odd_float(number: float) -> bool:
-    """Whether RFC 8785 writes it otherwise than orjson does: with an exponent, or whole."""
+    """Whether RFC 8785 and orjson write this float differently: one with an exponent, or a whole one."""
     if _NO_EXPONENT_FROM <= number < _EXPONENT_FROM:
         return number.is_integer()
     written = repr(number)
@@ -108,7 +108,7 @@ def is_odd_float(number: float) -> bool:
 
 
 def _is_odd(value: Any) -> bool:
-    """Whether a number in it is written otherwise, or a key holds a character that may sort otherwise."""
+    """Whether the value has a number that is written differently, or a key that may sort differently."""
     if isinstance(value, float):
         return is_odd_float(value)
     if isinstance(value, dict):

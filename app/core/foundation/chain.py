@@ -1,7 +1,7 @@
-"""The hash chain of one partition: what makes its ledger records gapless and their order provable.
+"""The hash chain of one partition: it makes ledger records gapless and their order provable.
 
 Seed 002's certificate chain and product.md, "Ledger": `event_hash` is SHA-256 over the RFC 8785 form of the
-whole record without `event_hash`; `prev_hash` is the record's before it, the first one's is GENESIS.
+whole record without `event_hash`; `prev_hash` is the `event_hash` of the record before, GENESIS in the first.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from app.core.foundation.canonical import canonical, in_order
 
 GENESIS = "GENESIS"
 PLACE: tuple[str, ...] = ("decider_version", "partition", "prev_hash", "sequence")
-"""The fields that a record gets when it is linked, but for its `event_hash`."""
+"""The fields that a record gets when it is linked, except `event_hash`."""
 
 
 class Chain:
@@ -25,8 +25,8 @@ class Chain:
     def __init__(
         self, partition: int, sequence: int = 0, head: str = GENESIS, decider_version: str | None = None
     ) -> None:
-        """`sequence` 0 with head GENESIS is an empty ledger. `decider_version`: the code that decides, as its
-        records will say; None says nothing."""
+        """`sequence` 0 with head GENESIS is an empty ledger. `decider_version` names the deciding code in
+        each record; with None the records do not name it."""
         self.decider_version = decider_version
         self.partition = partition
         self.sequence = sequence
@@ -57,9 +57,9 @@ class OutRecord:
     """One ledger record without its place in the chain.
 
     `topic` is the base name of the output topic, `kind` the record's model ("Verdict", ...), `subject` the
-    Kafka key: the session's id, or the input's coordinates when no session could be read. Records of topics
-    that are no ledger have no place in the chain. `ordered`: whoever made the body vouches that canonical
-    form asks nothing more of it (app/core/foundation/canonical.py, `in_order`), with room for the place.
+    Kafka key: the session's id, or the input's coordinates when no session could be read. Records of other
+    topics than the ledger's have no place in the chain. `ordered`: the maker of the body promises that it is
+    in canonical order, with room for the place (app/core/foundation/canonical.py, `in_order`).
     """
 
     topic: str

@@ -1,4 +1,4 @@
-"""Times as the ledger writes them. There is no clock here: milliseconds come in, text goes out."""
+"""Times as the ledger writes them. This module has no clock: it turns milliseconds into text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeadLetter: an input that nobody could read, kept verbatim up to a bound with the place of its error."""
+"""DeadLetter: an unreadable input, kept verbatim up to a bound, with the place of its error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEPT_BYTES = MAX_INPUT_VALUE_BYTES
 
 
 def dead_letter(arrival: Arrival, code: str, path: str, message: str) -> OutRecord:
-    """The record of an input that is not answered otherwise."""
+    """The dead letter of an input that gets no other answer."""
     value = arrival.value or b""
     body = {
         "schema": SCHEMA,
@@ -41,7 +41,7 @@ def dead_letter(arrival: Arrival, code: str, path: str, message: str) -> OutReco
 
 
 def subject_of(arrival: Arrival) -> str:
-    """The session that the message's key names, empty when it is no UTF-8."""
+    """The session that the message's key names; empty if the key is not UTF-8."""
     try:
         return (arrival.key or b"").decode()
     except UnicodeDecodeError:
@@ -49,5 +49,5 @@ def subject_of(arrival: Arrival) -> str:
 
 
 def well_formed(text: str) -> str:
-    """The text with lone surrogates escaped: a dead letter must never fail to be written."""
+    """The text with lone surrogates escaped, so that a dead letter can always be written."""
     return text.encode("utf-8", "backslashreplace").decode()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class CoreError(Exception):
-    """Base of all: something that was handed to the core cannot be used."""
+    """Base of all: the core cannot use a value that it got."""
 
 
 class BundleError(CoreError):
@@ -16,7 +16,8 @@ class RegistryError(CoreError):
 
 
 class EnvelopeError(CoreError):
-    """Not an envelope that could be signed once more; the message starts with the path inside it."""
+    """The text is not an envelope to which a signature can be added; the message starts with the path inside
+    it."""
 
 
 class UnknownStageError(CoreError):
@@ -24,4 +25,4 @@ class UnknownStageError(CoreError):
 
 
 class CanonicalError(CoreError):
-    """A value has no canonical JSON form (NaN, an integer beyond 2^53-1, a key that is no string)."""
+    """A value has no canonical JSON form (NaN, an integer beyond 2^53-1, a key that is not a string)."""

@@ -14,9 +14,10 @@ T = TypeVar("T")
 def guarded(
     attempt: Callable[[], T], answer: Callable[[str], T], notice: Callable[[Exception], None] | None = None
 ) -> T:
-    """`attempt()`, or `answer(reason)` when the core raises: one input's flaw must not stop the others.
+    """Return `attempt()`, or `answer(reason)` if the core raises: a fault in one input must not stop the
+    others.
 
-    `notice` is told first. Faults of the broker and of ports never pass through here.
+    `notice` gets the exception first. Faults of the broker and of ports never come here.
     """
     try:
         return attempt()

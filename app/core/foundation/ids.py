@@ -1,4 +1,5 @@
-"""Ids of decisions, made of the input's coordinates: redelivery gives the same, and none needs an index."""
+"""Ids of decisions, made from the input's coordinates: a redelivery gives the same id, and no index is
+needed."""
 
 from __future__ import annotations
 
@@ -18,12 +19,12 @@ def escalation_id(decision_id: str) -> str:
 
 
 def outcome_id(decision_id: str, place: int = 0) -> str:
-    """What an outcome settled; `place` counts the accounts when it settles in several."""
+    """The id of a settlement; `place` counts the accounts if an outcome settles in several."""
     return f"outcome:{decision_id}" if place == 0 else f"outcome:{decision_id}:{place + 1}"
 
 
 def refusal_id(decision_id: str) -> str:
-    """Why an input was refused."""
+    """The id of an input's refusal."""
     return "refusal:" + decision_id
 
 
@@ -33,7 +34,7 @@ def dead_letter_id(decision_id: str) -> str:
 
 
 def memory_id(decision_id: str) -> str:
-    """A memory, whatever was decided on its write."""
+    """The id of a memory, whatever the decision on its write."""
     return "memory:" + decision_id
 
 
@@ -43,19 +44,19 @@ def quality_id(decision_id: str, place: int = 0) -> str:
 
 
 def served_id(decision_id: str) -> str:
-    """What an agent may see of a retrieval."""
+    """The id of the record of what an agent may see of a retrieval."""
     return "served:" + decision_id
 
 
 def report_event_id(decision_id: str) -> str:
-    """How far a store's report is covered by decisions."""
+    """The id of the record that says how far decisions cover a store's report."""
     return "report:" + decision_id
 
 
 def coordinates_of(an_id: str) -> tuple[str, int, int]:
-    """Topic, partition and offset of the input that an id is made of, with or without its kind in front.
+    """Topic, partition and offset of the input from which an id is made; the id may begin with its kind.
 
-    Raises ValueError for what is no such id.
+    Raises ValueError for any other text.
     """
     parts = an_id.split(":")
     topic, partition, offset = parts[1:4] if len(parts) > _DECISION_PARTS else parts
@@ -65,7 +66,8 @@ def coordinates_of(an_id: str) -> tuple[str, int, int]:
 
 
 def is_memory_id(text: str) -> bool:
-    """Whether this is the id of a memory, to the letter: "…:0:05" is none, nor is one with more behind it."""
+    """Whether this is exactly the id of a memory: "…:0:05" is not, and an id with more text after it is
+    not."""
     try:
         topic, partition, offset = coordinates_of(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""How long and how much a session is remembered; the settings give the values."""
+"""How long and how much Sluice remembers of a session; the settings give the values."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SessionLimits:
-    """Times in ms of broker time, bounds in entries; `max_quarantine` (seed 003's maxQuarantineSize) and
-    `max_source_histories` (of each tenant) are of a partition, the others of one agent in a session
-    (`max_early_outcomes`: of one reporter). `max_state_bytes` is what one agent may fill of a session's state
-    when it is alone there; of several each may fill its share. Outcomes that wait may fill as much again.
+    """Times are in ms of broker time, bounds in entries. `max_quarantine` (seed 003's maxQuarantineSize) and
+    `max_source_histories` (for each tenant) limit a partition; the others limit one agent in a session
+    (`max_early_outcomes`: one reporter). `max_state_bytes` limits an agent that is alone in a session; each
+    of several agents may fill its share. Waiting outcomes may fill as much again.
 
     `idle_timeout_ms` must not be below `action_window_ms`, or a repeat could count twice.
     """
@@ -31,4 +31,4 @@ class SessionLimits:
 ROOM_FOR_ONE = SessionLimits(
     action_window_ms=1, idle_timeout_ms=1, max_recent_actions=1, max_early_outcomes=0
 )
-"""Of a session that one input opens and nothing follows."""
+"""The limits of a session that has only one input."""

@@ -1,4 +1,4 @@
-"""The words of a tool's name, whatever its spelling: camelCase, snake_case, dots and dashes."""
+"""The words of a tool's name, in camelCase, snake_case, with dots or dashes."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ def words_of(name: str) -> list[str]:
 
 
 def vocabulary(*lines: str) -> frozenset[str]:
-    """The words of the lines, which blanks part."""
+    """The words of the lines, which blanks separate."""
     return frozenset(word for line in lines for word in line.split())

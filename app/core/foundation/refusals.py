@@ -20,7 +20,8 @@ def refused(
     reason: str,
     message: str,
 ) -> OutRecord:
-    """`coordinates` are those of the refused input, also where a later input or a timer refuses it."""
+    """The record of a refusal. `coordinates` are those of the refused input, even if a later input or a timer
+    refuses it."""
     decision_id = f"{coordinates['topic']}:{coordinates['partition']}:{coordinates['offset']}"
     body = {
         "schema": SCHEMA,

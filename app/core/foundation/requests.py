@@ -1,8 +1,8 @@
-"""What a stage may ask of the outside, and what the shell answers: the core itself does no I/O.
+"""A stage's requests and the shell's answers: the core itself does no I/O.
 
-A stage that needs an answer is a generator: it yields a `Request`, is sent the `Answer` and returns its
-result. The shell that drives it keeps the budget: a request over it is answered "overrun". What was answered
-goes into the record (`model_outputs`), so that a rerun is given the same.
+A stage that needs an answer is a generator: it yields a `Request`, gets the `Answer` and returns its
+result. The shell that drives it keeps the budget: it answers a request over budget with "overrun". The
+answer goes into the record (`model_outputs`), so that a rerun gets the same one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """`port` names who answers; `payload` is JSON-like; `budget_ms` is a deadline, not a hint."""
+    """A question to a port. `port` names the port that answers; `payload` is JSON-like; `budget_ms` is a
+    deadline."""
 
     port: str
     payload: object
@@ -30,7 +31,8 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`payload` (JSON-like, finite numbers) counts only when answered; `detail` says why it was not."""
+    """A port's answer. `payload` (JSON-like, finite numbers) counts only if the port answered; otherwise
+    `detail` says why it did not."""
 
     status: Literal["answered", "overrun", "unavailable"]
     payload: object = None
@@ -38,8 +40,8 @@ class Answer:
 
 
 def ask(gate: str, request: Request, outputs: list[dict[str, Any]]) -> Generator[Request, Answer, Answer]:
-    """Yield a gate's request and return the answer as it will be read back; its entry is added to `outputs`,
-    the decision's `model_outputs`."""
+    """Yield a gate's request and return the answer in the form in which the record is read back; add its
+    entry to `outputs`, the decision's `model_outputs`."""
     answer = _recordable((yield request))
     outputs.append(
         {
@@ -54,9 +56,9 @@ def ask(gate: str, request: Request, outputs: list[dict[str, Any]]) -> Generator
 
 
 def _recordable(answer: Answer) -> Answer:
-    """The answer with its payload as it will be read back, its keys in order.
+    """The answer with its payload in the form in which the record is read back, its keys in order.
 
-    A payload that is no JSON value is no answer.
+    A payload that is not a JSON value makes the answer invalid.
     """
     if answer.payload is None:
         return answer

@@ -56,8 +56,9 @@ Name = Annotated[str, Field(min_length=1, max_length=256)]
 
 
 LONGEST_WAIT_MS = 10 * 365 * 24 * 3600 * 1000
-"""Ten years: what waits longer has no end that a date could name."""
+"""Ten years: the end of a longer wait might not be a valid date."""
 
 
 MAX_CASES = 256
-"""Every worker runs them before a bundle is in force, and nothing else takes effect meanwhile: about 1 s."""
+"""Every worker runs the cases before a bundle is in force, and no other change takes effect meanwhile: about
+1 s."""

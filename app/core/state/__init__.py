@@ -1,1 +1,1 @@
-"""What is remembered between inputs: sessions, reservations, quarantine, histories."""
+"""The state between inputs: sessions, reservations, quarantine, histories."""

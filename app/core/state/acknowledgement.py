@@ -1,8 +1,8 @@
-"""Which flags of what was read in its session an action says it has seen (seed 004, "Downstream consumers
+"""The flags of items read in the session that an action acknowledges (seed 004, "Downstream consumers
 ignore flags").
 
-`acknowledged_flags` of an action may name a flag ("stale"), an item, or both ("item-7:stale"). Nothing is
-denied here: a rule of the bundle may cite what is outstanding.
+`acknowledged_flags` of an action may name a flag ("stale"), an item, or both ("item-7:stale"). This module
+denies nothing: a rule of the bundle may cite the outstanding flags.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ MAX_SHOWN = 5
 
 
 class Acknowledgement(NamedTuple):
-    """Flags as "item:flag", the item's id as sessions keep it."""
+    """Acknowledged and outstanding flags, as "item:flag" with the item's id as sessions keep it."""
 
     acknowledged: tuple[str, ...] = ()
     outstanding: tuple[str, ...] = ()
 
     def recorded(self) -> dict[str, Any]:
-        """As a verdict carries it."""
+        """The form in a verdict."""
         return {"acknowledged": list(self.acknowledged), "outstanding": list(self.outstanding)}
 
 
@@ -32,9 +32,10 @@ NOTHING = Acknowledgement()
 
 
 def acknowledgement(flags: Mapping[str, Sequence[str]], named: Sequence[str] | None) -> Acknowledgement:
-    """`flags`: of each flagged item that the session was let see; `named`: what the action acknowledges.
+    """Compare an action with the session. `flags`: those of each flagged item that the session was served;
+    `named`: what the action acknowledges.
 
-    Sorted, so that it does not depend on the order in which the items were read.
+    The result is sorted, so it does not depend on the order in which the items were read.
     """
     if not flags:
         return NOTHING
@@ -49,7 +50,7 @@ def acknowledgement(flags: Mapping[str, Sequence[str]], named: Sequence[str] | N
 
 
 def flags_of(recorded: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """The flags by item that a recorded acknowledgement was made of."""
+    """The flags by item from which a recorded acknowledgement was made."""
     flags: dict[str, list[str]] = {}
     for pair in (*recorded["acknowledged"], *recorded["outstanding"]):
         item, _, flag = pair.rpartition(":")
@@ -58,7 +59,7 @@ def flags_of(recorded: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
 
 
 def advisory(outstanding: Sequence[str]) -> dict[str, Any]:
-    """What a person should know of an action that says nothing of flagged items which it may rest on."""
+    """The advisory for an action that leaves flags of items outstanding on which it may depend."""
     shown = ", ".join(outstanding[:MAX_SHOWN])
     more = f" and {len(outstanding) - MAX_SHOWN} more" if len(outstanding) > MAX_SHOWN else ""
     text = f"flags of items read in this session are not acknowledged: {shown}{more}"
@@ -66,7 +67,7 @@ def advisory(outstanding: Sequence[str]) -> dict[str, Any]:
 
 
 def _forms(name: str) -> tuple[str, str, str]:
-    """What a name may stand for: an item's id may hold a colon, and a long one is shown by its digest, so an
-    action names it by either."""
+    """The possible meanings of a name: an item's id may contain a colon, and a long id is shown by its
+    digest, so an action may name an item by either."""
     item, _, flag = name.rpartition(":")
     return name, kept_id(name), f"{kept_id(item)}:{flag}" if item else name

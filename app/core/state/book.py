@@ -1,7 +1,8 @@
-"""What a partition keeps of memories beside its sessions: quarantine, statistics, histories that it owns.
+"""A partition's state of memories outside its sessions: quarantine, statistics, and the histories that it
+owns.
 
-A decision's changes are values; `apply` takes them over in the step in which its records are staged, and
-`flush` gives the table's new entries, which go into the same transaction.
+A decision's changes are values. `apply` applies them in the step in which the decision's records are staged,
+and `flush` returns the table's new entries, which go into the same transaction.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 LEFT_BEHIND = 256
-"""Entries of memories that have left which the queues may keep, so that few departures order them anew."""
+"""How many entries of departed memories a queue may keep, so that it is rarely built again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class HistoryFolded:
 
 @dataclass(frozen=True, slots=True)
 class Alarmed:
-    """An alarm was raised, for what ended at a moment, ms; by what it is about."""
+    """An alarm was raised for a window that ended at a moment, ms; by the subject of the alarm."""
 
     name: tuple[str, str, int]
     ended_ms: int
@@ -69,10 +70,10 @@ ALARM_PREFIX = b"a:"
 
 
 class Book:
-    """Of one partition. Reading is for the core, `apply` and `flush` for whoever keeps the table."""
+    """The book of one partition. The core reads it; the owner of the table calls `apply` and `flush`."""
 
     def __init__(self, table: Mapping[bytes, bytes]) -> None:
-        """`table`: the partition's recovered state; histories are read from it when they are asked for, and
+        """`table`: the partition's recovered state. Histories are read from it on demand, and
         `histories` counts them by tenant."""
         self._table = table
         self._held = {one.memory_id: one for one in held_in(table)}
@@ -106,8 +107,8 @@ class Book:
         return sorted(self._held.values(), key=_offset)
 
     def crowding(self, count: int) -> list[Held]:
-        """Up to `count` of what is held, those that are to make room: each the oldest, by its input's offset,
-        of the agent that holds the most by then. So no agent crowds another's memories out."""
+        """Up to `count` held memories that must make room: each is the oldest, by its input's offset, of the
+        agent that holds the most at that point. So an agent cannot evict another agent's memories."""
         by_agent = {whose: sorted(held.values(), key=_offset) for whose, held in self._by_agent.items()}
         chosen: list[Held] = []
         while by_agent and len(chosen) < count:
@@ -133,7 +134,7 @@ class Book:
         return known or History.decode(self._table.get(HISTORY_PREFIX + name.key().encode()))
 
     def alarmed(self, name: tuple[str, str, int]) -> int:
-        """The end that an alarm was raised for last, ms; 0 for none."""
+        """The end of the window of the last alarm, ms; 0 if there was none."""
         return self._alarmed.get(name, 0)
 
     def apply(self, changes: Iterable[Change]) -> None:
@@ -161,7 +162,8 @@ class Book:
         return changed
 
     def _first(self, queue: list[tuple[int, str]], count: int, until: int = NEVER_DUE_MS) -> list[Held]:
-        """The first of a queue up to `until`, in its order; they stay in it, what has left does not."""
+        """The first entries of a queue up to `until`, in its order. They stay in the queue; entries that have
+        left are removed."""
         kept: list[tuple[int, str]] = []
         while queue and queue[0][0] <= until and len(kept) < count:
             entry = heapq.heappop(queue)
@@ -172,7 +174,7 @@ class Book:
         return [self._held[memory_id] for _, memory_id in kept]
 
     def _queue(self) -> None:
-        """Order what is held anew, without what has left meanwhile."""
+        """Build the queue again from the held memories, without those that have left."""
         self._due = [(one.expires_ms, one.memory_id) for one in self._held.values()]
         heapq.heapify(self._due)
 

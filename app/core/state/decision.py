@@ -1,6 +1,6 @@
-"""What a decision is given beside its session, and what it wants to happen.
+"""The inputs of a decision besides its session, and the changes that it returns.
 
-Nothing has happened yet: the shell applies and writes it in one step.
+A decision changes nothing itself: the shell applies and writes its changes in one step.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @dataclass(slots=True)
 class Decision:
     """The session's change (None: no session changes), the records to write, in this order, and the changes
-    to what the partition keeps beside its sessions."""
+    to the partition's book."""
 
     transition: Transition | None
     records: list[OutRecord] = field(default_factory=list)
@@ -32,8 +32,9 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """`book`: the partition's own; `histories`: every source's, as the workers share them, which may lag;
-    `provenance`: the newest resolution of references, by tenant and URI, which may lag likewise."""
+    """State that several sessions share. `book`: the partition's own. `histories`: those of all sources,
+    which the workers share and which may lag. `provenance`: the newest resolution of references, by tenant
+    and URI, which may lag too."""
 
     book: Book = field(default_factory=lambda: Book({}))
     histories: Mapping[SourceName, History] = field(default_factory=dict)

@@ -1,7 +1,7 @@
-"""What one input will make of a session: read through it, change it, and take the finished transition out.
+"""A draft of the session after one input: read through it, change it, and take out the finished transition.
 
-The state itself is never touched. An account is copied the first time that it changes, so a draft that is
-abandoned leaves nothing behind.
+The draft never changes the state itself. It copies an account before the first change, so an abandoned draft
+has no effect.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ SHARES_IN_ALL = 4
 
 
 class SessionDraft:
-    """`now` is the input's broker time, never before the session's last; `folded` says that the session had
-    been idle for too long and starts anew; `refused` are the early outcomes that time has run out for."""
+    """The draft of one session. `now` is the input's broker time, never before the session's last; `folded`:
+    the session was idle too long and starts anew; `refused`: early outcomes whose time is over."""
 
     __slots__ = (
         "_base",
@@ -94,8 +94,8 @@ class SessionDraft:
         return None
 
     def change(self, tenant: str) -> Account:
-        """The tenant's account for changing, opened when missing, without agents of whom all left the
-        window."""
+        """The tenant's account for changing, opened if missing, without agents whose memories have all left
+        the window."""
         account = self._changed.get(tenant)
         if account is None:
             base = self._base.get(tenant)
@@ -117,14 +117,14 @@ class SessionDraft:
             account.disputed.pop(place, None)
 
     def dispute(self, tenant: str) -> str | None:
-        """The id of an action of this tenant whose outcome is disputed; None where there is none."""
+        """The id of an action of this tenant with a disputed outcome; None if there is none."""
         account = self.account(tenant)
         disputed = None if account is None else next(iter(account.disputed.values()), None)
         return None if disputed is None else str(disputed[0])
 
     def has_room(self, owner: Who) -> bool:
-        """Whether one more action of this agent can be remembered. An agent that nobody registered takes no
-        room, and so needs none."""
+        """Whether one more action of this agent can be remembered. An unregistered agent needs no room,
+        because its actions are not remembered."""
         most = self._limits.max_recent_actions
         if owner.tenant == UNREGISTERED:
             return most > 0
@@ -153,8 +153,8 @@ class SessionDraft:
         self._memory(holder).writes[kept] = tuple(write)
 
     def source(self, tenant: str, source_id: str) -> tuple[str | None, int | None]:
-        """The type of a memory source and its last write in this session, ms, whichever agent of the tenant
-        wrote; None where nothing is kept."""
+        """The type of a memory source and the time of its last write in this session, ms, by any agent of the
+        tenant; None if nothing is kept."""
         account, kept = self.account(tenant), kept_id(source_id)
         memories = [] if account is None else account.agents.values()
         entries = [one.sources[kept] for one in memories if kept in one.sources]
@@ -168,7 +168,7 @@ class SessionDraft:
         return self._finds_room(owner, WRITE_BYTES, lambda one: len(one.writes) < most)
 
     def remember_source(self, owner: Who, source_id: str, source_type: str, at_ms: int) -> None:
-        """Keep what a source's last write was, in place of the agent's oldest where its room is full."""
+        """Keep a source's last write; if the agent's room is full, it replaces the agent's oldest source."""
         memory, kept = self._memory(owner), kept_id(source_id)
         sources, most = memory.sources, self._limits.max_known_sources
         sources.pop(kept, None)
@@ -178,8 +178,8 @@ class SessionDraft:
             sources[kept] = (source_type, at_ms)
 
     def retrieval(self, tenant: str, request_id: str) -> RecentRetrieval | None:
-        """What is remembered under a request's id, whichever agents of the tenant asked, with the tier of the
-        last; None outside its window."""
+        """What is remembered under a request's id, for all agents of the tenant, with the tier of the last
+        request; None outside its window."""
         account = self.account(tenant)
         memories = [] if account is None else account.agents.values()
         found = [one for memory in memories if (one := memory.retrieval(request_id)) is not None]
@@ -189,9 +189,9 @@ class SessionDraft:
         return reduce(lambda one, later: one.joined(later, items), known) if known else None
 
     def remember_retrieval(self, owner: Who, request_id: str, retrieval: RecentRetrieval) -> None:
-        """Keep what a retrieval's items came to, beside what is kept under its id, and in place of the
-        agent's oldest where its room is full. Where that does not help it is not kept, and a store's report
-        of it counts as uncovered."""
+        """Keep the decided items of a retrieval, together with those already kept under its id. If the
+        agent's room is full, they replace its oldest ones. If there is still no room, they are not kept, and
+        a store's report of them counts as uncovered."""
         if owner.tenant == UNREGISTERED:
             return
         limits, memory = self._limits, self._memory(owner)
@@ -213,7 +213,7 @@ class SessionDraft:
             memory.retrievals[kept_id(request_id)] = tuple(retrieval)
 
     def remember_flags(self, owner: Who, items: Mapping[str, Iterable[str]]) -> None:
-        """Keep the flags of items that were let through; without room for them, that there were some."""
+        """Keep the flags of served items; without room for them, keep that there were some."""
         if owner.tenant == UNREGISTERED or not items:
             return
         memory = self._memory(owner)
@@ -223,8 +223,8 @@ class SessionDraft:
             add_flagged(memory.flagged, kept_id(item), flags, self.now)
 
     def served_flags(self, owner: Who) -> dict[str, list[str]]:
-        """The flags of items that the tenant's agents were let see within the window, by kept id: all of this
-        agent's, and of the others' as many as one agent may have."""
+        """The flags of items that the tenant's agents were served within the window, by kept id: all of this
+        agent, and of the other agents as many as one agent may have."""
         account = self.account(owner.tenant)
         if account is None:
             return {}
@@ -251,7 +251,7 @@ class SessionDraft:
             gates[gate] = (kept.until_ms, kept.value, len(orjson.dumps(kept.value)))
 
     def _memories(self, owner: Who) -> list[Remembered]:
-        """The agent's own, and what an older worker kept of all of them."""
+        """The agent's own memories, and those that an older worker kept for all agents together."""
         account = self.account(owner.tenant)
         if account is None:
             return []
@@ -260,7 +260,7 @@ class SessionDraft:
         return memories if old is None or old is own else [*memories, old]
 
     def _memory(self, owner: Who) -> Remembered:
-        """What is remembered of an agent, for changing; what left the window is dropped from it."""
+        """The memories of an agent, for changing, without those that have left the window."""
         account = self.change(owner.tenant)
         if owner not in self._own:
             self._own.add(owner)
@@ -268,7 +268,8 @@ class SessionDraft:
         return account.agents[owner.agent]
 
     def _finds_room(self, owner: Who, size: int, has_less: Callable[[Remembered], bool]) -> bool:
-        """If need be without what left the window, and then without what signed outcomes have settled."""
+        """Whether there is room; if needed, drop memories outside the window first, then actions that a
+        signed outcome has settled."""
 
         memory = self._read(owner)
         if has_less(memory) and self._fits(memory, size):
@@ -282,9 +283,9 @@ class SessionDraft:
         return has_less(memory) and self._fits(memory, size)
 
     def _fits(self, memory: Remembered, size: int) -> bool:
-        """Whether so many bytes more of an agent are within its share of the state's, and within the whole.
+        """Whether this number of further bytes stays within the agent's share and within the whole state.
 
-        Each of several agents may fill its share whatever the others hold: none takes another's room.
+        Each of several agents may fill its share, however much the others hold.
         """
         most, agents, filled = self._limits.max_state_bytes, int(memory is NOTHING), 0
         for account in {**self._base, **self._changed}.values():
@@ -297,7 +298,8 @@ class SessionDraft:
         return NOTHING if account is None else account.agents.get(owner.agent, NOTHING)
 
     def transition(self, *, touched: bool = True) -> Transition:
-        """The session's values now. `touched` False: time alone acted, which is no sign of life."""
+        """The session's values now. `touched` False: only time acted, so the session is not marked as
+        active."""
         last_at = self.now if touched else self.state.last_at
         due = last_at + self._limits.idle_timeout_ms
         if self.early:
@@ -314,5 +316,5 @@ class SessionDraft:
         )
 
     def in_window(self, at_ms: int) -> bool:
-        """Whether what came then is still remembered."""
+        """Whether an input of this time is still remembered."""
         return at_ms > self._cut_ms

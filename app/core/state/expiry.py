@@ -1,4 +1,4 @@
-"""What time alone does to a session. A timer and the session's next input do the same, the timer sooner."""
+"""The effect of time alone on a session. A timer and the session's next input have the same effect."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCHEMA_FOLDED = "sluice/session_folded/v1"
 
 
 def expire(limits: SessionLimits, key: bytes, state: SessionState, now_ms: int) -> Decision | None:
-    """The session `key` at `now_ms`; None when nothing is due."""
+    """The decision on the session `key` at `now_ms`; None if nothing is due."""
     if key != state.key:
         raise ValueError(f"state of {state.key!r} given for {key!r}")
     draft = SessionDraft(state, limits, now_ms)
@@ -29,7 +29,7 @@ def expire(limits: SessionLimits, key: bytes, state: SessionState, now_ms: int) 
 
 
 def time_records(draft: SessionDraft) -> list[OutRecord]:
-    """The records of what ran out of time before the draft's `now`."""
+    """The records of everything whose time was over before the draft's `now`."""
     if not draft.refused and not draft.folded:
         return []
     records = [

@@ -15,9 +15,9 @@ KEY_PREFIX = b"q:"
 
 
 class Held(NamedTuple):
-    """`input_digest` is of the bytes at topic, partition and offset; `threshold` is the write threshold when
-    it was decided; times are the broker's, ms: they are the input's own and stay so, whoever owns the
-    partition.
+    """A held memory. `input_digest` covers the bytes at topic, partition and offset; `threshold` is the write
+    threshold of its decision. Times are broker times of the input, ms; they stay the same when another worker
+    owns the partition.
     """
 
     memory_id: str
@@ -43,7 +43,7 @@ class Held(NamedTuple):
         return KEY_PREFIX + self.memory_id.encode()
 
     def encode(self) -> bytes:
-        """As it stands in the table."""
+        """The form in the table."""
         return orjson.dumps(list(self))
 
     @classmethod
@@ -52,7 +52,7 @@ class Held(NamedTuple):
         return cls(*orjson.loads(stored))
 
     def fields(self) -> dict[str, Any]:
-        """What every ledger record about it says."""
+        """The fields that every ledger record about it has."""
         return {
             "memory_id": self.memory_id,
             "write_id": self.write_id,

@@ -1,7 +1,7 @@
 """A memory source's history across sessions (product.md, "Memory writes").
 
-Every session's partition sends what it learns of a source to the source's own partition, whose one owner
-folds it; the folded history goes to all workers. A decision records the revision that it saw.
+Each session's partition sends what it learns about a source to the source's own partition. The one owner of
+that partition folds it and sends the folded history to all workers. A decision records the revision it saw.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ KEY_PREFIX = b"f:"
 
 
 class SourceName(NamedTuple):
-    """A source's id is its tenant's own: two tenants' sources of one id are two sources."""
+    """A tenant and a source's id: sources of two tenants with the same id are two sources."""
 
     tenant: str
     source: str
@@ -38,7 +38,8 @@ class SourceName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """`type` as first seen, None for a source that nobody has seen; `revision` counts what was folded."""
+    """The history of a source. `type` as first seen, None for an unseen source; `revision` counts the folded
+    pieces of feedback."""
 
     type: str | None
     positive: int
@@ -51,11 +52,11 @@ class History:
 
     @classmethod
     def decode(cls, stored: bytes | None) -> History:
-        """What `encode` wrote; of None the history of a source nobody has seen."""
+        """The history that `encode` wrote; for None the history of an unseen source."""
         return UNSEEN if stored is None else cls(*orjson.loads(stored))
 
     def folded(self, claimed_type: str, verdict: str) -> History:
-        """With one more piece of feedback. The type stays as it was first seen."""
+        """This history with one more piece of feedback. The type stays as first seen."""
         return History(
             self.type or claimed_type,
             self.positive + (verdict == "positive"),
@@ -68,7 +69,7 @@ UNSEEN = History(None, 0, 0, 0)
 
 
 def seen(name: SourceName, claimed_type: str, memory_id: str, now_ms: int) -> OutRecord:
-    """Feedback: a source wrote for the first time in a session that knows nothing of it."""
+    """Feedback: a source wrote in a session for the first time."""
     return _feedback(name, claimed_type, "seen", memory_id, now_ms)
 
 

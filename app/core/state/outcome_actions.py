@@ -1,4 +1,4 @@
-"""Which actions of a session an outcome may mean, and whether it may wait for one that has not come."""
+"""The actions of a session that an outcome may mean, and whether the outcome may wait for a later action."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from app.core.state.session import EarlyOutcome
 
 EARLY_BYTES = 1024
-"""Of one that waits, in the stored form: the names in it are the registry's."""
+"""Largest stored form of one waiting outcome; its names come from the registry."""
 REPORTERS_THAT_WAIT = 4
-"""How many times the outcomes of one reporter wait in a session of all that are not signed."""
+"""All unsigned outcomes of a session may wait in this many times the room of one reporter."""
 
 
 def find_meant(draft: SessionDraft, tenant: str, report: EarlyOutcome) -> list[tuple[Who, RecentAction]]:
-    """The actions of a tenant that an outcome may mean: of every agent the one under its id, signed only the
-    one that it was signed for. A disputed one is remembered past its window, but only a signed outcome finds
-    it there."""
+    """The actions of a tenant that an outcome may mean: for each agent, the action with this id. A signed
+    outcome means only the action that it was signed for. A disputed action is remembered past its window,
+    but there only a signed outcome finds it."""
     account = draft.account(tenant)
     if account is None:
         return []
@@ -35,20 +35,20 @@ def find_meant(draft: SessionDraft, tenant: str, report: EarlyOutcome) -> list[t
 
 
 def is_past(draft: SessionDraft, report: EarlyOutcome, offset: int) -> bool:
-    """Whether an action under an outcome's id has come at this offset or behind it."""
+    """Whether an action with the outcome's id has arrived at this offset or a later one."""
     found = _under_id(draft, report.tenant or "", report.action_id)
     return any(one.offset >= offset for _, one in found)
 
 
 def is_waiting(draft: SessionDraft, report: EarlyOutcome) -> bool:
-    """Whether a signed outcome that says the same waits already."""
+    """Whether an equal signed outcome already waits."""
     told = (True, kept_id(report.action_id), report.offset, report.rows)
     return any((one.signed, one.action_id, one.offset, one.rows) == told for one in draft.early)
 
 
 def may_wait(draft: SessionDraft, report: EarlyOutcome, limits: SessionLimits) -> bool:
-    """Whether one more outcome of this reporter can wait. What is signed and what is not have room of their
-    own, since anybody may write a reporter's name."""
+    """Whether one more outcome of this reporter can wait. Signed and unsigned outcomes have separate room,
+    because anyone may write a reporter's name."""
     most = limits.max_early_outcomes
     if EARLY_BYTES * (len(draft.early) + 1) > limits.max_state_bytes:
         return False

@@ -1,7 +1,8 @@
-"""What a session remembers of what was read in it: which items were decided on, and which flags were shown.
+"""A session's memory of its reads: the decided items, and the flags that were served.
 
-The two are apart. Items are for the coverage of what stores report, and the oldest are forgotten first. Flags
-are for the actions that follow: none is forgotten in silence, or reading on would be a way to be rid of them.
+Both are kept apart. The items serve the coverage of stores' reports, and the oldest are forgotten first. The
+flags serve later actions. When a flag is forgotten, this is remembered too; otherwise an agent could get rid
+of flags by reading more.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ if TYPE_CHECKING:
 
 MARK_DIGITS = 10
 MAX_FLAGGED = 64
-"""Items of a tenant whose flags a session keeps: each of its verdicts carries them."""
+"""Number of a tenant's items whose flags a session keeps; each of its verdicts carries them."""
 FORGOTTEN, FORGOTTEN_FLAG = "*", "forgotten"
-"""What stands for flagged items that found no room."""
+"""The item and flag that stand for flagged items without room."""
 
 
 class RecentRetrieval(NamedTuple):
-    """A retrieval inside its window, by its request's id. `items` are the short digests of the ids of its
-    decided items, one behind the other (`item_mark`); `offset` is the input's, 0 where an older worker kept
+    """A retrieval within its window, by its request's id. `items` are the short digests of the ids of its
+    decided items, one after the other (`item_mark`); `offset` is the input's, 0 if an older worker kept
     it."""
 
     tier: str
@@ -35,14 +36,14 @@ class RecentRetrieval(NamedTuple):
         return len(self.items) // MARK_DIGITS
 
     def joined(self, later: RecentRetrieval, most: int) -> RecentRetrieval:
-        """With a later one under the same id, the last `most` items of both."""
+        """This retrieval joined with a later one of the same id: the last `most` items of both."""
         marks = dict.fromkeys([*_marks(self.items), *_marks(later.items)])
         return later._replace(items="".join([*marks][-most:]))
 
 
 class Flagged(NamedTuple):
-    """The flags that an item was let through with, in all its readings inside the window. The time stands in
-    third place, as in everything that a window ends."""
+    """The flags with which an item was served, in all its reads within the window. The time is in third
+    place, as in every form that leaves the window."""
 
     flags: tuple[str, ...]
     times: int
@@ -50,8 +51,8 @@ class Flagged(NamedTuple):
 
 
 def add_flagged(kept: dict[str, Any], item: str, flags: Iterable[str], at_ms: int) -> None:
-    """Put an item's flags behind the others, with those that are kept of it. Beyond the bound the oldest go,
-    and that some went is kept as an item of its own."""
+    """Add an item's flags, joined with those already kept for it, after the others. Beyond the bound drop the
+    oldest; an item of its own then says that some were dropped."""
     _put(kept, item, flags, at_ms)
     while len(kept) > MAX_FLAGGED:
         oldest = next(name for name in kept if name != FORGOTTEN)
@@ -67,8 +68,8 @@ def flags_in(kept: Mapping[str, Any], after_ms: int) -> dict[str, list[str]]:
 def flags_of_all(
     own: Iterable[Mapping[str, Any]], others: Iterable[Mapping[str, Any]], after_ms: int
 ) -> dict[str, list[str]]:
-    """The flags of each item that was read after a moment: all of an agent's own, and of the others' as many
-    items as one agent may have; for the rest stands that there were some."""
+    """The flags of each item that was read after a moment: all items of this agent, and as many items of
+    other agents as one agent may have. One more item says if there were others."""
     found: dict[str, list[str]] = {}
     for kept in own:
         found |= flags_in(kept, after_ms)
@@ -83,8 +84,8 @@ def flags_of_all(
 
 
 def item_mark(item_id: str) -> str:
-    """An item's id as sessions keep it: 40 bits of its digest. Two of a thousand items that a store reports
-    are taken for each other once in a million requests."""
+    """An item's id as sessions keep it: 40 bits of its digest. In a million requests with a thousand reported
+    items each, two items are confused once."""
     return sha256(item_id.encode("utf-8", "surrogatepass")).hexdigest()[:MARK_DIGITS]
 
 

@@ -1,7 +1,7 @@
-"""What a session remembers of one agent's inputs: the ids inside their window, and what became of each.
+"""A session's memory of one agent's inputs: the ids within their window, and the result of each.
 
-All of it is bounded in bytes by what stands here: ids are kept short, and counts have a bounded number of
-digits (topics/records/base.py). The sizes are those of the stored form at its longest.
+This module limits the bytes of all of it: ids are kept short, and counts have a limited number of
+digits (topics/records/base.py). The sizes are those of the longest stored form.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from app.core.state.recent_retrieval import MARK_DIGITS, RecentRetrieval
 
 LONGEST_KEPT_ID = 64
 REMEMBERED_IDS = 1 << 14
-"""An input asks for its ids' kept form several times."""
+"""An input needs the kept form of its ids several times."""
 AGENT_BYTES = 112
 ACTION_BYTES = 384
 WRITE_BYTES = 224
@@ -29,15 +29,15 @@ GATE_BYTES = 96
 
 
 class RecentAction(NamedTuple):
-    """An action id inside its window.
+    """An action id within its window.
 
     `digest` is the hex digest of the raw input, `offset` the first input's, `at_ms` broker time, `mark` the
-    published outcome and the shadow outcome ("ALLOW", "ALLOW/BLOCK"). `counted` is what the totals hold for
-    it, `carried` how many carried-out actions bear the id (0: it was denied; 2: a conflicting one in standard
-    mode was carried out too), `shared` whether several actions came under the id, so that no outcome lowers
-    what is counted; `peak` the largest outcome. `most` is what an unsigned outcome may raise it to (None: an
-    older worker wrote it), `signed` whether a signed outcome has settled it, `disputed` whether an unsigned
-    one claimed more than `most` and no signed one has come since.
+    published outcome and the shadow outcome ("ALLOW", "ALLOW/BLOCK"). `counted`: the rows that the totals
+    include for it. `carried`: how many carried-out actions have the id (0: it was denied; 2: a conflicting
+    one in standard mode was carried out too). `shared`: several actions have the id, so no outcome lowers
+    `counted`. `peak`: the largest outcome. `most`: the rows to which an unsigned outcome may raise `counted`
+    (None: an older worker wrote it). `signed`: a signed outcome has settled it. `disputed`: an unsigned
+    outcome claimed more than `most`, and no signed one has come since.
     """
 
     digest: str
@@ -53,7 +53,8 @@ class RecentAction(NamedTuple):
     disputed: bool = False
 
     def stored(self) -> tuple[Any, ...]:
-        """As states keep it: counts as records write them, and nothing behind `most` that is not so."""
+        """The form in states: counts as records write them, and of the fields after `most` only those that
+        are true."""
         kept = self
         if max(self.counted, self.peak, self.most or 0) > MAX_SAFE_INTEGER:
             counts = wire_int(self.counted), wire_int(self.peak), self.most and wire_int(self.most)
@@ -65,10 +66,10 @@ _UNSETTLED = RecentAction._fields.index("signed")
 
 
 class RecentWrite(NamedTuple):
-    """A memory write's id inside its window.
+    """A memory write's id within its window.
 
     `digest` is the hex digest of the raw input, `offset` the input's; `action` was published, `shadow` is the
-    one that shadow mode hid; `trust` is what memories derived from this one may have at most.
+    action that shadow mode hid; `trust` is the maximum for memories derived from this one.
     """
 
     digest: str
@@ -89,9 +90,9 @@ def recent_action(stored: Any) -> RecentAction:
 
 @lru_cache(maxsize=REMEMBERED_IDS)
 def kept_id(an_id: str) -> str:
-    """An id as states keep it: itself, or "#" and its digest where it is long or JSON would write it longer.
+    """An id as states keep it: itself, or "#" and its digest if the id is long or longer in JSON.
 
-    Ids come from outside: 1024 of 256 control characters each would pass the size of a record.
+    Ids come from outside: 1024 ids of 256 control characters would exceed the size of a record.
     """
     plain = len(an_id) <= LONGEST_KEPT_ID and an_id.isascii() and an_id.isprintable()
     if plain and an_id[0] != "#" and '"' not in an_id and "\\" not in an_id:
@@ -108,10 +109,10 @@ class GateMemory(NamedTuple):
 
 @dataclass(slots=True)
 class Remembered:
-    """Of one agent. Ids are `kept_id`s. `recent` maps action id to a stored RecentAction, oldest first,
-    `writes` write id to a stored RecentWrite, `sources` a memory source's id to its type and last write (ms),
-    `retrievals` a request's id to a stored RecentRetrieval, `flagged` an item's id to a stored Flagged,
-    `gates` a gate's name to what it remembers: until_ms, the value and its bytes.
+    """The memories of one agent. Ids are `kept_id`s. `recent` maps action id to a stored RecentAction,
+    oldest first, `writes` write id to a stored RecentWrite, `sources` a memory source's id to its type and
+    last write (ms), `retrievals` a request's id to a stored RecentRetrieval, `flagged` an item's id to a
+    stored Flagged, `gates` a gate's name to what it remembers: until_ms, the value and its bytes.
     """
 
     recent: dict[str, Any] = field(default_factory=dict)
@@ -162,7 +163,7 @@ class Remembered:
         )
 
     def copied(self, cut_ms: int) -> Remembered:
-        """A copy without what came at this time or before."""
+        """A copy without inputs of this time or before."""
         return Remembered(
             _still_known(self.recent, cut_ms) if self.recent else {},
             _still_known(self.writes, cut_ms) if self.writes else {},
@@ -190,7 +191,7 @@ class Remembered:
         }
 
     def encoded(self) -> list[Any]:
-        """As it is stored: an agent without memories spends nothing on them."""
+        """The stored form: an agent without memories needs no bytes for them."""
         stored = [self.recent, self.writes, self.sources, self.retrievals, self.flagged, self.gates]
         while stored and not stored[-1]:
             stored.pop()
@@ -198,7 +199,7 @@ class Remembered:
 
 
 def _still_known(remembered: dict[str, Any], cut_ms: int) -> dict[str, Any]:
-    """A copy without what came at this time or before; the oldest come first, with their time in third
+    """A copy without entries of this time or before. The oldest entries come first; their time is in third
     place."""
     gone = 0
     for stored in remembered.values():

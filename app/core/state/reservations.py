@@ -1,9 +1,9 @@
 """Reserving and settling: how an action and its outcome move a session's totals.
 
 The invariant: a total is never below what was really done. An action that the caller carries out counts at
-once. An outcome that an enforcement point signed for this very action settles it, once, up or down. One that
-is not signed is somebody's bare word: it never lowers, and raises up to a factor of the reservation; what it
-claims beyond that is disputed until a signed outcome comes.
+once. An outcome that an enforcement point signed for this action settles it, once, up or down. An unsigned
+outcome is an unproved claim: it never lowers a total, and it raises it up to a factor of the reservation. A
+higher claim is disputed until a signed outcome comes.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 class Sighting(NamedTuple):
-    """One action as the session counts it: whose, which id, the input's hex digest and offset, its rows, and
-    how many times these an unsigned outcome may claim."""
+    """One action as the session counts it: its agent, its id, the hex digest and offset of the input, its
+    rows, and the factor of them that an unsigned outcome may claim."""
 
     owner: Who
     action_id: str
@@ -31,14 +31,15 @@ class Sighting(NamedTuple):
 
     @property
     def most(self) -> int:
-        """The rows that an unsigned outcome may count: a factor of the reservation, at least of one row."""
+        """The most rows that an unsigned outcome may count: a factor of the reservation, and of at least one
+        row."""
         return max(self.rows, 1) * self.unsigned_factor
 
 
 class Settlement(NamedTuple):
-    """`reserved` is what was counted for the action before, `counted` what is now, `after` the tenant's
-    total; `lowered` when it went below the reservation, `disputed` when the claim is beyond what may count,
-    and `new` when none before it was."""
+    """A settled outcome. `reserved`: the rows counted for the action before; `counted`: the rows counted
+    now; `after`: the tenant's total. `lowered`: it is now below the reservation. `disputed`: the claim is
+    above the limit. `new`: no earlier claim was."""
 
     tenant: str
     reserved: int
@@ -50,7 +51,7 @@ class Settlement(NamedTuple):
 
 
 def reserve(draft: SessionDraft, seen: Sighting, mark: str, *, carried: bool) -> None:
-    """Remember a new action; one that is carried out counts its rows and itself."""
+    """Remember a new action; if it is carried out, count its rows and the action."""
     account = draft.change(seen.owner.tenant)
     if carried:
         account.rows += seen.rows
@@ -66,9 +67,10 @@ def reserve(draft: SessionDraft, seen: Sighting, mark: str, *, carried: bool) ->
 
 
 def share_id(draft: SessionDraft, seen: Sighting, known: RecentAction, *, carried: bool) -> None:
-    """Another action came under a known id. Carried out all the same (standard mode, shadow), it counts.
+    """Record a second action with a known id. If it is still carried out (standard mode, shadow), it counts.
 
-    No outcome can tell the two apart any more: none lowers from here on, and one that raises counts for each.
+    An outcome can no longer distinguish the two actions: from now on no outcome lowers the total, and one
+    that raises it counts for each action.
     """
     if carried:
         account = draft.change(seen.owner.tenant)
@@ -80,7 +82,8 @@ def share_id(draft: SessionDraft, seen: Sighting, known: RecentAction, *, carrie
 
 
 def count_only(draft: SessionDraft, seen: Sighting) -> str:
-    """Count an action that finds no room to be remembered; returns the tenant whose account took it."""
+    """Count an action for which there is no room in the memory; return the tenant of the account that counts
+    it."""
     own = seen.owner.tenant
     tenant = own if draft.account(own) is not None else UNREGISTERED
     account = draft.change(tenant)
@@ -92,11 +95,11 @@ def count_only(draft: SessionDraft, seen: Sighting) -> str:
 def settle(
     draft: SessionDraft, owner: Who, known: RecentAction, report: EarlyOutcome, most_of_old: int
 ) -> Settlement:
-    """Put an outcome's rows in place of what is counted for the action.
+    """Replace the rows counted for the action by an outcome's rows.
 
-    Several actions carried out under one id count as many times the largest outcome, since any of them may
-    have done it. A denied action that was carried out after all counts too. `most_of_old`: what an unsigned
-    outcome may count for an action of which an older worker kept no bound.
+    Several actions carried out under one id each count the largest outcome, because each of them may have
+    done it. A denied action that was carried out after all counts too. `most_of_old`: the limit of an
+    unsigned outcome for an action that an older worker kept without a limit.
     """
     account = draft.change(owner.tenant)
     most = most_of_old if known.most is None else known.most
@@ -125,10 +128,10 @@ def settle(
 
 
 def settled_for_good(known: RecentAction, report: EarlyOutcome) -> bool:
-    """Whether a signed outcome has settled the action already, and this one says no more than that.
+    """Whether a signed outcome has already settled the action and this outcome does not change that.
 
-    A signature counts once. A second one may raise what the first left; an unsigned outcome may not, except
-    where several actions share the id: one of the others may be meant.
+    A signature counts once. A second signed outcome may raise the result of the first. An unsigned outcome
+    may not, unless several actions share the id: it may mean one of the others.
     """
     if not known.signed:
         return False

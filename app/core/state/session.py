@@ -1,10 +1,11 @@
-"""A session's state: what its agents may have done so far, per tenant, and what is still remembered.
+"""A session's state: the totals of its agents' actions, per tenant, and what it still remembers.
 
 Product.md, "Session state". An action that the caller will carry out counts at once (its rows are reserved);
-an outcome settles it. What leaves the window is dropped from `recent`: its rows are in the totals already.
+an outcome settles it. Actions that leave the window are dropped from `recent`; their rows are already in the
+totals.
 
 Stored form, in the table and in its changelog: JSON that starts with a fixed-width due time, so that timers
-find what is due without reading the rest; see `encode`.
+can find due sessions without reading the rest; see `encode`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ KEY_PREFIX = b"s:"
 NEVER_DUE_MS = 9_999_999_999_999
 REMEMBERED_OWNERS = 1 << 12
 FORM = 2
-"""Of the stored form; states without it are of the first."""
+"""The version of the stored form; states without it have the first version."""
 OLD_AGENT = ""
 _OLD_DICTIONARIES = 4
 _DUE_DIGITS = 13
@@ -32,9 +33,9 @@ _DUE_END = len(_DUE_PREFIX) + _DUE_DIGITS
 
 
 class EarlyOutcome(NamedTuple):
-    """An outcome on its way to its action, which may not have come yet.
+    """An outcome that waits for its action, which may not have arrived yet.
 
-    `signed`: an enforcement point's signature holds, and binds it to the action at `offset` with the hex
+    `signed`: an enforcement point's valid signature binds it to the action at `offset` with the hex
     digest `digest`; without these two an older worker kept it.
     """
 
@@ -54,12 +55,13 @@ class EarlyOutcome(NamedTuple):
         return dict(zip(names, self.origin, strict=True))
 
     def means(self, action: RecentAction) -> bool:
-        """Whether a remembered action of its id is the one that it was signed for; unsigned it means any."""
+        """Whether this remembered action of its id is the one it was signed for; an unsigned outcome means
+        any."""
         return self.offset is None or (self.offset, self.digest) == (action.offset, action.digest)
 
 
 class Who(NamedTuple):
-    """Whose input it is: a tenant, and the agent's kept id. Of an agent that nobody registered it is "", and
+    """The author of an input: a tenant, and the agent's kept id. For an unregistered agent the id is "", and
     nothing is remembered of it."""
 
     tenant: str
@@ -74,8 +76,8 @@ def who(tenant: str, agent_id: str) -> Who:
 
 @dataclass(slots=True)
 class Account:
-    """One tenant's totals in the session, and by agent what is remembered; under "" what an older worker
-    kept, which is every agent's.
+    """One tenant's totals in the session, and the memories by agent; under "" the memories that an older
+    worker kept for all agents together.
 
     `disputed` maps the offset of a disputed action to its kept id, its agent and the stored RecentAction; it
     outlives the window.
@@ -102,14 +104,14 @@ class Account:
         return size
 
     def copied(self, cut_ms: int) -> Account:
-        """A copy without the agents of whom all came at this time or before."""
+        """A copy without the agents whose inputs are all of this time or before."""
         agents = self.agents.copy()
         if self.has_over(cut_ms):
             agents = {name: one for name, one in agents.items() if not one.is_over(cut_ms)}
         return Account(self.rows, self.actions, agents, self.disputed.copy())
 
     def has_over(self, cut_ms: int) -> bool:
-        """Whether there is an agent of whom all came at this time or before."""
+        """Whether there is an agent whose inputs are all of this time or before."""
         for one in self.agents.values():  # noqa: SIM110 - asked at every input, and `any` takes twice as long
             if one.is_over(cut_ms):
                 return True
@@ -128,16 +130,18 @@ class Account:
 
     @classmethod
     def decode_first(cls, stored: list[Any]) -> Account:
-        """The stored form of before agents were told apart: what is remembered stands beside the totals."""
+        """Read the oldest stored form, which did not separate agents: memories are in the same object as
+        totals."""
         rows, actions, recent, *more = stored
         return cls(int(rows), actions, {OLD_AGENT: Remembered(recent, *more[:_OLD_DICTIONARIES])})
 
 
 @dataclass(slots=True)
 class Transition:
-    """A session's new values, complete and already computed; to apply it is to assign them.
+    """A session's new values, complete and already computed; applying it only assigns them.
 
-    `accounts` holds only those that changed unless `fresh`, which drops what was there before.
+    `accounts` has only the changed accounts. With `fresh` it has all of them, and the earlier ones are
+    dropped.
     """
 
     fresh: bool
@@ -149,12 +153,12 @@ class Transition:
 
 
 class SessionState:
-    """The state of one session. Changes only through `apply`; everything else reads."""
+    """The state of one session. Only `apply` changes it."""
 
     __slots__ = ("accounts", "due_ms", "early", "key", "last_at", "opened_at")
 
     def __init__(self, key: bytes) -> None:
-        """A session that nobody has seen yet; `key` is the table's key, `session_key(session_id)`."""
+        """A new session; `key` is the table's key, `session_key(session_id)`."""
         self.key = key
         self.accounts: dict[str, Account] = {}
         self.early: list[EarlyOutcome] = []
@@ -164,7 +168,7 @@ class SessionState:
 
     @property
     def gone(self) -> bool:
-        """Nothing is left that a later input could need."""
+        """Whether the state has nothing left that a later input could need."""
         return not self.accounts and not self.early
 
     @property
@@ -173,7 +177,7 @@ class SessionState:
         return self.key[len(KEY_PREFIX) :].decode()
 
     def apply(self, transition: Transition | None) -> None:
-        """Take over the values of a transition that was evaluated on this state; None changes nothing."""
+        """Assign the values of a transition that was evaluated on this state; None changes nothing."""
         if transition is None:
             return
         if transition.fresh:

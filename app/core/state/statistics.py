@@ -13,7 +13,7 @@ KEY_PREFIX = b"n:"
 
 
 class Whose(NamedTuple):
-    """Tenant ("unregistered" for agents that nobody registered, whose agent is empty) and agent."""
+    """A tenant and an agent; for unregistered agents the tenant is "unregistered" and the agent is empty."""
 
     tenant: str
     agent: str
@@ -39,7 +39,7 @@ class Statistics(NamedTuple):
     size: int = 0
 
     def decided(self, action: str) -> Statistics:
-        """With one more decision, as it was published: under shadow everything is allowed."""
+        """These counts with one more decision, as published: in shadow mode every write is allowed."""
         return self._replace(
             evaluated=self.evaluated + 1,
             allowed=self.allowed + (action == "allow"),
@@ -48,7 +48,7 @@ class Statistics(NamedTuple):
         )
 
     def resized(self, by: int) -> Statistics:
-        """With that many more in quarantine."""
+        """These counts with this many more in quarantine."""
         return self._replace(size=self.size + by)
 
     def plus(self, other: Statistics) -> Statistics:
