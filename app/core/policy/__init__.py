@@ -1,1 +1,1 @@
-"""What decisions are made under: bundles, and what holds for one agent and tool."""
+"""The policy of a decision: bundles, and the facts that hold for one agent and tool."""

@@ -1,4 +1,4 @@
-"""A bundle's own cases, as written: what must come of an input under it. `app.core.cases.cases` runs them."""
+"""A bundle's own cases, as written: an input and its required result. `app.core.cases.cases` runs them."""
 
 from __future__ import annotations
 
@@ -33,11 +33,12 @@ class Earlier(StrictModel):
 
 
 class Expected(StrictModel):
-    """What must come of it; what is not given is not looked at.
+    """The required result; fields that are left out are not compared.
 
-    Of an action: `outcome`; `gate` is the last gate that did not pass, `reason` the beginning of the
-    verdict's blockReason, `rules` the `passed` of rules by id (null: inconclusive). Of a memory write:
-    `action`, `reason` the beginning of the decision's, `findings` ids that are among those found.
+    For an action: `outcome`; `gate` is the last gate that did not pass, `reason` the beginning of the
+    verdict's blockReason, `rules` the `passed` of rules by id (null: inconclusive). For a memory write:
+    `action`; `reason` is the beginning of the decision's reason, `findings` ids that must be among those
+    found.
     """
 
     outcome: Outcome | None = None

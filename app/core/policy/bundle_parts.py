@@ -1,8 +1,8 @@
-"""A gate's part of a policy bundle: what stands under the gate's own key.
+"""A gate's part of a policy bundle: the value under the gate's own key.
 
-Policy lies below the gates and names none of them. The gates' parts are handed to it, as values of this form
-(app/core/actions/stages.py lists the gates); app/core/policy/bundles.py puts them together with what all
-gates share.
+The package `policy` is below the gates and names none of them. It gets the gates' parts as values of this
+form (app/core/actions/stages.py lists the gates); app/core/policy/bundles.py joins them with the fields that
+all gates share.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class BundlePart(Generic[Written]):
     """`key`: the field of the bundle, the gate's name. `written`: the field's type, a pydantic model or a
     list of them. `default`: its value where a bundle leaves it out; `...`: it must be there.
 
-    `find_loosenings` yields what a newer part (second) takes less strictly than an older one (first): each a
-    sentence for people, and the paths below the key that it may come of ("" for the whole part). Where two
-    parts cannot be compared, the change counts as a loosening. `compile` gives what the gate decides with; it
-    raises BundleError, with the path in the bundle.
+    `find_loosenings` yields where a newer part (second) is less strict than an older one (first): each time a
+    sentence for people, and the paths below the key that may cause it ("" for the whole part). If two
+    parts cannot be compared, the change counts as less strict. `compile` returns the form that the gate uses;
+    it raises BundleError, with the path in the bundle.
     """
 
     key: str

@@ -1,4 +1,4 @@
-"""Policy bundles: every number and table that the gates decide with, validated and compiled when loaded."""
+"""Policy bundles: every number and table that the gates use, validated and compiled when loaded."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from app.core.policy.bundle_parts import BundlePart
 
 FIRST_STAGE, LAST_STAGE = "controls", "tier_auth"
-"""A freeze stops everything else; what was escalated goes on to the gate that says who must agree."""
+"""The first gate handles freezes, which stop everything else; the last one says who must approve an
+escalation."""
 ORDER_OF_OLD = (FIRST_STAGE, "fast_reject", "rules", "consequence", "topology", LAST_STAGE)
-"""What a bundle that names no order means, for ever: it was signed before bundles named one."""
+"""The order of a bundle that names none, for ever: it was signed before bundles named an order."""
 
 PER_MILLE = 1000
 PerMille = Annotated[int, Field(ge=0, le=PER_MILLE)]
@@ -44,7 +45,7 @@ What stands under a gate's name is that gate's own part ([gates.md](gates.md))."
 
 
 class TierByReversibility(StrictModel):
-    """An action type's tier where the tool has no registered one."""
+    """An action type's tier for tools without a registered tier."""
 
     reversible: Tier
     irreversible: Tier
@@ -58,10 +59,10 @@ class TierByReversibility(StrictModel):
 
 
 class ActionTypePolicy(StrictModel):
-    """What holds for an action type where neither registry nor caller say more.
+    """The defaults for an action type, if neither registry nor caller say more.
 
-    `rows_upper_bound` counts for an action that gives no row estimate, so it may not be zero; `words` are
-    those of a tool's name that classify it.
+    `rows_upper_bound` counts for an action without a row estimate, so it may not be zero. `words` are the
+    words of a tool's name that give it this type.
     """
 
     risk: PerMille
@@ -72,16 +73,16 @@ class ActionTypePolicy(StrictModel):
 
 
 class OutcomePolicy(StrictModel):
-    """What an outcome that is not signed may do: count up to `unsigned_factor` times the rows reserved for
-    its action. `alarm_recipient` is told of one that claims more."""
+    """The limits of an unsigned outcome: it counts up to `unsigned_factor` times the rows reserved for its
+    action. An outcome that claims more raises an alarm to `alarm_recipient`."""
 
     unsigned_factor: Annotated[int, Field(ge=1, le=1000)] = 10
     alarm_recipient: Name = "operator"
 
 
 class BundleFrame(StrictModel):
-    """What a bundle says whichever gates there are. `stages`: the gates of actions in their order; no other
-    one runs."""
+    """The fields of a bundle that do not belong to one gate. `stages`: the gates of actions in their order;
+    no other gate runs."""
 
     id: Name
     revision: Annotated[int, Field(ge=1, le=2**53 - 1)]
@@ -115,9 +116,9 @@ class BundleFrame(StrictModel):
 
 
 class Bundle:
-    """A loaded bundle: its file's fields, its hash and what was compiled from it.
+    """A loaded bundle: its file's fields, its hash and its compiled parts.
 
-    `written` and `parts` hold each gate's part by its key, as it stands in the file and as it was compiled.
+    `written` and `parts` have each gate's part by its key, as it is in the file and as it was compiled.
     """
 
     def __init__(self, file: BundleFrame, bundle_hash: str, parts: Sequence[BundlePart[Any]] = ()) -> None:
@@ -146,8 +147,9 @@ class Bundle:
             return min(found, key=ranked.index, default="OTHER")
 
         self.classified = classified
-        """A tool's action type by the words of its name: the riskiest type that has one of them, of equally
-        risky ones the first by name. Not the first that is written: a JSON object has no order."""
+        """A tool's action type by the words of its name: the riskiest type that has one of them, and among
+        equally risky types the first by name. The order in the file does not count, because a JSON object
+        has no order."""
 
 
 @lru_cache(maxsize=REMEMBERED_CONTENT)
@@ -157,7 +159,7 @@ def _inspector(content: str) -> ContentInspector:
 
 
 class BundleForm:
-    """What a policy bundle may say: the frame, and each gate's part under its key.
+    """The form of a policy bundle: the frame, and each gate's part under its key.
 
     `parts` are the gates' in their order; `model` is the pydantic model of a whole bundle.
     """
@@ -184,7 +186,7 @@ class BundleForm:
             raise BundleError(str(error)) from None
 
     def find_loosenings(self, before: Bundle, after: Bundle) -> Iterator[Loosening]:
-        """What the gates of the second bundle take less strictly than those of the first."""
+        """Where the gates of the second bundle are less strict than those of the first."""
         for name in before.stages:
             if name not in after.stages:
                 yield Loosening(f"the gate {name} no longer runs", ("stages",))

@@ -1,4 +1,4 @@
-"""What differs between two JSON documents, field by field: for people who review a bundle's next revision."""
+"""The differences of two JSON documents, field by field: for people who review a bundle's next revision."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _NAMES = ("id", "name")
-"""Fields by which the objects of a list are told apart, so that one put in between changes no other."""
+"""Fields that identify the objects of a list, so that an inserted object changes no other one."""
 
 
 class DocumentChange(NamedTuple):
-    """One field: its path and both values; None where it is not there."""
+    """One changed field: its path and both values; None if the field is not there."""
 
     path: str
     before: Any
@@ -20,7 +20,7 @@ class DocumentChange(NamedTuple):
 
 
 def document_changes(before: Any, after: Any) -> tuple[DocumentChange, ...]:
-    """What differs, in the order of the paths; what only one of them has is one change."""
+    """The differences, in the order of the paths; a value that only one document has is one change."""
     return tuple(sorted(_changes("$", before, after), key=lambda one: one.path))
 
 
@@ -37,12 +37,12 @@ def _changes(path: str, before: Any, after: Any) -> Iterator[DocumentChange]:
 
 
 def _same(before: Any, after: Any) -> bool:
-    """With the type: 1, 1.0 and true are equal in Python, and not in a document."""
+    """Whether value and type are equal: 1, 1.0 and true are equal in Python, but not in a document."""
     return type(before) is type(after) and before == after
 
 
 def _inner(value: Any, path: str) -> dict[str, Any] | None:
-    """What an object or a list holds, by path; None for a value that holds nothing."""
+    """The values in an object or a list, by path; None for a value that contains none."""
     if isinstance(value, dict):
         return {f"{path}.{name}": one for name, one in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""A bundle's `memory` section: every number and table that the memory gate decides with (seeds 003, 004)."""
+"""A bundle's `memory` section: every number and table that the memory gate uses (seeds 003, 004)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from topics.catalog import INPUT_RETENTION_MS
 
 
 class AnalysisPolicy(StrictModel):
-    """A bundle's `memory.analysis`: how a model is asked where `memory.trust.llmAnalysis` says so.
+    """A bundle's `memory.analysis`: how a model is asked if `memory.trust.llmAnalysis` says so.
 
-    A longer content is shown by its first and its last characters. `on_failure` says what a missing answer
-    (down, over `budget_ms`, unreadable) does: "quarantine" keeps the write below the write threshold.
+    The model sees only the first and last characters of a longer content. `on_failure` is the effect of a
+    missing answer (down, over `budget_ms`, unreadable): "quarantine" keeps the write below the write
+    threshold.
     """
 
     on_failure: Literal["quarantine", "ignore"] = "quarantine"
@@ -28,7 +29,7 @@ class AnalysisPolicy(StrictModel):
 
 
 MOST_REVIEW_MS = INPUT_RETENTION_MS
-"""What waits longer could not be released: its content would have left the input topic."""
+"""After a longer wait a memory could not be released: its content would have left the input topic."""
 
 
 class MemoryPolicy(SeedNames):
@@ -36,7 +37,7 @@ class MemoryPolicy(SeedNames):
     memory waits for a reviewer before it expires. `lineage_budget_ms`: the deadline for finding parents of
     other sessions in the ledger.
 
-    Without `similarity` no encoder is asked; a model is where `trust.llmAnalysis` says so.
+    Without `similarity` no encoder is asked; a model is asked if `trust.llmAnalysis` says so.
     """
 
     enabled: bool = True

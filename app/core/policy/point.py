@@ -1,4 +1,4 @@
-"""What a decision point decides with, handed to the modules that decide."""
+"""The parts of a decision point that it gives to the modules that decide."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class PointParts:
     """One snapshot of policy and registry, the bounds, and the stopwatch (ns).
 
-    `standing`: what bundle and registry say of an agent's use of a tool. `stages`: by a bundle's hash its
+    `standing`: what bundle and registry say about an agent's use of a tool. `stages`: by a bundle's hash its
     stages in their order (app/core/actions/stage.py).
     """
 

@@ -1,4 +1,4 @@
-"""One snapshot of what is in force: every decision is made under one of these, whole."""
+"""One complete snapshot of the policy in force; every decision is made under one snapshot."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ DEFAULT_QUALITY = "sluice.quality"
 
 
 class Principal(NamedTuple):
-    """Who asks: the agent by the name that the input gives, and what registry and policy say of it.
+    """The agent that the input names, and what registry and policy say about it.
 
-    `agent` is None where it is not registered; then `tenant` is the account that all such agents share, and
-    `org` one without settings. `bundle` is the agent's registered bundle, else the default one;
-    `bundle_asked_for` is the id of the registered one even where it is not in force. `quality` is its
-    tenant's quality bundle, None where the one asked for is not in force.
+    `agent` is None if it is not registered; then `tenant` is the account that all such agents share, and
+    `org` has no settings. `bundle` is the agent's registered bundle, else the default one;
+    `bundle_asked_for` is the id of the registered bundle, even if it is not in force. `quality` is the
+    tenant's quality bundle, None if that bundle is not in force.
     """
 
     agent_id: str
@@ -48,28 +48,28 @@ class Principal(NamedTuple):
 
     @property
     def owner(self) -> Who:
-        """Whose room in a session its inputs take."""
+        """The owner of the room that its inputs use in a session."""
         return who(self.tenant, self.agent_id)
 
     @property
     def is_shadowed(self) -> bool:
-        """Whether its tenant's enforcement lets everything through."""
+        """Whether its tenant is in shadow mode, in which nothing is blocked."""
         return self.org.enforcement == "shadow"
 
     def tier(self, claimed: AutonomyTier | None) -> AutonomyTier:
-        """The stricter of the registered autonomy tier and the claimed one. Without a registered one it is
-        the strictest of all, so that no agent gets a milder tier by its own word."""
+        """The stricter of the registered autonomy tier and the claimed one. Without a registered tier it is
+        the strictest of all, so an agent's claim never gives it a less strict tier."""
         registered = None if self.agent is None else self.agent.autonomy_tier
         return max(registered or TIERS[-1], claimed or TIERS[0], key=TIERS.index)
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """`bundles`: the newest revision by id. `default_bundle`: the id of the one for agents that name none and
-    are registered with none; it must be among them.
+    """A snapshot. `bundles`: the newest revision by id. `default_bundle`: the id of the bundle for agents
+    that name none and are registered with none; it must be among `bundles`.
 
-    `quality` and `default_quality`: the same of quality bundles, but without the default one retrievals are
-    denied."""
+    `quality` and `default_quality`: the same for quality bundles, but the default one may be missing; then
+    retrievals are denied."""
 
     bundles: Mapping[str, Bundle]
     registry: Registry
@@ -88,7 +88,7 @@ class Policy:
 
     def quality_for(self, org: Org) -> tuple[str, QualityBundle | None]:
         """The id of the quality bundle that judges a tenant's items (its own, else the default), and the
-        bundle. None where it is not in force: another one would not say what this tenant asks for."""
+        bundle. None if it is not in force: no other bundle replaces it."""
         asked_for = org.quality_bundle_id or self.default_quality
         return asked_for, self.quality.get(asked_for)
 

@@ -1,4 +1,4 @@
-"""A bundle's `memory.similarity`: the library of known texts, how texts are cut, and what nearness means."""
+"""A bundle's `memory.similarity`: the library of known texts, how texts are cut, and when a text is near."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Cosine = Annotated[float, Field(ge=-1, le=1)]
 
 
 class BenignText(StrictModel):
-    """A text that may be remembered, near to attacks in its words. `source`: whose text it is."""
+    """A harmless text with words like those of attacks. `source`: where the text is from."""
 
     id: Id
     text: Text
@@ -27,7 +27,7 @@ class BenignText(StrictModel):
 
 
 class AttackText(BenignText):
-    """A text that poisons a memory; a text near to it is of its kind."""
+    """A text that poisons a memory; a text near to it gets its kind."""
 
     kind: Kind
 
@@ -37,8 +37,8 @@ Frame = Annotated[str, Field(pattern=r"^[^{}]*\{\}[^{}]*$", max_length=200)]
 
 
 class Calibration(StrictModel):
-    """When a window counts as found: `at_least` near to an attack, and nearer to it by `margin` than to any
-    benign text. Both are cosines; `weight` is the finding's.
+    """When a window is a finding: its cosine to an attack is at least `at_least`, and by `margin` higher
+    than its cosine to any benign text. `weight` is the finding's.
     """
 
     at_least: Cosine
@@ -49,8 +49,8 @@ class Calibration(StrictModel):
 class SimilarityLibrary(StrictModel):
     """Known texts of both sides, with the calibration that was measured on them.
 
-    Every attack in every one of `frames` is on the benign side: a text that quotes an attack is as near to it
-    as one that makes it, but nearer still to the same attack quoted.
+    The benign side also has every attack inside each of `frames`: a text that quotes an attack is as near to
+    the attack as the attack itself, but nearer to the quoted attack.
     """
 
     attack: Annotated[list[AttackText], Field(min_length=1, max_length=1024)]
@@ -69,7 +69,8 @@ class SimilarityLibrary(StrictModel):
 
     @cached_property
     def hash(self) -> str:
-        """ "sha256:" and the digest of the canonical form: what an answer was computed with."""
+        """ "sha256:" and the digest of the canonical form; it names the library with which an answer was
+        computed."""
         return digest(self.model_dump(mode="json"))
 
     @cached_property
@@ -89,9 +90,10 @@ class SimilarityLibrary(StrictModel):
 
 
 class WindowSettings(StrictModel):
-    """How a text is cut: characters a window, characters two neighbours share, and the most that are read.
+    """How a text is cut: characters per window, characters that two neighbours share, and the most windows
+    read.
 
-    A text of more windows is inconclusive.
+    A text with more windows is inconclusive.
     """
 
     characters: Annotated[int, Field(ge=64, le=4096)]
@@ -106,7 +108,7 @@ class WindowSettings(StrictModel):
 
 
 class SimilaritySettings(StrictModel):
-    """`enabled: false` asks no encoder. `budget_ms` is the deadline of one answer."""
+    """With `enabled: false` no encoder is asked. `budget_ms` is the deadline of one answer."""
 
     enabled: bool
     budget_ms: Annotated[int, Field(ge=1, le=600_000)]
@@ -115,7 +117,7 @@ class SimilaritySettings(StrictModel):
 
 
 def without(library: SimilarityLibrary, *sources: str) -> SimilarityLibrary:
-    """`library` less every text whose source begins with one of `sources`: to judge rows that fed it.
+    """`library` without the texts whose source begins with one of `sources`: to judge rows of these sources.
 
     Raises pydantic's ValidationError when no attack text is left.
     """

@@ -1,7 +1,7 @@
-"""What registry and bundle say of an agent's use of a tool, before the session is looked at.
+"""What registry and bundle say about an agent's use of a tool, without the session.
 
-The registry's word goes before the bundle's. The caller's only tightens them: what it claims is judged beside
-what is known, and of tier, risk, reversibility and rows the stricter counts.
+The registry takes precedence over the bundle. The caller's claims only make the result stricter: they are
+judged in addition to the known facts, and the stricter tier, risk, reversibility and rows count.
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ if TYPE_CHECKING:
     from app.core.registry.registry_entries import Tool
 
 REMEMBERED = 8192
-"""How many are kept: a bound, since tool names come from outside."""
+"""How many standings are kept; the number is bounded because tool names come from outside."""
 
 
 _DOUBT = {True: 0, None: 1, False: 2}
-"""From what can be undone to what cannot."""
+"""The order from reversible to irreversible."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """`bundle_asked_for`: the id that the action names, else its agent's registered one, else the default;
-    `granted` whether the principal's bundle is that one. `action_type` is the registry's, else the classified
+    """`bundle_asked_for`: the id that the action names, else the agent's registered one, else the default;
+    `granted`: the principal's bundle is that one. `action_type` is the registered type, else the classified
     one; `types` are this and the claimed one. `reversible` None is unknown; it, `tier`, `risk` (per mille)
-    and `rows_upper_bound` are the strictest of what is known and what is claimed, `reversibilities` is both,
-    and `tightened` says that these differ; `entries` is "kind/id@revision" to hash of what it rests on."""
+    and `rows_upper_bound` are the strictest of known and claimed values; `reversibilities` are both values,
+    and `tightened` says that a claim made it stricter. `entries` maps "kind/id@revision" to the hash of each
+    entry used."""
 
     principal: Principal
     bundle_asked_for: str
@@ -49,7 +50,7 @@ class Standing:
 
 
 class Standings(Protocol):
-    """What policy and caller say together, by agent, tool and the caller's own claims."""
+    """The joint result of policy and caller, by agent, tool and the caller's claims."""
 
     def __call__(
         self,
@@ -59,7 +60,8 @@ class Standings(Protocol):
         claimed: bool | None,
         bundle_id: str | None,
     ) -> Standing:
-        """The standing of an agent with a tool under a bundle; None is for what the caller does not say."""
+        """The standing of an agent with a tool under a bundle; None for a claim that the caller does not
+        make."""
 
 
 def standings(policy: Policy) -> Standings:
@@ -106,8 +108,8 @@ def rows_counted(tool: Tool | None, claimed: int | None, upper_bound: int) -> in
 def _readings(
     bundle: Bundle, tool: Tool | None, known_type: str, claimed_type: str | None, claimed: bool | None
 ) -> list[tuple[str, bool | None]]:
-    """What the action may be, as type and reversibility: as known first, then as the caller has it. That it
-    can be undone is no word of the caller's to give."""
+    """The readings of the action as type and reversibility: first as known, then as the caller claims. A
+    claim that the action can be undone does not count."""
     found: dict[tuple[str, bool | None], None] = {}
     for name in (known_type, claimed_type or known_type):
         registered = None if tool is None else tool.reversible

@@ -1,6 +1,7 @@
 """The numbers of the trust score: a bundle's `memory.trust` (seed 003; product.md, "Memory writes").
 
-Shares, losses and thresholds are 0..1. What the seed names may be written as the seed does or in snake_case.
+Shares, losses and thresholds are 0..1. A field that the seed names may have the seed's name or be in
+snake_case.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ Milliseconds = Annotated[int, Field(ge=0, le=2**53 - 1)]
 Count = Annotated[int, Field(ge=0, le=2**53 - 1)]
 AtLeastOne = Annotated[int, Field(ge=1, le=2**53 - 1)]
 Margin = Annotated[float, Field(ge=0.001, le=1, allow_inf_nan=False)]
-"""Far enough below a threshold that rounding a total never lifts it back."""
+"""Far enough below a threshold that rounding a total never raises it back to the threshold."""
 
 
 class SeedNames(StrictModel):
-    """Read by the seed's names and by ours; a field given under both is refused."""
+    """A model that reads the seed's names and ours; it refuses a field that is given under both names."""
 
     model_config = ConfigDict(populate_by_name=True)
 
 
 class TrustWeights(SeedNames):
-    """What each dimension counts of the total; 1 together."""
+    """The weight of each dimension in the total; together they are 1."""
 
     source_reliability: Annotated[Share, Field(alias="sourceReliability")] = 0.25
     content_consistency: Annotated[Share, Field(alias="contentConsistency")] = 0.35
@@ -59,11 +60,12 @@ class Bases(StrictModel):
 
 
 class HistoryPolicy(StrictModel):
-    """How reviews move a source's reliability off its base: r = h w + base (1 - w), where of n reviews
+    """How reviews change a source's reliability: r = h w + base (1 - w), where for n reviews
     h = (positive + prior_positive) / (n + prior_reviews) and w = min(weight_cap, n / (n + half_weight_at)).
 
-    Fewer than `min_reviews` say nothing. A history of fewer positive reviews than `positives_to_raise` may
-    lower but not raise: by the formula alone a third review that is negative would raise an external source.
+    Fewer reviews than `min_reviews` change nothing. With fewer positive reviews than `positives_to_raise` a
+    history may lower the reliability but not raise it: by the formula alone a negative third review would
+    raise an external source.
     """
 
     min_reviews: Count = 3
@@ -82,26 +84,26 @@ class HistoryPolicy(StrictModel):
 
 
 class Hits(StrictModel):
-    """The loss for some hits: `first` and `each` for every hit, the first one too, together `most`."""
+    """The loss for hits: `first` once, plus `each` for every hit (also the first one), at most `most`."""
 
     first: Share
     each: Share
     most: Share
 
     def loss(self, hits: int) -> float:
-        """For this many hits; none costs nothing."""
+        """The loss for this many hits; 0 for none."""
         return min(self.most, self.first + self.each * hits) if hits else 0.0
 
 
 class OverShare(StrictModel):
-    """The loss where more than this share of the characters is so."""
+    """The loss if more than this share of the characters has the property."""
 
     share: Share
     loss: Share
 
 
 class OverLength(StrictModel):
-    """The loss for a text of more characters."""
+    """The loss for a text with more characters than this."""
 
     characters: Count
     loss: Share
@@ -112,9 +114,10 @@ def _kinds(*kinds: Kind) -> list[Kind]:
 
 
 class ConsistencyPolicy(StrictModel):
-    """What content loses of 1, by the kinds of its findings and by its form.
+    """The losses of a content from 1, by the kinds of its findings and by its form.
 
-    `removed`: by normalising (invisible characters, tags); `special`: neither letter, digit nor white space.
+    `removed`: characters that normalising removes (invisible characters, tags); `special`: characters that
+    are neither letter, digit nor white space.
     """
 
     injection: Hits = Hits(first=0.3, each=0.1, most=0.6)
@@ -151,8 +154,8 @@ class AlignmentPolicy(StrictModel):
 
 
 class CapPolicy(StrictModel):
-    """How far below its threshold a cap lies: of `definite` below the quarantine threshold, of the others
-    below the write threshold."""
+    """How far below its threshold a cap is: `definite` below the quarantine threshold, the others below the
+    write threshold."""
 
     strong: Margin = 0.1
     definite: Margin = 0.1
@@ -161,9 +164,10 @@ class CapPolicy(StrictModel):
 
 
 class TrustPolicy(SeedNames):
-    """`llm_analysis`: whether a model is asked, whose answer can only lower. `history_window`: reviews that
-    count; more are scaled down to it. A text of more than `max_characters` is rejected. Weak findings count
-    as hits where so many different ones come together.
+    """The numbers of the score. `llm_analysis`: whether a model is asked, whose answer can only lower the
+    score. `history_window`: the number of reviews that count; more are scaled down to it. A text of more
+    than `max_characters` is rejected. Weak findings count as hits only if enough different ones come
+    together.
     """
 
     write_threshold: Annotated[Share, Field(alias="writeThreshold")] = 0.7

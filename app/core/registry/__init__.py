@@ -1,1 +1,1 @@
-"""Who and what is known: entries, read and looked up."""
+"""The registry of agents, tools, tenants and other entries: reading and look-up."""

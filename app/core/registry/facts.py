@@ -1,8 +1,8 @@
 """Locked facts: values that hold for a span of time, as the registry knows them (product.md, Stage 1).
 
-Two times make the choice. The event's time says which span must hold it; what the registry knows says which
-revision speaks: of all revisions whose span holds the moment, the highest. A correction of the past is
-therefore a new revision over the same span, and a change from a day on is a new revision that starts there.
+Two things choose the revision: the span must contain the event's time, and of all revisions in the registry
+whose span contains it, the highest counts. A correction of the past is therefore a new revision over the same
+span, and a change from a certain day on is a new revision that starts on that day.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Name = Annotated[str, Field(min_length=1, max_length=256)]
 
 
 class FactSpec(StrictModel):
-    """`value` is any JSON value; the span is from `valid_from` to before `valid_to`, null without an end.
+    """A fact. `value` is any JSON value; the span is from `valid_from` to before `valid_to`, null for no end.
 
     `tenant_id` null: every tenant's rules may cite it.
     """
@@ -48,8 +48,8 @@ class FactSpec(StrictModel):
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One revision of a fact. `key` is "fact/id@revision", `hash` over the whole entry; times in ms since
-    1970, `valid_to_ms` itself no longer in the span; `tenant` None: everybody's."""
+    """One revision of a fact. `key` is "fact/id@revision", `hash` covers the whole entry; times are in ms
+    since 1970, `valid_to_ms` itself is not in the span; `tenant` None: for all tenants."""
 
     id: str
     key: str
@@ -65,12 +65,12 @@ class Fact:
         return int(self.key.rpartition("@")[2])
 
     def speaks_of(self, tenant: str, at_ms: int) -> bool:
-        """Whether the span holds a moment, for this tenant."""
+        """Whether the span contains a moment, for this tenant."""
         ended = self.valid_to_ms is not None and at_ms >= self.valid_to_ms
         return self.valid_from_ms <= at_ms and not ended and self.tenant in {None, tenant}
 
 
 def in_force(revisions: Iterable[Fact], tenant: str, at_ms: int) -> Fact | None:
-    """The revision of a fact that counts for a moment (ms since 1970); None when none speaks of it."""
+    """The revision of a fact that counts for a moment (ms since 1970); None if no span contains it."""
     speaking = (one for one in revisions if one.speaks_of(tenant, at_ms))
     return max(speaking, key=lambda one: one.revision, default=None)

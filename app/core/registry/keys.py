@@ -47,19 +47,19 @@ _SMALL_ORDER = frozenset(
 
 
 class UnusableKeyError(CoreError):
-    """A key cannot be used; the message says why and never holds any of a private one."""
+    """A key cannot be used; the message says why and never contains a part of a private key."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """A public key that may be trusted, if someone says so."""
+    """A public key. The settings or the registry decide whether it is trusted."""
 
     raw: bytes
     keyid: str = field(init=False)
     _key: Ed25519PublicKey = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Raises UnusableKeyError for what is no key, or one under which anybody can sign."""
+        """Raises UnusableKeyError for bytes that are not a key, and for a key under which anyone can sign."""
         if len(self.raw) != RAW_BYTES:
             raise UnusableKeyError(f"an Ed25519 public key has {RAW_BYTES} bytes, this has {len(self.raw)}")
         if self.raw[:-1] + bytes([self.raw[-1] & _SIGN_BIT]) in _SMALL_ORDER:
@@ -90,7 +90,7 @@ class PublicKey:
 
 
 class SigningKey:
-    """A private key. It can sign and name its public half; nothing here writes or shows it."""
+    """A private key. It can sign and return its public half; this module never writes or shows it."""
 
     def __init__(self, private: Ed25519PrivateKey) -> None:
         self._private = private
@@ -122,8 +122,8 @@ class SigningKey:
 class Roots:
     """The keys where trust starts. They sign approvers' entries and nothing else.
 
-    `retired_at_ms`, by key id: a key that was replaced counts for records before this time of the broker, so
-    that what it vouched for stays, and for none after.
+    `retired_at_ms`, by key id: a replaced key counts for records before this broker time, so that entries it
+    signed stay in force, and for no later record.
     """
 
     def __init__(self, public_keys: Iterable[str], retired: Mapping[str, int] | None = None) -> None:
@@ -139,7 +139,7 @@ class Roots:
 
 
 def signed_bytes(record: ActionOutcome | ReviewDecision) -> bytes:
-    """What is signed. Raises CanonicalError."""
+    """The bytes of a record that are signed. Raises CanonicalError."""
     return canonical(record.model_dump(by_alias=True, exclude_unset=True, exclude={"signature"}))
 
 
@@ -153,7 +153,7 @@ def signed_by(key: Ed25519PublicKey, record: ActionOutcome | ReviewDecision) -> 
 
 
 def is_signed(registry: Registry, outcome: ActionOutcome) -> bool:
-    """Whether an outcome is signed by the enforcement point that `reported_by` names: only then may it lower
-    a total."""
+    """Whether the enforcement point that `reported_by` names has signed the outcome: only then may it lower a
+    total."""
     point = registry.enforcement_points.get(outcome.reported_by)
     return point is not None and signed_by(point.public_key, outcome)

@@ -1,9 +1,10 @@
-"""A registry made of its entries, each with its hash; and the one in which the bundle alone decides.
+"""Load a registry from its entries, each with its hash; make the neutral registry, in which only the bundle
+decides.
 
-File: {"entries": [{"kind", "id", "revision", "spec"}]}. Of one kind and id the highest revision counts, but
-of facts all do, each for its time; the same revision twice is refused.
+File: {"entries": [{"kind", "id", "revision", "spec"}]}. For one kind and id the highest revision counts; of a
+fact all revisions count, each for its time. A repeated revision is refused.
 
-In the neutral registry no tool has a tier or a type of its own, every agent may do every tier, and the
+In the neutral registry no tool has its own tier or type, every agent may do every tier, and the
 organisation forbids nothing.
 """
 
@@ -66,7 +67,7 @@ def merged(parts: Iterable[Registry]) -> Registry:
 
 
 def _in_force(entries: list[EntryFile]) -> list[tuple[int, EntryFile]]:
-    """With their places: of facts every revision, of the others the newest."""
+    """Entries with their places: every revision of a fact, the newest revision of the others."""
     newest: dict[tuple[str, ...], tuple[int, EntryFile]] = {}
     seen: set[str] = set()
     for place, entry in enumerate(entries):
@@ -111,11 +112,11 @@ def neutral_entries(tenant: str, agents: Iterable[str], tools: Iterable[str]) ->
 
 
 def neutral_agent(tenant: str, agent: str, **more: str) -> EntryFile:
-    """An agent that may do everything, and what `more` its entry says."""
+    """An agent that may do everything, with the further fields `more`."""
     spec = {"tenant_id": tenant, "tier": HIGHEST_TIER, **more}
     return EntryFile(kind="agent", id=agent, revision=1, spec=spec)
 
 
 def neutral_tool(tool: str, *, trusts_row_claims: bool = False) -> EntryFile:
-    """A tool of which nothing more is known than, perhaps, that its row estimates are true."""
+    """A registered tool whose entry says at most that its row estimates are true."""
     return EntryFile(kind="tool", id=tool, revision=1, spec={"trusts_row_claims": trusts_row_claims})

@@ -1,6 +1,6 @@
 """Registry entries about retrieved items: recorded provenance, what is known to be bad, signed overrides.
 
-Poisoning detection goes first (seed 004): whether an item falls under what is known to be bad is found here.
+Poisoning detection comes first (seed 004): this module finds out whether an item is known to be bad.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ BadSubject = Literal["item", "source", "content"]
 Uri = Annotated[str, Field(min_length=1, max_length=8192)]
 Reason = Annotated[str, Field(min_length=SHORTEST_REASON, max_length=1024)]
 LONGEST_OVERRIDE_MS = 30 * 24 * 3600 * 1000
-"""An override is an exception: 30 days after its record's time on the broker at the latest it has expired."""
+"""An override is an exception: it expires at the latest 30 days after the broker time of its record."""
 _DIGEST = TypeAdapter[str](Digest)
 
 
 class ProvenanceSpec(OfTenant):
-    """The hash under which a source was recorded; it goes before whatever the source serves now.
+    """The recorded hash of a source; it takes precedence over what the source serves now.
 
-    The entry's id is `provenance_id` of tenant and URI as written, so that one entry alone speaks of that
-    spelling. It is found under every spelling of the same normal form; of two entries that have it in common
-    the one whose key comes first decides, and the other counts for nothing.
+    The entry's id is `provenance_id` of the tenant and the URI as written, so each written form has one
+    entry. The entry is found under every URI with the same normal form; if two entries share a normal form,
+    the one whose key comes first decides, and the other does not count.
     """
 
     uri: Uri
@@ -66,10 +66,10 @@ class KnownBadSpec(StrictModel):
 
 
 class QualityOverrideSpec(OfTenant):
-    """A person's word that an item may be read although it failed the quality gate (seed 004, "Interaction
+    """A person's permission to read an item although it failed the quality gate (seed 004, "Interaction
     with HITL"). It counts if `approver_id` signed it, and until `expires_at`.
 
-    Null narrows nothing: any agent of the tenant, any session, any body.
+    Null is no restriction: any agent of the tenant, any session, any body.
     """
 
     item_id: Name
@@ -129,15 +129,15 @@ def provenance_id(tenant: str, uri: str) -> str:
 
 
 LONGEST_COMPARED = 8192
-"""Characters of a URI that is taken apart."""
+"""The longest URI, in characters, that is parsed."""
 MOST_SEGMENTS = 64
-"""Slashes before the query of a URI that is taken apart. One that is longer, or has more of them, counts as
-bad where anything of its host is: nobody hides a place behind padding, and no item costs more than this."""
+"""The most slashes before the query of a URI that is parsed. A URI that is longer or has more slashes counts
+as bad if anything of its host does: padding cannot hide a place, and no item costs more than this."""
 BadName = tuple[str | None, str, str]
-"""Tenant (None: every tenant), subject and value; of sources also "host" with scheme and host, for a quick
-no."""
+"""Tenant (None: every tenant), subject and value; for sources also "host" with scheme and host, for a quick
+negative answer."""
 Known = dict[BadName, "KnownBad"]
-"""Of several entries under one name the first by its key."""
+"""For each name the entry; of several entries the first by its key."""
 HOST = "host"
 
 
@@ -151,8 +151,8 @@ def names_of(entry: KnownBad) -> Iterator[BadName]:
 def found_bad(
     known: Known, tenant: str, item_id: str | None, uri: Any, body_digest: str | None
 ) -> tuple[KnownBad, ...]:
-    """The entry that decides on an item, of all that it falls under the first by its key: its tenant's and
-    every tenant's; empty if there is none. One is enough to deny, and one is all that a record holds."""
+    """The entry that decides on an item: of all entries that apply, of its tenant or of all tenants, the
+    first by its key; empty if there is none. One is enough to deny, and a record has room for one."""
     subjects = [("item", item_id or ""), ("content", body_digest or "")]
     if isinstance(uri, str):
         subjects += _of_source(known, tenant, uri)

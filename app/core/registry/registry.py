@@ -1,7 +1,7 @@
-"""The registry: who and what is known. Loaded whole, each entry with its hash.
+"""The registry: all known agents, tools, tenants and other entries, loaded together, each with its hash.
 
-File: {"entries": [{"kind", "id", "revision", "spec"}]}. Of one kind and id the highest revision counts, but
-of facts all do, each for its time; the same revision twice is refused.
+File: {"entries": [{"kind", "id", "revision", "spec"}]}. For one kind and id the highest revision counts; of a
+fact all revisions count, each for its time. A repeated revision is refused.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Registry:
     """All entries in force, by kind and id; a source by its tenant and its own id, overrides by tenant and
     item.
 
-    Recorded provenance by tenant and the URI's normal form, what is known bad by tenant, subject and value:
-    of several entries under one of these names the first by its key, however they came.
+    Recorded provenance is kept by tenant and the URI's normal form, known bad entries by tenant, subject and
+    value. Of several entries with the same name the first by its key counts, in whatever order they came.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,8 @@ class Registry:
         self.approvers: dict[str, Approver] = {}
 
     def freezes_of(self, tenant: str, agent_id: str, session_id: str) -> tuple[Freeze, ...]:
-        """The active freezes of any of the three, the tenant's first, of one subject by their keys."""
+        """The active freezes of agent, tenant and session: the tenant's first, those of one subject by their
+        keys."""
         if not self.freezes:
             return ()
         subjects = (("tenant", tenant), ("agent", agent_id), ("session", session_id))
@@ -55,8 +56,8 @@ class Registry:
     def known_bad_of(
         self, tenant: str, item_id: str | None, provenance_uri: Any, body_digest: str | None
     ) -> tuple[KnownBad, ...]:
-        """The active entry that decides on an item, at most one: of those on its id, its content, its source
-        or a place above that, every tenant's too, the first by its key."""
+        """The active entry that decides on an item, at most one: of the entries of its tenant and of all
+        tenants on its id, its content, its source or a place above that source, the first by its key."""
         if not self.known_bad:
             return ()
         return found_bad(self.known_bad, tenant, item_id, provenance_uri, body_digest)

@@ -31,7 +31,7 @@ PublishedKind = Literal[
     "known_bad",
     "quality_override",
 ]
-"""Registry entries that an approver may sign; approvers' own only a root key signs."""
+"""Registry entries that an approver may sign; only a root key signs approvers' entries."""
 SignedKind = Literal["bundle", "quality_bundle", PublishedKind]
 Kind = Literal[PublishedKind, "approver"]
 Subject = Literal["tenant", "agent", "session"]
@@ -77,9 +77,9 @@ class AgentSpec(OfTenant):
     """`tools` null grants every registered tool. `policy_bundle_id` binds the agent to a bundle; null means
     the installation's default, and a caller may name another.
 
-    `delegates_to` are the agents that it may hand work to, `callers` those that may hand work to it: both
-    lists must agree (seed 001, Gate 2B). A null `autonomy_tier` counts as high_privilege; null
-    `content_classes` let it read items of every class (seed 004).
+    `delegates_to` are the agents to which it may delegate, `callers` the agents that may delegate to it: both
+    lists must agree (seed 001, Gate 2B). A null `autonomy_tier` counts as high_privilege; with null
+    `content_classes` it may read items of every class (seed 004).
     """
 
     tier: Tier
@@ -92,10 +92,11 @@ class AgentSpec(OfTenant):
 
 
 class ToolSpec(StrictModel):
-    """What is set here goes before the bundle's tables; a caller's word only tightens it.
+    """A tool's settings. They take precedence over the bundle's tables; a caller's claim only makes them
+    stricter.
 
-    `trusts_row_claims`: the caller's `rows_affected` counts as it is, also below the upper bound of the
-    action type: for tools whose gateway counts the rows before it proposes.
+    `trusts_row_claims`: the caller's `rows_affected` counts as given, also below the upper bound of the
+    action type. It is for tools whose gateway counts the rows before it proposes the action.
     """
 
     tier: Tier | None = None
@@ -108,7 +109,7 @@ class OrgSpec(StrictModel):
     """A tenant's settings; the entry's id is the tenant's. A null threshold takes the bundle's,
     a null `quality_bundle_id` the installation's default.
 
-    A target may have two stars: each multiplies the automaton's states, and four of them took seconds.
+    A target may have at most two stars: each one multiplies the automaton's states, and four took seconds.
     """
 
     enforcement: Enforcement = "enforce"
@@ -143,12 +144,12 @@ class EnforcementPointSpec(OfTenant):
 
 
 class SourceSpec(OfTenant):
-    """Where memories of a tenant come from; the entry's id is "tenant_id/source_id", so that one entry
-    alone speaks of a source. A `type` goes before what is claimed and what was seen first.
+    """A source of a tenant's memories; the entry's id is "tenant_id/source_id", so a source has only one
+    entry. A `type` takes precedence over the claimed type and the first one seen.
 
-    `quality_exempt`: its writes need no quality metadata, for this `reason`; content is judged all the same.
-    `public_key`: of what the source asserts of its content (seed 004, "signed source identifier"); the 32 raw
-    bytes of an Ed25519 key, base64.
+    `quality_exempt`: its writes need no quality metadata, for this `reason`; their content is still judged.
+    `public_key` verifies what the source asserts about its content (seed 004, "signed source identifier");
+    the 32 raw bytes of an Ed25519 key, base64.
     """
 
     tenant_id: Annotated[Name, Field(pattern=r"^[^/]+$")]
@@ -168,8 +169,8 @@ class SourceSpec(OfTenant):
 class ApproverSpec(StrictModel):
     """A person or a process whose signature counts, as long as it is `active` and before `valid_until`.
 
-    `signs`: the kinds of entries, "bundle" and "quality_bundle", that it may publish. `roles`: what it may
-    decide on. It reviews memories and overrides quality in these `tenants` only (null: in every one).
+    `signs`: the kinds of entries, and "bundle" and "quality_bundle", that it may publish. `roles`: what it
+    may decide on. It may review memories and override quality only in these `tenants` (null: in every one).
     `public_key`: the 32 raw bytes of an Ed25519 key, base64. Only a root key signs an approver's entry.
     """
 
@@ -183,7 +184,7 @@ class ApproverSpec(StrictModel):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """`key` is "kind/id@revision", `hash` over the canonical form of the whole entry."""
+    """`key` is "kind/id@revision", `hash` covers the canonical form of the whole entry."""
 
     id: str
     key: str
@@ -191,7 +192,8 @@ class Entry:
 
 
 def hashes_of(*entries: Entry | None) -> dict[str, str]:
-    """ "kind/id@revision" to hash of those that are there: what a decision says that it rests on."""
+    """ "kind/id@revision" to hash of the entries that are not None: a decision records them as its
+    evidence."""
     return {entry.key: entry.hash for entry in entries if entry is not None and entry.key}
 
 
@@ -211,7 +213,7 @@ class Agent(Entry):
 
 @dataclass(frozen=True, slots=True)
 class Tool(Entry):
-    """A registered tool; None where the registry is silent."""
+    """A registered tool; None for fields that its entry leaves out."""
 
     tier: str | None
     action_type: str | None
@@ -240,7 +242,7 @@ class Freeze(Entry):
 
 @dataclass(frozen=True, slots=True)
 class EnforcementPoint(Entry):
-    """Who may lower a total with a signature."""
+    """A registered program whose signature may lower a total."""
 
     tenant: str
     public_key: Ed25519PublicKey
@@ -248,8 +250,8 @@ class EnforcementPoint(Entry):
 
 @dataclass(frozen=True, slots=True)
 class Source(Entry):
-    """A registered source of memories and items. `type` None: nobody fixed it; `reason` is the exemption's;
-    `public_key` None: what it asserts cannot be verified."""
+    """A registered source of memories and items. `type` None: the entry does not fix it. `reason` is the
+    exemption's. `public_key` None: its assertions cannot be verified."""
 
     tenant: str
     source_id: str
@@ -261,9 +263,10 @@ class Source(Entry):
 
 @dataclass(frozen=True, slots=True)
 class Approver(Entry):
-    """Whose signature counts, and for what. `valid_until_ms` in ms since 1970; None: no end.
+    """A person or process whose signature counts, with its rights. `valid_until_ms` in ms since 1970; None:
+    no end.
 
-    `tenants` are those whose memories it may review and whose items it may override; None: every tenant's.
+    `tenants`: it may review the memories and override the items of these tenants; None: of every tenant.
     """
 
     public_key: Ed25519PublicKey
@@ -278,5 +281,5 @@ NO_ORG = Org("", "", "", "enforce", target_set([]), None)
 
 
 UNREGISTERED = "unregistered"
-"""The tenant of actions whose agent nobody registered, and of what finds no room elsewhere; no registry may
-name a tenant so."""
+"""The tenant of actions of unregistered agents, and of counts without room elsewhere; no registry may have a
+tenant of this name."""

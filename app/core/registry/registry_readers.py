@@ -57,7 +57,7 @@ Spec = TypeVar("Spec", bound=StrictModel)
 
 
 class WrongIdError(Exception):
-    """An entry whose id does not follow from what it says."""
+    """An entry whose id does not match its fields."""
 
 
 def _agent(registry: Registry, base: Base, agent: AgentSpec) -> None:
@@ -160,14 +160,15 @@ def _fact(registry: Registry, base: Base, fact: FactSpec) -> None:
 def put_together(
     table: dict[tuple[str, str], list[Keyed]], name: tuple[str, str], entries: Iterable[Keyed]
 ) -> None:
-    """Add entries of one name, which stay in the order of their keys however they came."""
+    """Add entries of one name; they are kept in the order of their keys, in whatever order they came."""
     together = table.setdefault(name, [])
     for entry in entries:
         insort(together, entry, key=lambda one: one.key)
 
 
 def keep_first(table: dict[Called, Keyed], name: Called, entry: Keyed) -> None:
-    """Add an entry, of which one name has one: the first by its key stays, however they came."""
+    """Add an entry to a table with one entry per name; the first by its key stays, in whatever order they
+    came."""
     there = table.get(name)
     if there is None or entry.key < there.key:
         table[name] = entry
@@ -208,4 +209,4 @@ KINDS: dict[Kind, EntryKind[Any]] = {
     "quality_override": EntryKind(QualityOverrideSpec, _quality_override),
     "approver": EntryKind(ApproverSpec, _approver),
 }
-"""Every kind of entry; what is written about kinds is made from it (app/offline/reference.py)."""
+"""Every kind of entry; the reference pages of kinds are made from it (app/offline/reference.py)."""

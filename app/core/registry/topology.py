@@ -1,7 +1,7 @@
-"""Who may hand work to whom: what is wrong with one link of a chain of delegations.
+"""Delegation: find what is wrong with one link of a chain of delegations.
 
-Seed 001, Gate 2B: the delegate stands in the orchestrator's whitelist and the orchestrator in the delegate's
-list of callers; product.md adds that a child's authority is its parent's or narrower.
+Seed 001, Gate 2B: the delegate must be in the orchestrator's whitelist and the orchestrator in the delegate's
+list of callers; product.md adds that a child's authority must be its parent's or narrower.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def link_violations(registry: Registry, parent_id: str, child_id: str) -> list[str]:
-    """What forbids that the first agent hands work to the second, each "code: text"; empty: nothing does."""
+    """The reasons why the first agent may not delegate to the second, each "code: text"; empty if it may."""
     if parent_id == child_id:
         return [f"self_delegation: {parent_id}"]
     parent, child = registry.agents.get(parent_id), registry.agents.get(child_id)
