@@ -22,8 +22,8 @@ tools: $(VENV)/.tools $(VENV)/.installed  ## and what tests and linters need bes
 demo: setup  ## broker, topics, worker; publishes actions and shows the verdicts (ARGS="--keep")
 	$(BIN)/sluice demo $(ARGS)
 
-test: tools  ## the tests in two processes, on a real broker that they start (ARGS="-n 0 -k broker": in one)
-	$(BIN)/pytest -n 2 --dist loadscope --no-loadscope-reorder $(ARGS)
+test: tools  ## the tests in three processes, on real brokers that they start (ARGS="-n 0 -k broker": in one)
+	$(BIN)/pytest -n 3 --dist loadscope --no-loadscope-reorder $(ARGS)
 
 faults: tools  ## the fault runs; figures in build/faults.json
 	$(BIN)/python -m load.faults $(ARGS)

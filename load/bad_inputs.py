@@ -162,7 +162,7 @@ async def poison(bed: Bed, scale: Scale) -> list[RunFigure]:
     site = await bed.site(name)
     site.settings["SLUICE_MEMORY__MAX_QUARANTINE_SIZE"] = str(MOST_HELD)
     traffic = bed.traffic(site, name, scale, slow=SLOW)
-    async with open_scene(site, traffic, Pace(scale.rate / CALMER), 1) as scene:
+    async with open_scene(site, traffic, Pace(scale.rate / CALMER, plenty=scale.plenty), 1) as scene:
         for crashes, event in enumerate((traffic.poison(), traffic.poisonous_write()), 1):
             await _take(scene, event, crashes * CRASHES)
         await scene.finish(scale.events // CALMER)

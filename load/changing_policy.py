@@ -198,7 +198,9 @@ async def reload(bed: Bed, scale: Scale) -> list[RunFigure]:
     site, rng = await bed.site(name), bed.rng(name)
     site.settings["SLUICE_POLICY__REFRESH_S"] = str(REFRESH_S)
     async with (
-        open_scene(site, bed.traffic(site, name, scale), Pace(scale.rate), WORKERS) as scene,
+        open_scene(
+            site, bed.traffic(site, name, scale), Pace(scale.rate, plenty=scale.plenty), WORKERS
+        ) as scene,
         changing(site, bed.rng(f"{name}:policy"), PAUSE_S) as changes,
     ):
         kills = await kill_again_and_again(scene, rng, scale, lambda: _keeper(scene))

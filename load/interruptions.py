@@ -42,7 +42,9 @@ async def kill_two(bed: Bed, scale: Scale) -> list[RunFigure]:
 
 async def _run(bed: Bed, scale: Scale, name: str, workers: int) -> list[RunFigure]:
     site, rng = await bed.site(name), bed.rng(name)
-    async with open_scene(site, bed.traffic(site, name, scale), Pace(scale.rate), workers) as scene:
+    async with open_scene(
+        site, bed.traffic(site, name, scale), Pace(scale.rate, plenty=scale.plenty), workers
+    ) as scene:
         kills = await kill_again_and_again(scene, rng, scale, lambda: rng.randrange(workers))
         await scene.finish(scale.events)
     tally = scene.fleet.tally
@@ -85,7 +87,9 @@ async def outages(bed: Bed, scale: Scale) -> list[RunFigure]:
     name = "outages"
     site = await bed.site(name)
     bitten = 0
-    async with open_scene(site, bed.traffic(site, name, scale), Pace(scale.rate), WORKERS) as scene:
+    async with open_scene(
+        site, bed.traffic(site, name, scale), Pace(scale.rate, plenty=scale.plenty), WORKERS
+    ) as scene:
         for end in [bed.broker.stop, bed.broker.kill] * scale.outages:
             await scene.calm()
             bitten += await _outage(scene, end, bed.broker.start, scale.outage_s)
@@ -114,7 +118,9 @@ async def scaling(bed: Bed, scale: Scale) -> list[RunFigure]:
     """No fault at all: nobody may be fenced or crash, and partitions must move."""
     name = "scaling"
     site = await bed.site(name)
-    async with open_scene(site, bed.traffic(site, name, scale), Pace(scale.rate), 1) as scene:
+    async with open_scene(
+        site, bed.traffic(site, name, scale), Pace(scale.rate, plenty=scale.plenty), 1
+    ) as scene:
         for _ in range(scale.changes):
             await scene.calm()
             await scene.busy(0)
@@ -135,7 +141,9 @@ async def zombies(bed: Bed, scale: Scale) -> list[RunFigure]:
     """Suspended anywhere, and between produce and commit; the other worker must take over each time."""
     name = "zombies"
     site, rng = await bed.site(name), bed.rng(name)
-    async with open_scene(site, bed.traffic(site, name, scale), Pace(scale.rate), WORKERS) as scene:
+    async with open_scene(
+        site, bed.traffic(site, name, scale), Pace(scale.rate, plenty=scale.plenty), WORKERS
+    ) as scene:
         faults = [_stop] * scale.stops + [_stop_mid_commit] * scale.mid_commit_stops
         rng.shuffle(faults)
         for fault in faults:

@@ -130,7 +130,9 @@ def _forgetful_broker() -> Iterator[tuple[Broker, Path]]:
 async def _attack(bed: Bed, rounds: int) -> list[Attempt]:
     site = await bed.site(NAME)
     attempts = []
-    async with open_scene(site, bed.traffic(site, NAME, SHORT), Pace(SHORT.rate), WORKERS) as scene:
+    async with open_scene(
+        site, bed.traffic(site, NAME, SHORT), Pace(SHORT.rate, plenty=SHORT.plenty), WORKERS
+    ) as scene:
         for turn in range(rounds):
             attempts.append(await _idle(scene))
             attempts += [await _sleep(scene, turn % WORKERS, sleep) for sleep in SLEEPS]

@@ -34,15 +34,20 @@ REQUEST_TIMEOUT_MS = 120_000  # longer than any outage, so that no input is give
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """`rate` in events a second, sent every `tick_s` seconds."""
+    """`rate` in events a second, sent every `tick_s` seconds; behind `plenty` of them a third as many."""
 
     rate: float
     tick_s: float = 0.05
+    plenty: int | None = None
 
     @property
     def burst(self) -> int:
         """Events a tick."""
         return max(1, round(self.rate * self.tick_s))
+
+    def after(self, sent: int) -> int:
+        """Events in the tick that follows so many."""
+        return self.burst if self.plenty is None or sent < self.plenty else max(1, self.burst // 3)
 
 
 class Publisher:
@@ -112,7 +117,7 @@ class Publisher:
         while self._at_least is None or self.sent < self._at_least:
             await self._flowing.wait()
             if len(self._unplaced) < MAX_UNPLACED:
-                await self._send(islice(self._traffic, self._pace.burst))
+                await self._send(islice(self._traffic, self._pace.after(self.sent)))
             await asyncio.sleep(self._pace.tick_s)
 
     async def _send(self, events: Iterable[InputRecord]) -> None:

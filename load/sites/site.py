@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """`events` at least, `rate` in events a second, then how many faults of each kind a run has.
+    """`events` at least, `rate` in events a second, then how many faults of each kind a run has. Behind
+    `plenty` of them (None: never) inputs come more slowly: a run that takes long on a busy machine would have
+    more and more to do, and take longer for it.
 
     `outage_s`: seconds that the broker is away. `malformed_every`: one malformed input in so many, published
     at a rate of its own.
@@ -32,6 +34,7 @@ class Scale:
 
     events: int
     rate: float
+    plenty: int | None
     sessions: int
     kills: int
     mid_commit_kills: int
@@ -48,6 +51,7 @@ class Scale:
 FULL = Scale(
     events=20_000,
     rate=250,
+    plenty=None,
     sessions=200,
     kills=6,
     mid_commit_kills=3,
@@ -63,6 +67,7 @@ FULL = Scale(
 SHORT = Scale(
     events=600,
     rate=150,
+    plenty=900,
     sessions=40,
     kills=1,
     mid_commit_kills=1,
