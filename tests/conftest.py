@@ -63,8 +63,31 @@ WITH_BROKER = "tests/kafka/"
 BROKERS = 2
 ALONE = ("test_attacks.py", "test_demo.py", "test_faults.py")
 """Files whose tests share nothing but the broker: each may run in another process."""
+FAULTS = "tests/kafka/test_faults.py::test_nothing_is_lost_doubled_or_wrong_after"
 SECONDS = {
-    "tests/unit/core/state/test_totals_hold.py": 30,
+    **{f"{FAULTS}[{run}]": 60 for run in ("reload", "poison", "kill_two", "zombies", "malformed", "scaling")},
+    f"{FAULTS}_outages": 60,
+    "tests/kafka/test_attacks.py::test_nothing_gets_through[idle_partition]": 60,
+    "tests/kafka/test_documents.py": 60,
+    "tests/kafka/test_retrievals.py": 45,
+    "tests/kafka/test_stopping.py": 45,
+    "tests/kafka/test_worker.py": 45,
+    "tests/kafka/test_rerun.py": 40,
+    "tests/kafka/test_policy_reload.py": 40,
+    "tests/kafka/test_init.py": 30,
+    "tests/kafka/test_demo.py::test_a_run_answers_everything_and_leaves_nothing": 30,
+    "tests/kafka/test_demo.py::test_a_kept_demo_runs_on_until_it_is_stopped": 30,
+    "tests/kafka/test_provenance.py": 30,
+    "tests/kafka/test_broker.py": 25,
+    "tests/kafka/test_memory_lookups.py": 25,
+    "tests/kafka/test_quarantine.py": 25,
+    "tests/model/test_sentence_encoder.py": 35,
+    "tests/browser/test_quality_report.py": 20,
+    "tests/unit/core/rerun/test_rerun_in_force.py": 16,
+    "tests/unit/core/state/test_totals_hold.py": 12,
+    "tests/model/test_encoder_process.py": 10,
+    "tests/unit/core/rules/test_rules.py": 9,
+    "tests/unit/core/policy/test_bundles.py": 8,
 }
 """What takes long, as measured on two cores: it begins first, so that no process is left alone with it."""
 
