@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from app.cli.machine.topics import cli
-from app.offline.reference import reference_documents
+from app.offline.reference import gate_shapes, reference_documents
 from topics.asyncapi import documents
 from topics.catalog import CATALOG
 
@@ -72,4 +72,4 @@ def test_export_writes_every_document(tmp_path: Path) -> None:
     assert sluice_topics("127.0.0.1:1", "", "export", "--out", str(tmp_path)).exit_code == 0
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     written = {str(path.relative_to(tmp_path)): path.read_text(encoding="utf-8") for path in files}
-    assert written == {**documents(), **reference_documents()}
+    assert written == {**documents(gate_shapes()), **reference_documents()}
