@@ -14,7 +14,7 @@ from aiokafka import AIOKafkaProducer
 from app.adapters.kafka import kafka_topics
 from app.adapters.kafka.kafka_control import AnotherPublisherError, KafkaControlReader, publish_control
 from app.adapters.kafka.kafka_publish import Outgoing
-from tests.unit.cli.policy_files import made, sluice, written
+from tests.unit.cli.policy.policy_files import made, sluice, written
 from tests.unit.core.trust.scene import agent, approver, bundle_document, tool
 from topics.catalog import BUNDLES, REGISTRY
 from topics.layout import TopicLayout

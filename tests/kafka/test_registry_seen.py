@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 from app.adapters.kafka import kafka_topics
 from app.cli.main import cli
 from app.core.foundation.clock import rfc3339
-from tests.unit.cli.policy_files import made, written
+from tests.unit.cli.policy.policy_files import made, written
 from tests.unit.core.trust.scene import agent, approver, bundle_document
 from topics.layout import TopicLayout
 

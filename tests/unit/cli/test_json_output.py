@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from app.cli import output
 from app.cli.main import cli, load_verb
 from app.verifier.__main__ import json_line
-from tests.unit.cli.test_decide_memories import decide, folder
+from tests.unit.cli.machine.test_decide_memories import decide, folder
 from tests.unit.core.rerun.reruns import memory_write
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from app.offline.policy_files import (
     unsigned_bundle,
     unsigned_policy,
 )
-from tests.unit.cli.policy_files import written
+from tests.unit.cli.policy.policy_files import written
 from tests.unit.core.trust.quality_scene import SIGNS, org, quality_document, quality_value
 from tests.unit.core.trust.scene import (
     ALICE,

@@ -9,11 +9,11 @@ from typing import Any
 from typer.testing import CliRunner, Result
 
 from app.cli.main import cli
-from tests.unit.cli.policy_files import written
+from tests.unit.cli.policy.policy_files import written
 from tests.unit.core.trust.scene import bundle_document
 from tests.unit.offline.panel_rows import panel, row
 
-VECTORS = Path(__file__).parents[1] / "core" / "data" / "c18_quality.jsonl"
+VECTORS = Path(__file__).parents[2] / "core" / "data" / "c18_quality.jsonl"
 FIRST = json.loads(VECTORS.read_text().splitlines()[0])
 
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from app.cli.output import span_ms
 from app.cli.quality.quality_override import override
-from tests.unit.cli.policy_files import made
+from tests.unit.cli.policy.policy_files import made
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from app.cli.main import cli
-from tests.unit.cli.policy_files import made, sluice, written
+from tests.unit.cli.policy.policy_files import made, sluice, written
 from tests.unit.core.trust.scene import agent, approver, bundle_document, tool
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from app.cli.main import cli
 from app.core.trust.signing import signed_review
-from tests.unit.cli.policy_files import written
+from tests.unit.cli.policy.policy_files import written
 from tests.unit.core.rerun.reruns import REVIEWER, memory_write
 from tests.unit.core.rerun.test_rerun_memory import BAD, CONTENT, GOOD, HELD, MODELS
 from tests.unit.core.trust.scene import ALICE, agent, bundle_document, tool

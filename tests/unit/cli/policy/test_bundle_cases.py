@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from tests.unit.cli.policy_files import sluice, written
+from tests.unit.cli.policy.policy_files import sluice, written
 from tests.unit.core.trust.scene import bundle_document
 
 if TYPE_CHECKING:

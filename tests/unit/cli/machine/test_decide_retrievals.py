@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from app.cli.main import cli
 from app.settings import ROOT
-from tests.unit.cli.policy_files import written
+from tests.unit.cli.policy.policy_files import written
 from tests.unit.core.trust.scene import agent, bundle_document, tool
 
 if TYPE_CHECKING:
