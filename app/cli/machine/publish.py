@@ -48,7 +48,7 @@ class Invalid:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class InputLine:
     """One line of the file: its number from 1, and the record in it or why there is none."""
 
     number: int
@@ -62,22 +62,24 @@ def lines_of(raw: bytes) -> Iterator[tuple[int, bytes]]:
             yield number, line
 
 
-def checked(numbered: Iterable[tuple[int, bytes]], topic: Topic, key_field: str, time: str) -> Iterator[Line]:
+def checked(
+    numbered: Iterable[tuple[int, bytes]], topic: Topic, key_field: str, time: str
+) -> Iterator[InputLine]:
     """Each line as the worker will read it. `time` is RFC 3339, for the headers."""
     model = topic.records[0]
     for number, value in numbered:
         record = read(model, value)
         if isinstance(record, Unreadable):
-            yield Line(number, Invalid(record))
+            yield InputLine(number, Invalid(record))
         else:
             headers = input_headers(_id_of(record), model.__name__, SOURCE, time)
-            yield Line(number, Outgoing(best_key(value, key_field), value, tuple(headers)))
+            yield InputLine(number, Outgoing(best_key(value, key_field), value, tuple(headers)))
 
 
-def unchecked(numbered: Iterable[tuple[int, bytes]], key_field: str) -> Iterator[Line]:
+def unchecked(numbered: Iterable[tuple[int, bytes]], key_field: str) -> Iterator[InputLine]:
     """Each line as it is, without headers."""
     for number, value in numbered:
-        yield Line(number, Outgoing(best_key(value, key_field), value, ()))
+        yield InputLine(number, Outgoing(best_key(value, key_field), value, ()))
 
 
 def best_key(value: bytes, field: str) -> bytes | None:
@@ -158,7 +160,7 @@ def _contents(file: str) -> bytes:
         stop(f"cannot read {file}: {error.strerror}")
 
 
-def _publish(lines: list[Line], topic: Topic, *, json: bool) -> None:
+def _publish(lines: list[InputLine], topic: Topic, *, json: bool) -> None:
     kafka = settings_or_stop().kafka
     ready = [(line.number, line.content) for line in lines if isinstance(line.content, Outgoing)]
     name = topic.real_name(kafka.topic_prefix, "")
@@ -191,7 +193,7 @@ def _summary(placed: list[PublishedAt], topic: str) -> str:
     return f"[green]published {len(placed)}[/] to {shown(topic)} (partitions used: {partitions})"
 
 
-def _tell_invalid(line: Line, *, json: bool) -> None:
+def _tell_invalid(line: InputLine, *, json: bool) -> None:
     if not isinstance(line.content, Invalid):
         return
     why = line.content.why

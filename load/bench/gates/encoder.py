@@ -21,8 +21,8 @@ from app.core.memory.similarity import PORT, similarity_request, windows_of
 from app.stream.intake.evaluation import Ports
 from load.bench import measurement
 from load.bench.given import bench_policy, growth
+from load.bench.given.memory_writes import CHARACTERS, arrivals, texts
 from load.bench.given.pure import Pipeline
-from load.bench.given.writes import CHARACTERS, arrivals, texts
 from load.bench.given.yardsticks import BareEncoder
 from load.bench.measurement import Measurement, at_least, reported, rounds_of
 

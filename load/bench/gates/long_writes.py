@@ -14,8 +14,8 @@ import orjson
 from app.core.text.decodings import MORSE
 from load.bench import measurement
 from load.bench.given import bench_policy
+from load.bench.given.memory_writes import arrivals, rows_of, salted, texts
 from load.bench.given.pure import Pipeline
-from load.bench.given.writes import arrivals, rows_of, salted, texts
 from load.bench.measurement import Measurement, at_least, at_most, rounds_of
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 from load.bench import measurement
 from load.bench.given import bench_policy
 from load.bench.given.actions import at
+from load.bench.given.memory_writes import arrivals, rows_of
 from load.bench.given.mutation import Mutation, marks_in
 from load.bench.given.pure import Pipeline
-from load.bench.given.writes import arrivals, rows_of
 from load.bench.measurement import Measurement, at_most, in_fresh_process, reported
 
 if TYPE_CHECKING:

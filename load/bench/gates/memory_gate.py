@@ -22,15 +22,15 @@ from agent_os.memory_guard import MemoryGuard
 from load.bench import measurement
 from load.bench.gates import long_writes, memory_fuzz
 from load.bench.given import bench_policy
+from load.bench.given.memory_writes import KINDS, arrivals, texts
 from load.bench.given.pure import Pipeline
-from load.bench.given.writes import KINDS, arrivals, texts
 from load.bench.measurement import Measurement, at_least, reported, rounds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from app.core.foundation.arrival import Arrival
-    from load.bench.given.writes import Kind
+    from load.bench.given.memory_writes import Kind
     from load.bench.measurement import Extent
 
 WRITES = 3_000

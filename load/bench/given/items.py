@@ -16,7 +16,7 @@ from app.core.foundation.arrival import Arrival
 from app.core.foundation.clock import rfc3339
 from app.core.registry.quality_entries import provenance_id
 from app.settings import ROOT
-from load.bench.given import writes
+from load.bench.given import memory_writes
 from load.bench.given.actions import AT_MS
 from topics.catalog import RETRIEVALS
 
@@ -66,9 +66,9 @@ class Bodies:
     def next(self) -> str:
         """A text."""
         if not self._known:
-            self._known = list(writes.texts("benign", 64, self.chance))
+            self._known = list(memory_writes.texts("benign", 64, self.chance))
         if self.chance.random() < self.fresh:
-            return next(writes.texts("benign", 1, self.chance))
+            return next(memory_writes.texts("benign", 1, self.chance))
         return self.chance.choice(self._known)
 
 

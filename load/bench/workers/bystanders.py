@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from app.core.state.session import KEY_PREFIX
-from load.bench.given import actions, bench_env, writes
+from load.bench.given import actions, bench_env, memory_writes
 from load.bench.workers.latency import Latency, Message, Probe, percentiles
 from topics.catalog import (
     ACTIONS,
@@ -157,11 +157,13 @@ async def _decided(round_: Round, count: int) -> list[Any]:
 def mixed(acted: str, written: str, count: int, seed: int) -> Iterator[Message]:
     """`count` messages of which every twentieth is a write, a panel text as long as it is there."""
     chance = random.Random(seed)
-    rows = writes.rows_of("benign")
+    rows = memory_writes.rows_of("benign")
     for number, (key, value) in enumerate(actions.events(count, SESSIONS, seed)):
         if number % ONE_IN:
             yield Message(acted, key, value)
         else:
             session = f"memories-{seed}-{number:06d}"
-            text = writes.salted(chance.choice(rows), chance)
-            yield Message(written, session.encode(), orjson.dumps(writes.fields(text, number, session)))
+            text = memory_writes.salted(chance.choice(rows), chance)
+            yield Message(
+                written, session.encode(), orjson.dumps(memory_writes.fields(text, number, session))
+            )

@@ -13,7 +13,7 @@ from app.core.decide.inbound import message_of
 from load.bench.gates import memory_fuzz
 from load.bench.gates.long_writes import BYTES, SHAPES, long_text
 from load.bench.gates.memory_gate import Seconds
-from load.bench.given import bench_policy, writes
+from load.bench.given import bench_policy, memory_writes
 from load.bench.given.mutation import Marks, Mutation
 from load.bench.given.pure import Pipeline
 from load.bench.workers import bystanders
@@ -35,26 +35,26 @@ def point() -> DecisionPoint:
 
 
 def test_a_text_is_1_kb_and_no_two_share_a_salted_row() -> None:
-    first, second = writes.texts("mixed", 2, seeded())
-    assert len(first) == len(second) == writes.CHARACTERS
+    first, second = memory_writes.texts("mixed", 2, seeded())
+    assert len(first) == len(second) == memory_writes.CHARACTERS
     assert not set(first.split("\n\n")[:-1]) & set(second.split("\n\n")[:-1])
 
 
 def test_salt_is_one_word_more_of_letters_alone() -> None:
-    *_, last = writes.salted("the meeting is on Friday", seeded()).split()
+    *_, last = memory_writes.salted("the meeting is on Friday", seeded()).split()
     assert last.isalpha()
     assert last.islower()
 
 
 def test_harmless_texts_are_of_harmless_rows_alone() -> None:
-    harmful = {row.text for row in writes.panel() if row.label == "harmful"}
-    assert not harmful & set(writes.rows_of("benign"))
-    assert harmful <= set(writes.rows_of("mixed"))
+    harmful = {row.text for row in memory_writes.panel() if row.label == "harmful"}
+    assert not harmful & set(memory_writes.rows_of("benign"))
+    assert harmful <= set(memory_writes.rows_of("mixed"))
 
 
 def test_a_write_of_the_benchmark_is_read_and_judged_by_its_content_alone(point: DecisionPoint) -> None:
     texts = ["The meeting is on Friday.", "The report is due on Monday."]
-    inputs = writes.arrivals(texts, sessions=2)
+    inputs = memory_writes.arrivals(texts, sessions=2)
     assert all(isinstance(message_of(one), ProposedMemoryWrite) for one in inputs)
     decisions = [body for body in Pipeline(point).take(inputs) if "trustScore" in body]
     assert [one["action"] for one in decisions] == ["allow", "allow"]
@@ -63,7 +63,7 @@ def test_a_write_of_the_benchmark_is_read_and_judged_by_its_content_alone(point:
 
 def test_a_source_is_new_to_the_gate_only_once(point: DecisionPoint) -> None:
     pipeline = Pipeline(point)
-    one_source = [writes.arrivals([f"Note {n}."], 10, n * writes.SOURCES) for n in range(1, 3)]
+    one_source = [memory_writes.arrivals([f"Note {n}."], 10, n * memory_writes.SOURCES) for n in range(1, 3)]
     revisions = [pipeline.take(inputs)[0]["seen"]["source"]["revision"] for inputs in one_source]
     assert revisions == [0, 1]
 
@@ -71,7 +71,7 @@ def test_a_source_is_new_to_the_gate_only_once(point: DecisionPoint) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_long_text_takes_1_mb_of_a_message_and_is_read(shape: str) -> None:
     text = long_text(shape, 1)
-    (arrival,) = writes.arrivals([text], 1)
+    (arrival,) = memory_writes.arrivals([text], 1)
     assert 0.9 * BYTES < len(orjson.dumps(text)) <= BYTES + 2
     assert isinstance(message_of(arrival), ProposedMemoryWrite)
 
