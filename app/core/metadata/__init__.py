@@ -1,1 +1,1 @@
-"""What is said of a memory or an item beside its content: times, provenance, quality."""
+"""The metadata of a memory or an item: times, provenance, quality."""

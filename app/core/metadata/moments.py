@@ -17,9 +17,9 @@ _DAY_MS = 86_400_000
 
 
 def instant_ms(text: str) -> int | None:
-    """Milliseconds since 1970 of an RFC 3339 date-time (section 5.6), fractions cut; None if it is none.
+    """Milliseconds since 1970 of an RFC 3339 date-time (section 5.6), fractions cut; None for any other text.
 
-    A leap second counts as the second after it, and is one only at the end of a day in UTC.
+    A leap second counts as the next second. It is valid only at the end of a day in UTC.
     """
     read = _DATE_TIME.fullmatch(text)
     if read is None:
@@ -39,7 +39,7 @@ def instant_ms(text: str) -> int | None:
 
 
 def _offset(sign: str | None, hours: str | None, minutes: str | None) -> timedelta | None:
-    """To subtract from local time; None for one that no clock shows."""
+    """The offset to subtract from local time; None for an impossible one."""
     if sign is None or hours is None or minutes is None:
         return timedelta()
     if int(hours) >= _HOURS or int(minutes) >= _MINUTES:
@@ -49,16 +49,16 @@ def _offset(sign: str | None, hours: str | None, minutes: str | None) -> timedel
 
 
 MAX_TIME_CHARACTERS = 64
-"""RFC 3339 bounds no fraction: nanoseconds take 35 characters, and nobody means more than these."""
+"""RFC 3339 does not limit fractions. Nanoseconds take 35 characters; real times need no more."""
 _USUAL = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{3})?Z")
 """Hours to 23: whether `datetime` takes 24:00 depends on the version of Python."""
 _MS = timedelta(milliseconds=1)
 
 
 def time_of(text: str) -> int | None:
-    """Milliseconds since 1970 of an RFC 3339 date-time with an offset, None if it is none.
+    """Milliseconds since 1970 of an RFC 3339 date-time with an offset, None for any other text.
 
-    Nearly all times of items are in one form of RFC 3339, and a read has microseconds for them.
+    Nearly all times of items have one form of RFC 3339, and a read may spend only microseconds on them.
     """
     if _USUAL.fullmatch(text) is None:
         return None if len(text) > MAX_TIME_CHARACTERS else instant_ms(text)

@@ -1,6 +1,6 @@
-"""A provenance reference by its form (seed 004, "Failure modes"), and what is recorded of where it leads.
+"""The form of a provenance reference (seed 004, "Failure modes"), and its recorded resolution.
 
-Whether it could lead anywhere but to the memory itself is judged by RFC 3986; nothing is resolved here.
+This module judges by RFC 3986 whether the reference leads only to the memory itself; it resolves nothing.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]|%[0-9A-Fa-f]{2}){0,252}")
 _NUMBERS = re.compile(r"(?:0[xX][0-9A-Fa-f]*|[0-9]+)(?:\.(?:0[xX][0-9A-Fa-f]*|[0-9]+)){0,3}\.?")
 SHORTEST_TELLING = 3
 _DECODINGS = 3
-"""Layers of percent-encoding that are taken off: one is usual, two are a mistake, three a trick."""
+"""Layers of percent-encoding that are decoded: one is usual, two are a mistake, three a trick."""
 _DELIMITERS = frozenset("/?#&=;:@,!$'()*[] ")
 _END = re.compile(r"(?:\.[a-z0-9]+)*(?:\Z|[/?#&=;:@,!$'()*\[\] ])")
-"""A component ends where a delimiter stands, or the URI; a file's extension may follow the name."""
+"""A component ends at a delimiter or at the end of the URI; a file's extension may follow the name."""
 
 
 def fault_of(uri: str, schemes: Collection[str], own_ids: Collection[str]) -> str | None:
-    """What is wrong with a reference, None if nothing is. `own_ids`: names of the memory and its write."""
+    """The fault of a reference, None if it has none. `own_ids`: names of the memory and its write."""
     if not is_uri(uri):
         return "not an absolute URI (RFC 3986)"
     if uri.split(":", 1)[0].lower() not in schemes:
@@ -63,7 +63,7 @@ def _host_fault(parts: SplitResult, host: str | None) -> str | None:
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Also in the forms that resolvers take: 127.1, 0x7f000001, 2130706433."""
+    """The address of a host, also in the forms that resolvers accept: 127.1, 0x7f000001, 2130706433."""
     try:
         if _NUMBERS.fullmatch(host):
             return ipaddress.IPv4Address(inet_aton(host.rstrip(".")))
@@ -74,7 +74,7 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def _self_reference(parts: SplitResult, host: str, own_ids: Collection[str]) -> str | None:
-    """An id as the whole host, or as a component of what follows it, in any case and encoding."""
+    """The fault of an id that is the whole host or a component after it, in any case and encoding."""
     behind = _plain(f"/{parts.path}?{parts.query}#{parts.fragment}")
     whole = _plain(host).rstrip(".")
     for own in sorted(own_ids):
@@ -85,12 +85,13 @@ def _self_reference(parts: SplitResult, host: str, own_ids: Collection[str]) -> 
 
 
 def _is_telling(name: str) -> bool:
-    """An id that is only a number, or of few characters, stands in other people's URIs too."""
+    """Whether an id is specific enough: a number or a few characters also appear in unrelated URIs."""
     return len(name) >= SHORTEST_TELLING and any(map(str.isalpha, name))
 
 
 def _is_component(name: str, text: str) -> bool:
-    """Searched without a pattern of its own: names differ with every write, and compiling one is slow."""
+    """Whether the id is a component. No pattern is compiled for it: names differ with every write, and
+    compiling is slow."""
     at = text.find(name, 1)
     while at > 0:
         if text[at - 1] in _DELIMITERS and _END.match(text, at + len(name)):
@@ -110,26 +111,27 @@ def _folded(text: str) -> str:
 
 
 MAX_URI_CHARACTERS = 8192
-"""As many as the records of what is to be resolved take."""
+"""The longest URI that a request for a resolution can carry."""
 GATE_SOURCE = "gate-source"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _USUAL = re.compile(
     r"(?:http|https)://(?!(?:[A-Za-z0-9-]+\.)*(?i:localhost)(?:[/?#]|\Z))"
     r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}\.){1,3}[A-Za-z]{2,24}(?:[/?#][A-Za-z0-9._~:/?#@!$&'()*,;=-]*)?"
 )
-"""No address, no number, no port, no user, nothing encoded: about such a reference only one question is open,
-whether it names the item. Reading it with the general rules takes 20 us, this 1 us."""
+"""The usual form has no address, number, port, user or encoding. The only open question is then whether it
+names the item. This check takes 1 us; the general rules take 20 us."""
 
 
 _KEPT, LONGEST_KEPT = 4096, 256
-"""Spellings: the same references come again and again, and reading one takes 2 us."""
+"""Size of the cache and longest text in it: the same references come again and again, and reading one takes
+2 us."""
 
 
 class Spelling(NamedTuple):
-    """What a reference's text says by itself. `name`: its normal form, under which something may be known of
-    it. `folded`: in lower case, if its form is the usual one, else None.
+    """The parts of a reference's text. `name`: its normal form, under which registry and records know it.
+    `folded`: the text in lower case if it has the usual form, else None.
 
-    It serves to judge whether a reference leads to anything but the item itself (seed 004, "Failure modes").
+    It is used to judge whether a reference leads only to the item itself (seed 004, "Failure modes").
     """
 
     scheme: str
@@ -138,12 +140,12 @@ class Spelling(NamedTuple):
 
 
 def spelling_of(uri: str) -> Spelling:
-    """Kept of the last references that are not overlong."""
+    """The parts of a reference; they are cached for recent references that are not too long."""
     return _kept_spelling(uri) if len(uri) <= LONGEST_KEPT else _spelling(uri)
 
 
 def form_fault(uri: Any, schemes: frozenset[str], item_id: str) -> ProvenanceState | None:
-    """Why a reference cannot lead to anything but the item itself; None if it could."""
+    """Why a reference can lead only to the item itself; None if it can lead elsewhere."""
     if not isinstance(uri, str):
         return unverified("provenance_uri is not a string")
     if len(uri) > MAX_URI_CHARACTERS:
@@ -158,13 +160,13 @@ def form_fault(uri: Any, schemes: frozenset[str], item_id: str) -> ProvenanceSta
 
 
 def scheme_of(uri: str) -> str:
-    """In lower case; "" for what has none."""
+    """The scheme of a reference in lower case; "" without one."""
     found = _SCHEME.match(uri)
     return "" if found is None else found[1].lower()
 
 
 def unverified(detail: str) -> ProvenanceState:
-    """A reference that is there and does not lead to what it should, and why."""
+    """The state of a reference that is present but not verified, and why."""
     return ProvenanceState("unverified", detail)
 
 
@@ -182,8 +184,9 @@ def _is_usual(uri: str, schemes: frozenset[str], item_id: str) -> bool:
 
 
 def _unregistered(uri: str, scheme: str, item_id: str) -> ProvenanceState:
-    """Behind whatever scheme, a reference to the item itself is the graver fault: it can never be resolved.
-    A host is put in, since the form of other schemes is their own."""
+    """The state of a reference with an unregistered scheme. A reference to the item itself is the graver
+    fault, whatever the scheme: it can never be resolved. A host is inserted, because other schemes have
+    other forms."""
     behind = uri[len(scheme) + 1 :].lstrip("/")
     fault = fault_of(f"{GATE_SOURCE}://elsewhere.example/{behind}", (GATE_SOURCE,), (item_id,))
     if fault is not None:
@@ -197,7 +200,7 @@ RESOLVABLE = frozenset({"http", "https"})
 class Resolution(NamedTuple):
     """A reference's newest recorded resolution.
 
-    `hash`: "sha256:<hex>" over the bytes that were found, None if nothing was; `seen_ms`: ms since 1970;
+    `hash`: "sha256:<hex>" over the fetched bytes, None if there were none; `seen_ms`: ms since 1970;
     `detail`: why it could not be resolved, else empty.
     """
 
@@ -212,7 +215,7 @@ ProvenanceStatus = Literal["missing", "verified", "unverified", "unregistered_sc
 
 
 class ProvenanceState(NamedTuple):
-    """Where an item's reference leads; `detail` in words, never empty."""
+    """The state of an item's reference; `detail` in words, never empty."""
 
     status: ProvenanceStatus
     detail: str

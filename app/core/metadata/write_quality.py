@@ -1,6 +1,6 @@
-"""The write-time quality rule: metadata that a memory must bring (seed 004, "Failure modes").
+"""The write-time quality rule: the metadata that a memory must have (seed 004, "Failure modes").
 
-A pipeline that gives none pushes the question to whoever reads the memory, who cannot answer it.
+Without metadata at the write, the reader of the memory would have to judge its quality and could not.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class WriteQuality(StrictModel):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A field of a write that is "missing", or what else is wrong with it."""
+    """A field of a write, and its fault: "missing" or another one."""
 
     field: str
     problem: str
@@ -49,9 +49,9 @@ class Fault:
 def faults(
     quality: WriteQuality, write: ProposedMemoryWrite, now_ms: int, own_ids: frozenset[str]
 ) -> tuple[Fault, ...]:
-    """Every fault of a write's metadata, in the order of the fields; none is well.
+    """Every fault of a write's metadata, in the order of the fields; empty if it is valid.
 
-    `now_ms`: broker's time of the write; `own_ids`: what a provenance reference must not lead back to.
+    `now_ms`: broker's time of the write; `own_ids`: ids to which a provenance reference must not lead back.
     """
     problems = {
         "content_class": _class_problem(quality, write.content_class),

@@ -1,1 +1,1 @@
-"""The quality bundle: as written, as looked up, and what a revision of it loosens."""
+"""The quality bundle: its written form, its look-up, and where a revision of it is looser."""

@@ -1,6 +1,6 @@
-"""A quality bundle's tables as the gate looks them up: one cell for each tier and class, made once.
+"""The form of a quality bundle's tables for look-up: one cell for each tier and class, computed once.
 
-The tables may have gaps here, as the rows of a conformance file have; a published bundle has none.
+The tables may have gaps here, like the rows of a conformance file; a published bundle has none.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ if TYPE_CHECKING:
 Milliseconds = int | Decimal
 _MS = 1000
 FALLBACK: dict[str, QualityOutcome] = {"high_privilege": "deny"}
-"""What a failed dimension comes to where neither the matrix nor the class's default says it."""
+"""The outcome of a failed dimension if neither the matrix nor the class's default has one."""
 FALLBACK_ELSEWHERE: QualityOutcome = "flag"
 UNREGISTERED: dict[str, QualityOutcome] = {"high_privilege": "deny"}
-"""Of a reference whose scheme nobody registered, whatever the matrix says (product.md, "Retrievals")."""
+"""The outcome of a reference with an unregistered scheme, whatever the matrix says (product.md,
+"Retrievals")."""
 UNREGISTERED_ELSEWHERE: QualityOutcome = "flag"
 
 
 class Tables(NamedTuple):
     """By content class: seconds or None (no limit), 0..1, whether a reference is required, an outcome.
 
-    `ttl_by_tool` by tool, then class; `action_matrix` by tier, class, dimension. `named` are classes that
-    stand in other tables of the bundle.
+    `ttl_by_tool` by tool, then class; `action_matrix` by tier, class, dimension. `named` are classes in
+    other tables of the bundle.
     """
 
     ttl_by_class: Mapping[str, float | None]
@@ -55,14 +56,14 @@ class Tables(NamedTuple):
         )
 
     def outcome(self, tier: str, content_class: str, dimension: Dimension) -> QualityOutcome:
-        """What a failed dimension comes to: by the matrix, else the class's default, else the fallback."""
+        """The outcome of a failed dimension: from the matrix, else the class's default, else the fallback."""
         written = self.action_matrix.get(tier, {}).get(content_class, {}).get(dimension)
         default = self.default_by_class.get(content_class)
         return written or default or FALLBACK.get(tier, FALLBACK_ELSEWHERE)
 
 
 class Limit(NamedTuple):
-    """A time to live. `ms` None: every age is fresh, but there must be one. `text` is for people."""
+    """A time to live. `ms` None: every age is fresh, but the item must have an age. `text` is for people."""
 
     ms: Milliseconds | None
     seconds: float | None
@@ -70,10 +71,10 @@ class Limit(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """What holds for one tier and class. `limit` or `minimum` None: the dimension is not looked at. `least`
+    """The limits for one tier and class. `limit` or `minimum` None: the dimension is not judged. `least`
     is the minimum in words.
 
-    `freshness`, `confidence` and `provenance` are what each comes to when it fails.
+    `freshness`, `confidence` and `provenance` are the outcomes of these dimensions when they fail.
     """
 
     known: bool
@@ -88,7 +89,7 @@ class Cell(NamedTuple):
 
 
 class Lookup:
-    """The tables, made ready."""
+    """The tables, ready for look-up."""
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
@@ -102,7 +103,7 @@ class Lookup:
         }
 
     def cell(self, tier: str, content_class: str | None) -> Cell:
-        """Of any tier and class, also such as no table names."""
+        """The cell of any tier and class, also of a class that no table names."""
         known = self.cells.get((tier, content_class or "")) or self._strictest.get(tier)
         return known or self._cell(tier, content_class or "")
 
@@ -112,8 +113,8 @@ class Lookup:
         return own or self.cell("", content_class).limit
 
     def is_stricter(self, tool: str, content_class: str | None) -> bool:
-        """Whether a tool's own time to live for a class is shorter than the class's: that holds for whoever
-        names the tool."""
+        """Whether a tool's own time to live for a class is shorter than the class's. A shorter one holds for
+        every request that names the tool."""
         own = self.tool_limits.get((tool, content_class or ""))
         if own is None or own.ms is None:
             return False
@@ -125,8 +126,8 @@ class Lookup:
         return ((tier, name) for tier in sorted(tiers) for name in sorted(self.classes))
 
     def _unnamed(self, tier: str) -> Cell:
-        """Of a class that no table names: per dimension the severest outcome that any named class has, or the
-        fallback where no class is named (product.md, "Retrievals")."""
+        """The cell of a class that no table names: per dimension the severest outcome of all named classes,
+        or the fallback if no class is named (product.md, "Retrievals")."""
         named = [self.cells[(tier, name)] for name in self.classes] or [self._cell(tier, "")]
         severest = partial(max, key=SEVERITY.__getitem__)
         return self._cell(tier, "")._replace(
@@ -153,7 +154,7 @@ class Lookup:
 
 
 def milliseconds(seconds: float) -> Milliseconds:
-    """Exactly as the number is written: 0.1 s are 100 ms, and not a little more."""
+    """Milliseconds of a number of seconds, exactly as written: 0.1 s are exactly 100 ms."""
     if isinstance(seconds, int):
         return seconds * _MS
     ms = Decimal(repr(seconds)) * _MS

@@ -1,4 +1,4 @@
-"""What one revision of a quality bundle changes of another, and what of it is less strict.
+"""The changes between two revisions of a quality bundle, and which of them are less strict.
 
 A looser revision needs a second approver (seed 004, "Quality bundle change without policy review").
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Loosening(NamedTuple):
-    """A sentence for people, and the fields of the bundle's file whose change it may come of."""
+    """A sentence for people, and the fields of the bundle's file that may cause it."""
 
     sentence: str
     paths: tuple[str, ...]
@@ -37,7 +37,7 @@ TABLES = (
 
 
 def looser_classes(before: QualityBundle, after: QualityBundle) -> Iterator[Loosening]:
-    """Of every class of either revision, in the order of their names."""
+    """What is looser in the classes of both revisions, in the order of their names."""
     old, new = before.lookup.classes, after.lookup.classes
     for name in sorted(old | new):
         if name not in new:
@@ -71,7 +71,7 @@ def _limits(before: QualityBundle, after: QualityBundle, name: str) -> Iterator[
 
 
 def _times(before: QualityBundle, after: QualityBundle, name: str) -> Iterator[Loosening]:
-    """For every tool too: one with a limit of its own takes no notice of the class's."""
+    """Longer times to live, for every tool too: a tool's own limit replaces the class's."""
     tools = sorted({*before.file.ttl_by_tool, *after.file.ttl_by_tool})
     for tool in (None, *tools):
         old, new = before.lookup.limit(tool, name), after.lookup.limit(tool, name)
@@ -93,7 +93,8 @@ def _told(limit: Limit | None) -> str:
 
 
 def _outcomes(before: QualityBundle, after: QualityBundle, name: str) -> Iterator[Loosening]:
-    """As they come out: what the matrix does not say is the class's default or the fallback."""
+    """Less strict outcomes, defaults included: where the matrix has none, the class's default or the
+    fallback counts."""
     for tier in TIERS:
         for dimension in DIMENSIONS:
             old = before.lookup.tables.outcome(tier, name, dimension)
@@ -116,7 +117,8 @@ def _rollout(before: QualityBundle, after: QualityBundle, name: str) -> Iterator
 
 
 def _impact(before: QualityBundle, after: QualityBundle, name: str) -> Iterator[Loosening]:
-    """A lower one is promoted sooner; a class of which nothing is said has the highest."""
+    """Lower impacts: a class of lower impact is promoted sooner; a class without an impact has the
+    highest."""
     old, new = before.impact_rank(name), after.impact_rank(name)
     if new < old:
         sentence = f"the impact of {name} falls from {IMPACTS[old]} to {IMPACTS[new]}"
@@ -132,7 +134,7 @@ def _readers(before: QualityBundle, after: QualityBundle, name: str) -> Iterator
 
 
 def looser_settings(before: QualityBundle, after: QualityBundle) -> Iterator[Loosening]:
-    """What does not stand under a class."""
+    """What is looser in the settings that belong to no class."""
     yield from _schemes(before, after)
     yield from _resolutions(before.file, after.file)
     yield from _content(before, after)
@@ -146,7 +148,7 @@ def looser_settings(before: QualityBundle, after: QualityBundle) -> Iterator[Loo
 
 
 def _recipient(before: QualityBundleFile, after: QualityBundleFile) -> Iterator[Loosening]:
-    """Nobody can tell a better reader from one who never reads."""
+    """A changed recipient of alarms: nothing shows whether the new one reads them, so it counts as looser."""
     old, new = before.alarm_recipient, after.alarm_recipient
     if old != new:
         yield Loosening(f"alarms go to {new}, no longer to {old}", ("alarm_recipient",))
@@ -162,7 +164,7 @@ def _schemes(before: QualityBundle, after: QualityBundle) -> Iterator[Loosening]
 
 
 def _flags_less_than_the_matrix(bundle: QualityBundle) -> bool:
-    """Whether some reference that does not verify comes out graver than one of an unregistered scheme."""
+    """Whether an unverified reference can have a severer outcome than one with an unregistered scheme."""
     return any(milder(cell.unregistered, cell.provenance) for cell in bundle.lookup.cells.values())
 
 
@@ -220,7 +222,8 @@ class BundleChange(NamedTuple):
 
 
 def looser(before: QualityBundle, after: QualityBundle) -> tuple[str, ...]:
-    """A sentence for each thing that `after` takes less strictly; none: no item comes out milder."""
+    """A sentence for each point in which `after` is less strict; empty if no item can get a milder
+    outcome."""
     return tuple(one.sentence for one in _loosenings(before, after))
 
 
@@ -235,7 +238,7 @@ def changes(before: QualityBundle, after: QualityBundle) -> tuple[BundleChange, 
 
 
 def _within(path: str, loose: set[str]) -> bool:
-    """The path itself or one that it lies under."""
+    """Whether a path is this path or is inside it."""
     return path in loose or any(path.startswith(f"{above}.") for above in loose)
 
 
@@ -245,7 +248,7 @@ def _loosenings(before: QualityBundle, after: QualityBundle) -> Iterator[Looseni
 
 
 def _written(bundle: QualityBundle) -> dict[str, Any]:
-    """The file's fields, its cases by their names: one that was put in between changes no other."""
+    """The file's fields, with its cases by name: an inserted case changes no other."""
     written = bundle.file.model_dump()
     written["cases"] = {case.pop("name"): case for case in written["cases"]}
     return written

@@ -1,6 +1,6 @@
-"""ProvenanceWanted: a reference whose recorded resolution is missing or old, for whoever resolves it.
+"""ProvenanceWanted: a request to the resolvers for a reference whose recorded resolution is missing or old.
 
-Nothing waits for it: the decision at hand is made on what is recorded.
+The current decision does not wait for it: it uses what is recorded.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SCHEMA = "sluice/provenance_wanted/v1"
 def wants_resolving(
     tenant: str, uri: str, recorded: Mapping[tuple[str, str], Resolution], bundle: QualityBundle, now_ms: int
 ) -> bool:
-    """Whether a reference leads over the network and what is recorded of it is missing or old."""
+    """Whether a reference leads over the network and its recorded resolution is missing or old."""
     if scheme_of(uri) not in RESOLVABLE or len(uri) > MAX_URI_CHARACTERS:
         return False
     name = normal_uri(uri)
@@ -39,7 +39,8 @@ def wants_resolving(
 
 
 def wanted(tenant: str, uri: str, by: Literal["write", "retrieval"], now_ms: int) -> OutRecord:
-    """For the partition of (tenant, uri), whichever decided and however it was spelt."""
+    """The request; its partition is that of (tenant, uri), whichever partition decided and however the URI
+    was written."""
     uri = normal_uri(uri)
     body = {
         "schema": SCHEMA,

@@ -1,4 +1,5 @@
-"""Quality bundles: apart from policy bundles, validated and made ready for the gate when loaded."""
+"""Quality bundles, which are separate from policy bundles: loading validates them and prepares the
+look-up."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ _MS = 1000
 
 
 class QualityBundle:
-    """A loaded quality bundle: its file, its hash and what the gate looks up."""
+    """A loaded quality bundle: its file, its hash and its look-up."""
 
     def __init__(self, file: QualityBundleFile, bundle_hash: str) -> None:
         self.id = file.id
@@ -59,7 +60,7 @@ class QualityBundle:
         return f"{self.id}@{self.revision}"
 
     def rollout_of(self, content_class: str | None) -> RolloutMode:
-        """A class that the bundle does not know is enforced."""
+        """The rollout of a class; a class that the bundle does not know is enforced."""
         return self._rollout.get(content_class or "", "enforce")
 
     def readers(self, content_class: str | None) -> frozenset[str] | None:
@@ -72,27 +73,27 @@ class QualityBundle:
         return tenants is None or tenant in tenants
 
     def wants_again(self, seen: Resolution, now_ms: int) -> bool:
-        """Whether a reference should be resolved anew: one that led nowhere sooner than one that did."""
+        """Whether a reference should be resolved again: an unresolved one earlier than a resolved one."""
         resolved = seen.status == "resolved"
         longest_ms = self.provenance_refresh_ms if resolved else self.provenance_retry_ms
         return now_ms - seen.seen_ms > longest_ms
 
     def is_too_old(self, seen: Resolution, now_ms: int) -> bool:
-        """Whether the bundle relies on it no more."""
+        """Whether a resolution is too old for the bundle."""
         limit_ms = self.provenance_max_age_ms
         return limit_ms is not None and now_ms - seen.seen_ms > limit_ms
 
     @property
     def keeps_classes(self) -> bool:
-        """Whether any class is closed to anybody: then those that nobody knows are closed as well."""
+        """Whether any class is restricted to some tenants: then unknown classes are closed too."""
         return bool(self._open_to)
 
     def content_outcome(self, tier: AutonomyTier, weight: ContentWeight) -> QualityOutcome:
-        """What a finding of this weight in a body makes of the item."""
+        """The outcome of an item whose body has a finding of this weight."""
         return self._content[(tier, weight)]
 
     def impact_rank(self, content_class: str) -> int:
-        """From 0, the lowest; a class whose impact nobody wrote down has the highest."""
+        """The rank of a class's impact, from 0, the lowest; a class without an impact has the highest."""
         impact = self.file.impact_by_class.get(content_class, IMPACTS[-1])
         return IMPACTS.index(impact)
 

@@ -1,7 +1,7 @@
-"""A quality bundle and its cases as they are written down (seed 004, "Deployment", "Testing"; product.md).
+"""The written form of a quality bundle and its cases (seed 004, "Deployment", "Testing"; product.md).
 
-Every table is by content class. What the tables must hold together is checked by `fault_in`. A case says what
-must come of an item under the bundle.
+Every table is by content class. `fault_in` checks the conditions that join several tables. A case gives an
+item and its required result under the bundle.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def tables_of(file: QualityBundleFile) -> Tables:
-    """The file's tables; a class that any part of it names is known."""
+    """The file's tables; a class is known if any part of the file names it."""
     return Tables(
         file.ttl_by_class,
         file.ttl_by_tool,
@@ -49,7 +49,7 @@ LETS_THROUGH = ("pass", "flag")
 
 
 def fault_in(file: QualityBundleFile) -> str | None:
-    """The first thing that does not hold, None if everything does."""
+    """The first condition that does not hold, None if all hold."""
     return next((fault for faults in (_gaps(file), _holes(file), _strays(file)) for fault in faults), None)
 
 
@@ -88,7 +88,7 @@ def _strays(file: QualityBundleFile) -> Iterator[str]:
 
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False)]
-"""Up to 30 000 years: further back no timestamp goes."""
+"""Up to 30 000 years: no timestamp is older."""
 WholeSeconds = Annotated[int, Field(ge=0, le=LONGEST_WAIT_MS // 1000)]
 Days = Annotated[int, Field(ge=1, le=3650)]
 Impact = Literal["read_only", "low", "medium", "high", "financial", "production_write"]
@@ -103,8 +103,8 @@ MAX_CLASSES = 256
 
 
 class Rollout(StrictModel):
-    """Whether a class's outcomes bind, and since when it is so; not before 1970, from which times are
-    counted."""
+    """Whether a class's outcomes are enforced, and since when; not before 1970, where the count of times
+    begins."""
 
     mode: RolloutMode
     since: Instant
@@ -118,8 +118,8 @@ class Rollout(StrictModel):
 
 
 class Promotion(StrictModel):
-    """What a class in flag-only must show before it is enforced: days with decisions since its rollout began,
-    decisions, and the share of them that would have been denied at most."""
+    """The conditions before a class in flag-only is enforced: the number of days with decisions since its
+    rollout began, the number of decisions, and the highest share of them that would have been denied."""
 
     min_days: Annotated[int, Field(ge=1, le=3650)] = 14
     max_false_deny_rate: Share = 0.02
@@ -127,13 +127,13 @@ class Promotion(StrictModel):
 
 
 class Access(StrictModel):
-    """Who may read a class at all; null: every tenant."""
+    """The tenants that may read a class; null: every tenant."""
 
     tenants: Annotated[list[Name], Field(max_length=4096)] | None
 
 
 class ContentActions(StrictModel):
-    """What a finding of this weight in an item's body makes of it (C08). Inconclusive counts as strong."""
+    """The outcome of an item whose body has a finding of this weight (C08). Inconclusive counts as strong."""
 
     strong: QualityOutcome
     definite: QualityOutcome
@@ -146,7 +146,7 @@ class ContentActions(StrictModel):
 
 
 class ContentByTier(StrictModel):
-    """As shipped: the more an agent may do, the less of a doubtful text it gets."""
+    """Content actions by tier. As shipped, an agent with more rights gets less of a doubtful text."""
 
     sandbox: ContentActions = ContentActions(strong="flag", definite="downgrade")
     bounded: ContentActions = ContentActions(strong="downgrade", definite="deny")
@@ -154,12 +154,13 @@ class ContentByTier(StrictModel):
 
 
 class QualityBundleFile(StrictModel):
-    """Times to live in seconds, null for no limit; one of a tool goes before the class's own.
+    """Times to live are in seconds, null for no limit; a tool's time to live takes precedence over the
+    class's.
 
-    `default_by_class` stands where the matrix says nothing. `rationale`: why there is this revision.
-    `rollout_window_days`: how long a class may stay in flag-only before `alarm_recipient` hears of it.
-    `provenance_max_age_s`: an older resolution counts as none (null: it never does); one older than
-    `provenance_refresh_s`, and one that led nowhere than `provenance_retry_s`, is asked for again. A deny at
+    `default_by_class` counts where the matrix has no outcome. `rationale`: the reason for this revision.
+    `rollout_window_days`: how long a class may stay in flag-only before `alarm_recipient` gets an alarm.
+    `provenance_max_age_s`: an older resolution does not count (null: no limit). A resolution older than
+    `provenance_refresh_s`, or a failed one older than `provenance_retry_s`, is requested again. A deny at
     high_privilege for one of `high_impact_categories` opens an escalation, for `escalation_ttl_ms`.
     """
 
@@ -202,9 +203,10 @@ AgeSeconds = Annotated[float, Field(ge=-1e12, le=1e12, allow_inf_nan=False)]
 
 
 class CaseItem(StrictModel):
-    """`freshness_age_seconds`, or the `timestamp` that an item brings; with neither it brings none.
+    """An item of a case, with `freshness_age_seconds`, or with the item's `timestamp`; with neither, the
+    item has no time.
 
-    The class and the score may be anything that an item may bring; left out, it brings none.
+    Class and score may have any value that an item may have; left out, the item has none.
     """
 
     content_class: Any = None
@@ -221,8 +223,8 @@ class CaseItem(StrictModel):
 
 
 class QualityExpected(StrictModel):
-    """What must come of it; null is not looked at. `outcome` is under the class's rollout, and
-    `would_have_been` what flag-only hides: "nothing" where it hides nothing."""
+    """The required result; null is not compared. `outcome` is the one under the class's rollout, and
+    `would_have_been` the one that flag-only hides: "nothing" if it hides none."""
 
     outcome: QualityOutcome
     flags: list[QualityFlag] | None = None

@@ -1,4 +1,4 @@
-"""The order of seed 004's four outcomes: of several the most severe wins."""
+"""The order of seed 004's four outcomes: the severest of several wins."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ SEVERITY: dict[QualityOutcome, int] = {outcome: place for place, outcome in enum
 
 
 def milder(one: QualityOutcome, other: QualityOutcome) -> bool:
-    """Whether the first lets more through than the second."""
+    """Whether the first outcome is milder than the second."""
     return SEVERITY[one] < SEVERITY[other]

@@ -1,1 +1,1 @@
-"""Whose word counts: envelopes, keys, and the fold of the control topics into what is in force. No I/O."""
+"""Trust: envelopes, keys, and the fold of the control topics into the policy in force. No I/O."""

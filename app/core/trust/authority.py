@@ -1,18 +1,18 @@
-"""Which key may sign what, and when; and the rules on who signed, and how many of them.
+"""Which key may sign what, and when; and which changes need several signers.
 
-The roots and the approvers' entries in force at a moment say whose signature is allowed. Seed 004, "Quality
-bundle change without policy review": a quality bundle is no back door to relax controls, so for some changes
-an allowed signature is not enough.
+The roots and the approvers' entries in force at a moment decide which signature is allowed. Seed 004,
+"Quality bundle change without policy review": a quality bundle must not become a back door to relax
+controls, so for some changes one allowed signature is not enough.
 
-- A quality bundle that is looser than the revision in force counts with two approvers only, not two keys.
-  What was refused was never in force, so nothing is reached in small steps through it.
-- A tenant that is enforced goes over into shadow mode, where nothing is withheld, by two approvers only. One
-  may begin there: that is how a tenant is brought in.
-- Which quality bundle judges a tenant is changed by two approvers only; so is the first revision of one that
-  a tenant is led to already: else one of them could publish a lax one under a new id and lead the tenant to
-  it, or lead the tenant to a name first.
-- An override is one named person's word: it counts with the signature of that approver, who has a role that
-  decides on escalations, for a tenant whose items that approver may decide on, and for a bounded time.
+- A quality bundle that is looser than the revision in force needs two approvers, not two keys of one. A
+  refused revision was never in force, so a series of small steps reaches nothing.
+- Two approvers are needed to move a tenant from enforce into shadow mode, where nothing is withheld. A
+  tenant may begin in shadow mode with one: tenants are introduced like this.
+- Two approvers are needed to change the quality bundle that judges a tenant, and for the first revision of a
+  quality bundle that a tenant already names. Otherwise one approver could publish a looser bundle under a new
+  id and let the tenant name it, before or after.
+- An override is the decision of one named person. It needs the signature of that approver, who must have a
+  role that decides on escalations and the right to decide for the tenant; and its time is limited.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 
 class Authority:
-    """Grows as approvers' entries are taken in order; answers for the moment that has been reached.
+    """The approvers known so far. It takes approvers' entries in order, and answers for the moment reached.
 
-    A key belongs to one approver for ever: else a revoked key would live on under another name. A key that
-    was replaced or revoked stays known, so that what it signs is refused for that, not for being unknown.
+    A key belongs to one approver for ever; otherwise a revoked key could continue under another name. A
+    replaced or revoked key stays known, so its records are refused for that reason and not as unknown.
     """
 
     def __init__(self, roots: Roots) -> None:
@@ -51,11 +51,11 @@ class Authority:
 
     @property
     def known(self) -> Mapping[str, PublicKey]:
-        """Every key that is or was anybody's, by id."""
+        """Every present or former key, by id."""
         return self._keys
 
     def unusable(self, approver: Approver) -> Reason | None:
-        """Why an approver's entry may not bring in its key."""
+        """Why an approver's entry may not add its key; None if it may."""
         try:
             keyid = _public_key(approver).keyid
         except UnusableKeyError as error:
@@ -75,8 +75,8 @@ class Authority:
         self._approvers[approver.id] = approver
 
     def allowed(self, signers: Iterable[str], kind: str, at_ms: int) -> dict[str, Approver] | Reason:
-        """The approvers who signed and may sign this kind at this moment, by id: people, however many keys
-        they have; empty where a root key did. If none of the signers may, why each may not."""
+        """The approvers who signed and may sign this kind at this moment, by id: people, not keys; empty if
+        a root key signed. If none of the signers may, why each may not."""
         reasons = {keyid: self._why_not(keyid, kind, at_ms) for keyid in sorted(signers)}
         may = [keyid for keyid, reason in reasons.items() if reason is None]
         if not may:
@@ -117,13 +117,13 @@ ORG = "org"
 OVERRIDE = "quality_override"
 SHADOW = "shadow"
 DECIDES: frozenset[str] = frozenset(get_args(Role))
-"""The roles that answer an escalation, of which an override is the answer."""
+"""The roles that answer an escalation; an override is such an answer."""
 ENOUGH = 2
-"""Approvers who must agree where one is not enough."""
+"""The number of approvers who must agree if one is not enough."""
 
 
 def looser_refusal(looser: Sequence[str], before: str, approvers: Collection[str]) -> Reason | None:
-    """Why a quality bundle that takes this back of `before` ("id@revision") may not replace it."""
+    """Why a quality bundle that is looser than `before` ("id@revision") in this way may not replace it."""
     if not looser or len(approvers) >= ENOUGH:
         return None
     more = f" (and {len(looser) - 1} more)" if len(looser) > 1 else ""
@@ -133,7 +133,7 @@ def looser_refusal(looser: Sequence[str], before: str, approvers: Collection[str
 def first_refusal(
     quality_bundle_id: str, newest: Mapping[tuple[str, str], Accepted], approvers: Collection[str]
 ) -> Reason | None:
-    """Why a quality bundle's first revision may not count: a tenant is led to it already."""
+    """Why a quality bundle's first revision may not count: a tenant already names it."""
     if len(approvers) >= ENOUGH:
         return None
     led = (one.said.id for one in newest.values() if one.kind == ORG and _named(one) == quality_bundle_id)
@@ -144,7 +144,7 @@ def first_refusal(
 def entry_refusal(
     entry: Accepted, newest: Mapping[tuple[str, str], Accepted], approvers: Mapping[str, Approver]
 ) -> Reason | None:
-    """Why a valid entry of the registry does not count with these approvers; `newest` by kind and id."""
+    """Why a valid registry entry does not count with these approvers; `newest` entries by kind and id."""
     spec = entry.document["spec"]
     if entry.kind == ORG:
         return _org_refusal(spec, entry.said.id, newest, approvers)
@@ -175,7 +175,8 @@ def _org_refusal(
 def _override_refusal(
     override: QualityOverrideSpec, published_ms: int, approvers: Mapping[str, Approver]
 ) -> Reason | None:
-    """One that takes an override back is held to the same: the word is the named approver's."""
+    """Why an override does not count. Revoking an override needs the same signature, that of the named
+    approver."""
     approver = approvers.get(override.approver_id)
     if approver is None:
         told = f"approver {override.approver_id}, whose word it is, did not sign it"

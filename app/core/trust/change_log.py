@@ -26,12 +26,12 @@ State = Literal["in force", "replaced", "refused"]
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One record of the topic. `at_ms`: the broker's time of it; `name`: "id@revision", of an entry
+    """One record of the topic. `at_ms`: its broker time; `name`: "id@revision", of an entry
     "kind/id@revision".
 
-    `approvers`: who might sign it and did, sorted; nobody where a root key did. `looser`: what a quality
-    bundle took back of the revision before it. Of a refused record `kind`, `hash` and `rationale` are only
-    what it claims, None where it is not readable.
+    `approvers`: those who signed it and were allowed to, sorted; empty if a root key signed. `looser`: where
+    a quality bundle is looser than the revision before it. For a refused record `kind`, `hash` and
+    `rationale` are only its claims, None if it is not readable.
     """
 
     at_ms: int
@@ -53,7 +53,7 @@ class LogLine:
 
 
 def change_log(folded: Folded, named: str | None = None, topic: str = BUNDLES) -> tuple[LogLine, ...]:
-    """The lines in the topic's order; of one id, if it is given. Repeats say nothing new and are left out."""
+    """The lines in the topic's order, for one id if it is given. Repeats are left out."""
     counted = [one for one in folded.entries.values() if one.arrival.topic == topic]
     refused = [one for one in folded.refused if one.arrival.topic == topic]
     in_force = {one.hash for one in entries_in_force(folded, topic)}
@@ -63,8 +63,8 @@ def change_log(folded: Folded, named: str | None = None, topic: str = BUNDLES) -
 
 
 def entries_in_force(folded: Folded, topic: str) -> list[Accepted]:
-    """Of a topic's bundles or entries those that count now, in the topic's order: the newest revision of
-    each, of facts every one, since each counts for its time."""
+    """The bundles or entries of a topic that count now, in the topic's order: the newest revision of each,
+    and all revisions of a fact, because each counts for its time."""
     newest: dict[tuple[str, ...], Accepted] = {}
     for one in folded.entries.values():
         if one.arrival.topic == topic:
@@ -113,6 +113,6 @@ def _claimed(arrival: Arrival) -> Statement | None:
 
 
 def _rationale(said: Statement) -> str | None:
-    """A policy bundle's document has none, and a refused one may hold anything."""
+    """The rationale of a document. A policy bundle has none, and a refused document may have any value."""
     rationale = said.document.get("rationale")
     return rationale if isinstance(rationale, str) else None

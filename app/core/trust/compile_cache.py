@@ -1,6 +1,7 @@
-"""What was read, checked and compiled once, kept for the next fold: reloading costs only what is new.
+"""A cache of everything read, checked and compiled, for the next fold: a reload costs only what is new.
 
-Everything is kept by the digest of the bytes that it follows from, so a kept answer is the answer.
+Each result is kept under the digest of the bytes from which it was computed, so a kept result is always
+correct.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ Checked = TypeVar("Checked")
 
 
 class Compiled:
-    """Hand the same one to every fold of an installation."""
+    """The cache. Give the same one to every fold of an installation."""
 
     def __init__(self, run_cases: Callable[[Bundle], Sequence[CaseFailure]]) -> None:
-        """`run_cases` gives where a bundle's cases come out otherwise; nothing is well. It raises
-        UnknownStageError for a bundle whose stages are not all there."""
+        """`run_cases` returns the cases of a bundle that fail; empty is good. It raises
+        UnknownStageError for a bundle that names a missing stage."""
         self._run_cases = run_cases
         self._envelopes: dict[tuple[str, str], Envelope | Reason] = {}
         self._signed: dict[tuple[str, str, str], bool] = {}
@@ -56,7 +57,7 @@ class Compiled:
         self._registry: tuple[tuple[str, ...], Registry] | None = None
 
     def envelope(self, arrival: Arrival) -> Envelope | Reason:
-        """The record's envelope, or why it is none that could count."""
+        """The record's envelope, or why it cannot count."""
         at = (arrival.topic, arrival.digest if arrival.value is not None else "")
         if at not in self._envelopes:
             self._envelopes[at] = opened(arrival)
@@ -73,7 +74,7 @@ class Compiled:
         return frozenset(keyid for keyid in named if self._signed[at[keyid]])
 
     def statement(self, arrival: Arrival, envelope: Envelope) -> Statement | Reason:
-        """What the payload says; only for one whose signature holds."""
+        """The payload's statement; only for an envelope with a valid signature."""
         at = (arrival.topic, arrival.digest)
         if at not in self._statements:
             self._statements[at] = statement(arrival.topic, envelope)
@@ -92,7 +93,8 @@ class Compiled:
         return self._quality[said.hash]
 
     def looser(self, before: QualityBundle, after: QualityBundle) -> tuple[str, ...]:
-        """What the second takes back of the first, in sentences; what cannot be compared is looser."""
+        """Where the second is looser than the first, in sentences; if they cannot be compared, it is
+        looser."""
         pair = (before.hash, after.hash)
         if pair not in self._looser:
             self._looser[pair] = guarded(
@@ -142,7 +144,7 @@ def _failed(failures: Sequence[CaseFailure], cases: int) -> Reason | None:
 
 
 def _in_force(accepted: Mapping[str, dict[str, Any]]) -> Iterable[str]:
-    """Hashes of the entries that count: of facts every revision, of the others the newest."""
+    """Hashes of the entries that count: every revision of a fact, the newest revision of the others."""
     newest: dict[tuple[Any, ...], tuple[int, str]] = {}
     for entry_hash, entry in accepted.items():
         name = (entry["kind"], entry["id"], entry["revision"] if entry["kind"] == FACT else None)
@@ -152,10 +154,10 @@ def _in_force(accepted: Mapping[str, dict[str, Any]]) -> Iterable[str]:
 
 
 def _total(code: Code, check: Callable[[], Checked | Reason]) -> Checked | Reason:
-    """The check's answer; a check that raises refuses what it checks.
+    """The check's answer; if the check raises, the record is refused.
 
-    A signature says who wrote a record, not that it is harmless; one that stopped the fold would stop every
-    worker at every start.
+    A signature shows who wrote a record, not that it is harmless. A record that stopped the fold would stop
+    every worker at every start.
     """
     return guarded(check, lambda fault: Reason(code, "$", f"checking it failed: {fault}"))
 
@@ -169,6 +171,6 @@ def _checked_entry(said: Statement) -> Registry | Reason:
 
 
 def _placed(told: str) -> tuple[str, str]:
-    """Path and sentence of an error of the core; one without a path is of the whole document."""
+    """Path and sentence of an error of the core; an error without a path concerns the whole document."""
     path, _, message = told.partition(": ")
     return (path, message) if path.startswith("$") else ("$", told)

@@ -1,8 +1,8 @@
 """DSSE 1.0 (secure-systems-lab/dsse, protocol.md, envelope.md): a payload, its type, signatures of both.
 
-The reader is strict about JSON and base64, and lenient only where the specification says so: an unknown field
-is ignored, an absent `keyid` is an empty one, either alphabet of base64 will do. Nothing outside payload and
-type is signed, so nothing outside them may mean anything.
+The reader is strict about JSON and base64, and lenient only where the specification says so: it ignores an
+unknown field, takes an absent `keyid` as empty, and accepts either alphabet of base64. Only payload and type
+are signed, so only they may have a meaning.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Signer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """`keyid` is the signer's hint, empty where there is none."""
+    """A signature. `keyid` is the signer's hint, empty if there is none."""
 
     keyid: str
     value: bytes
@@ -82,7 +82,7 @@ def sign(payload_type: str, payload: bytes, signers: Iterable[Signer]) -> Envelo
 
 
 def verified(envelope: Envelope, keys: Iterable[SignatureVerifier]) -> frozenset[str]:
-    """The ids of those keys of which at least one signature is valid.
+    """The ids of the keys that made at least one valid signature.
 
     A hint saves the checks of other keys; a wrong hint makes a signature invalid, never valid.
     """
@@ -97,7 +97,7 @@ def verified(envelope: Envelope, keys: Iterable[SignatureVerifier]) -> frozenset
 
 
 def read_envelope(raw: bytes) -> Envelope | Unreadable:
-    """The envelope in some bytes, or what is wrong with them. One without signatures is read too."""
+    """The envelope in some bytes, or what is wrong with them. An envelope without signatures is read too."""
     document = parse(raw)
     if isinstance(document, Unreadable):
         return document

@@ -1,20 +1,20 @@
-"""The control topics folded into what is in force: a pure function of their records, in the broker's order.
+"""Fold the control topics into the policy in force: a pure function of their records, in the broker's order.
 
-All trust logic and no I/O, as python-tuf's TrustedMetadataSet has it. Records of one topic count in the order
-of their offsets; between the topics the broker's time decides, and in one millisecond the registry comes
-before bundles, so that a revoked key is revoked for a bundle of the same instant. The rules, in their order:
+This module has all trust logic and no I/O, like python-tuf's TrustedMetadataSet. Records of one topic count
+in the order of their offsets. Between the topics the broker's time decides; in one millisecond the registry
+comes before bundles, so a revoked key is revoked for a bundle of the same instant. The rules, in their
+order:
 
-1. an envelope of its topic's type, with a signature that holds, of a root's key or one of an approver's ever;
-2. a payload that says what it is, under the Kafka key that belongs to it;
-3. a signer who may sign this kind at the broker's time of the record; root keys sign approvers' entries only;
-4. a revision newer than the one in force; the same again is a repeat and changes nothing;
-5. content that validates: an entry by its kind, a bundle by compiling and passing its own cases, and at the
-   broker's time of the record;
-6. the approvers that this content needs, by approvals.py, where any one is not enough;
-7. with a change, every record of it, and for each 3, 4 and 6 once more when the last one is there.
+1. an envelope of its topic's type, with a valid signature of a root key or of a present or former approver's
+key; 2. a payload that states what it is, under the Kafka key that belongs to it; 3. a signer who may sign
+this kind at the broker's time of the record; root keys sign approvers' entries only; 4. a revision newer
+than the one in force; an equal one is a repeat and changes nothing; 5. content that validates: an entry by
+its kind, a bundle by compiling and passing its own cases, and at the broker's time of the record; 6. the
+approvers that this content needs, by approvals.py, where any one is not enough; 7. with a change, every
+record of it, and for each 3, 4 and 6 once more when the last one is there.
 
-What breaks a rule is refused with the reason, and what was in force stays. Before rule 1 holds, nothing but
-the envelope is read.
+A record that breaks a rule is refused with the reason, and the earlier policy stays in force. Until rule 1
+holds, only the envelope is read.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from app.core.trust.signed_entries import Change, Statement
 
 GRACE_MS = 24 * 3600 * 1000
-"""How far ahead of its record's time a start may lie: it is often written as a day, and in local time.
+"""How far after its record's time a start may be: it is often written as a day, and in local time.
 
 A flag-only that begins in the future would never be overdue, and no alarm would be raised about it (seed 004,
 "Flag-only mode left permanent")."""
@@ -65,12 +65,12 @@ _ORDER = {REGISTRY: 0, BUNDLES: 1}
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """What the control topics say.
+    """The result of folding the control topics.
 
-    `bundles` and `quality`: the revision in force by id. `entries`: every revision that ever counted, bundles
-    too, by hash, for who executes a decision again. `refused` in order, what waits for the rest of its change
-    last. `repeats`: records that say again what counts or waits, without any effect. `known`: members of
-    whole changes that say again what counted alone before.
+    `bundles` and `quality`: the revision in force by id. `entries`: every revision that ever counted, also
+    of bundles, by hash, for reruns. `refused`: in order, with records that wait for the rest of their change
+    last. `repeats`: records that repeat one that counts or waits, without any effect. `known`: members of
+    whole changes that repeat a record which counted alone before.
     """
 
     bundles: Mapping[str, Bundle]
@@ -83,7 +83,7 @@ class Folded:
 
 
 def fold(records: Iterable[Arrival], roots: Roots, compiled: Compiled) -> Folded:
-    """What is in force after these records of the control topics, given in any order."""
+    """The policy in force after these records of the control topics, given in any order."""
     folding = _Folding(roots, compiled)
     for at_ms, arrival in in_order(records):
         folding.take(arrival, at_ms)
@@ -91,7 +91,7 @@ def fold(records: Iterable[Arrival], roots: Roots, compiled: Compiled) -> Folded
 
 
 def in_order(records: Iterable[Arrival]) -> Iterator[tuple[int, Arrival]]:
-    """The records with their times as they count: within a topic time never goes back, as a clock might."""
+    """The records with the times that count: within a topic the time never goes back, even if a clock did."""
     by_topic: dict[str, list[Arrival]] = {topic: [] for topic in _ORDER}
     for record in records:
         by_topic[record.topic].append(record)
@@ -195,7 +195,7 @@ class _Folding:
         return self._quality(member) if said.kind == QUALITY_BUNDLE else self._entry(member, said)
 
     def _quality(self, member: Accepted) -> Accepted | Reason:
-        """A quality bundle is held against the one in force: looser takes two approvers."""
+        """Compare a quality bundle with the one in force: a looser one needs two approvers."""
         loaded = self._compiled.quality_bundle(member.said)
         bundle = loaded if isinstance(loaded, Reason) else start_refusal(loaded, member.at_ms) or loaded
         if isinstance(bundle, Reason):
@@ -219,7 +219,7 @@ class _Folding:
         return replace(member, approver=approver) if unusable is None else unusable
 
     def _together(self, change: Change, members: tuple[Accepted, ...], at_ms: int) -> None:
-        """Put all in force; or, if one may not be any more, none."""
+        """Put all members in force, or none if one is no longer allowed."""
         reasons = {member.key: self._still(member, at_ms) for member in members}
         broken = next((f"{key}: {reason.message}" for key, reason in reasons.items() if reason), None)
         if broken is not None:
@@ -234,7 +234,7 @@ class _Folding:
                 self._put(member, at_ms)
 
     def _still(self, member: Accepted, at_ms: int) -> Reason | None:
-        """Why a member that waited may not take effect now; one that counts already has done so."""
+        """Why a member that waited may not take effect now; a member that already counts has no reason."""
         said = member.said
         if self._revisions.repeats(said):
             return None

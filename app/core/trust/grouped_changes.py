@@ -1,8 +1,8 @@
 """Changes of several entries: their signed members wait here until all are there.
 
-A change is known by its id from its first member on: the same id with other entries, and any member after the
-change was refused, are refused. So an id cannot be used twice, and a change is completed by its own records
-alone, of the content that its first member pinned: the same revision published by itself completes nothing.
+The id of a change is known from its first member on. The same id with other entries is refused, and so is
+every member after the change was refused. So an id cannot be used twice, and only the change's own records,
+with the content that its first member fixed, complete it: the same revision published by itself does not.
 """
 
 from __future__ import annotations
@@ -54,13 +54,14 @@ class Changes:
         return None
 
     def join(self, change: Change, member: Accepted) -> tuple[Accepted, ...]:
-        """All members if this was the one that was missing, else none. Call only if nothing refuses it."""
+        """Add a member; return all members if this was the last missing one, else none. Call only if
+        `refusal` is None."""
         begun = self._begun.setdefault(change.id, _Begun(change.entries))
         begun.members[member.key] = member
         return () if begun.missing else tuple(begun.members.values())
 
     def refuse(self, change: Change) -> None:
-        """No member of this change counts any more."""
+        """Refuse the change: none of its members counts from now on."""
         self._begun[change.id].refused = True
 
     def incomplete(self) -> Iterator[tuple[Accepted, Reason]]:

@@ -1,7 +1,7 @@
-"""From control records to the decision point in force, and what new records would make of it.
+"""Make the decision point in force from control records, and rehearse the effect of new records.
 
-A worker decides with the former; before publishing, the latter is the rehearsal of what the fold would make
-of the records.
+A worker decides with the decision point. A publisher rehearses before it publishes: it sees what the fold
+would do with its records.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class PolicyError(Exception):
-    """Nothing can be decided with what the settings name; the message says what is missing or wrong."""
+    """The policy that the settings name cannot be used; the message says what is missing or wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ class InForce:
 
 
 class PolicyInForce:
-    """Called with all control records so far. Remembers what it verified and compiled, so that a change costs
-    what is new in it."""
+    """The policy in force; call it with all control records so far. It remembers what it verified and
+    compiled, so a change costs only its new parts."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class PolicyInForce:
         default_quality: str = DEFAULT_QUALITY,
         stages: Sequence[Stage] | None = None,
     ) -> None:
-        """`stages`: those that there are; None: those that ship."""
+        """`stages`: the available stages; None: those that ship."""
         self._roots = roots
         self._default_bundle = default_bundle
         self._default_quality = default_quality
@@ -65,7 +65,7 @@ class PolicyInForce:
         self._compiled = Compiled(partial(run_cases, stages=stages))
 
     def __call__(self, records: Sequence[Arrival]) -> InForce:
-        """What is in force after these records, in any order."""
+        """The policy in force after these records, in any order."""
         folded = fold(records, self._roots, self._compiled)
         if self._default_bundle not in folded.bundles:
             return InForce(None, folded.refused)
@@ -87,7 +87,8 @@ class PolicyInForce:
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """`writes`: what is new, if nothing is refused. `repeats`: what is there, not to be written again."""
+    """`writes`: the new records, empty if one is refused. `repeats`: records that exist and are not written
+    again."""
 
     writes: tuple[Arrival, ...]
     repeats: tuple[Arrival, ...]
@@ -97,7 +98,8 @@ class Rehearsal:
 def rehearse(
     records: Sequence[Arrival], new: Sequence[Arrival], roots: Roots, compiled: Compiled
 ) -> Rehearsal:
-    """What would become of `new`, made by `arrivals`, behind `records`: one refused, none written."""
+    """The effect that `new` (made by `arrivals`) would have after `records`: if one is refused, none is
+    written."""
     folded = fold([*records, *new], roots, compiled)
     refused = refused_of(folded, new)
     repeated = {one.decision_id for one in folded.repeats}
@@ -107,13 +109,13 @@ def rehearse(
 
 
 def refused_of(folded: Folded, records: Iterable[Arrival]) -> tuple[Refused, ...]:
-    """Those refusals that are of one of the records."""
+    """The refusals that concern one of the records."""
     asked = {one.decision_id for one in records}
     return tuple(refused for refused in folded.refused if refused.arrival.decision_id in asked)
 
 
 def arrivals(topic: str, values: Iterable[bytes], records: Iterable[Arrival], now_ms: int) -> list[Arrival]:
-    """Envelopes as they would arrive in `topic` now, behind the records that are there."""
+    """Envelopes as they would arrive in `topic` now, after its present records."""
     behind = max((one.offset + 1 for one in records if one.topic == topic), default=0)
     return [
         Arrival(topic, 0, behind + place, now_ms, record_key(topic, value), value)
@@ -122,7 +124,7 @@ def arrivals(topic: str, values: Iterable[bytes], records: Iterable[Arrival], no
 
 
 def record_key(topic: str, value: bytes) -> bytes | None:
-    """The Kafka key that belongs to an envelope, signed or not; None where it holds nothing readable."""
+    """The Kafka key that belongs to an envelope, signed or not; None if its payload is not readable."""
     envelope = read_envelope(value)
     if not isinstance(envelope, Envelope):
         return None

@@ -1,4 +1,4 @@
-"""Why a record of a control topic does not count, as a value."""
+"""The reason why a record of a control topic does not count, as a value."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Code = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """`path`: the place in the envelope, or behind the signature in its payload."""
+    """A reason. `path`: the place in the envelope, or in its payload once the signature is verified."""
 
     code: Code
     path: str
@@ -41,11 +41,11 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A record that does not count. What was in force before it still is.
+    """A record that does not count. The policy before it stays in force.
 
-    `at_offset`: of its topic, where the fold was when it was refused: its own, or that of the record that
-    broke its change. Refusals of a topic come in this order, whatever is published after. `approvers`: those
-    who signed it and might; nobody where that is the reason.
+    `at_offset`: the fold's offset in its topic when it was refused: the record's own, or that of the record
+    that broke its change. Refusals of a topic come in this order, whatever is published later. `approvers`:
+    those who signed it and were allowed to; empty if that is the reason.
     """
 
     arrival: Arrival
@@ -70,7 +70,8 @@ class Refused:
 
     @property
     def final(self) -> bool:
-        """Whether no later record can change it: what waits for the rest of its change may still count."""
+        """Whether no later record can change the refusal: a record that waits for the rest of its change may
+        still count."""
         return self.code != "incomplete_change"
 
     def __str__(self) -> str:

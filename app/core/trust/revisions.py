@@ -1,4 +1,5 @@
-"""Which revision of each bundle and entry is in force, and every one that ever was: nothing goes back."""
+"""The revision of each bundle and entry in force, and all earlier ones; no older revision replaces a newer
+one."""
 
 from __future__ import annotations
 
@@ -19,11 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A record that counts. `at_ms`: broker's time of it, `since_ms`: that from which it was in force;
-    `signers`: ids of the keys that signed it; `approvers`: by id, those of them who might sign it then.
+    """A record that counts. `at_ms`: its broker time, `since_ms`: the time from which it was in force;
+    `signers`: ids of the keys that signed it; `approvers`: by id, the signers who were allowed to sign it
+    then.
 
-    `bundle`, `quality` and `approver` are set for the records that bring one in; `looser`: what a quality
-    bundle takes back of the revision before it, in sentences.
+    `bundle`, `quality` and `approver` are set for records with one; `looser`: where a quality bundle is
+    looser than the revision before it, in sentences.
     """
 
     said: Statement
@@ -49,7 +51,7 @@ class Accepted:
 
     @property
     def hash(self) -> str:
-        """What verdicts record for it."""
+        """The hash that verdicts record for it."""
         return self.said.hash
 
     @property
@@ -59,7 +61,7 @@ class Accepted:
 
 
 class Revisions:
-    """Filled in order; of each bundle and entry the last one put in is the newest."""
+    """All revisions, added in order; the last one added for a bundle or entry is the newest."""
 
     def __init__(self) -> None:
         self.newest: dict[tuple[str, str], Accepted] = {}
@@ -71,7 +73,7 @@ class Revisions:
         return said.hash in self.by_hash
 
     def refusal(self, said: Statement) -> Reason | None:
-        """Why a revision that is no repeat may not come after those that are here."""
+        """Why a revision that is not a repeat may not follow the present ones."""
         same = self._by_key.get((said.kind, said.key))
         if same is not None:
             told = f"revision {said.revision} is there with other content ({same.hash})"
@@ -83,7 +85,7 @@ class Revisions:
         return None
 
     def put(self, accepted: Accepted) -> None:
-        """Take a revision that nothing refuses."""
+        """Add a revision that is not refused."""
         said = accepted.said
         self.newest[(said.kind, said.id)] = accepted
         self._by_key[(said.kind, said.key)] = accepted

@@ -1,9 +1,10 @@
-"""What a control record says once its signature holds: which bundle or entry, which revision, which change.
+"""The statement of a control record with a valid signature: which bundle or entry, which revision, which
+change.
 
 Payloads are JSON. `gate.bundles`: a whole bundle document, of policy or of quality by the payload's type.
-`gate.registry`: {"kind", "id", "revision", "spec"} and, for entries that are to take effect together,
-"change": {"id", "entries"}, the same in each of them. An approver's entry takes effect alone, so that whose
-signature counts never waits for anything.
+`gate.registry`: {"kind", "id", "revision", "spec"} and, for entries that take effect together,
+"change": {"id", "entries"}, the same in each of them. An approver's entry takes effect alone, so the list of
+allowed signers never waits for other records.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ CARRIED = {
     BUNDLES: (PAYLOAD_TYPES[BUNDLES], QUALITY_BUNDLE_TYPE),
     REGISTRY: (PAYLOAD_TYPES[REGISTRY],),
 }
-"""Every payload type of each control topic. The signature covers the type: no bundle of one kind can be
-presented as one of the other."""
+"""Every payload type of each control topic. The signature covers the type, so a bundle of one kind cannot be
+presented as one of the other kind."""
 MAX_TOGETHER = 256
 """Entries of one change; each of them lists all, so its bytes grow with the square: 512 take 10 MB."""
 Key = Annotated[str, Field(min_length=1, max_length=512)]
@@ -48,8 +49,9 @@ _INVALID: dict[str, Code] = {BUNDLES: "invalid_bundle", REGISTRY: "invalid_entry
 
 
 class Change(StrictModel):
-    """Entries that take effect together or not at all: each one's "kind/id@revision" with its hash, of each
-    one revision. The hashes are signed with every member: nobody completes a change with his own content."""
+    """Entries that take effect together or not at all: "kind/id@revision" of each, with its hash; one
+    revision of each entry. Every member signs the hashes, so no other signer can complete a change with
+    other content."""
 
     id: Name
     entries: Annotated[dict[Key, Digest], Field(min_length=2, max_length=MAX_TOGETHER)]
@@ -78,7 +80,7 @@ class SignedEntry(EntryFile):
 
 
 class BundleHead(StrictModel, extra="ignore"):
-    """What a bundle says of itself before it is compiled."""
+    """The fields that identify a bundle, read before it is compiled."""
 
     id: Name
     revision: Annotated[int, Field(ge=1, le=2**53 - 1)]
@@ -86,8 +88,8 @@ class BundleHead(StrictModel, extra="ignore"):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """`kind` is "bundle", "quality_bundle" or a registry kind; `hash`, over the canonical `document`, is what
-    decisions hold."""
+    """`kind` is "bundle", "quality_bundle" or a registry kind; decisions record `hash`, over the canonical
+    `document`."""
 
     kind: str
     id: str
@@ -124,7 +126,8 @@ def opened(arrival: Arrival) -> Envelope | Reason:
 
 
 def _hinted(envelope: Envelope) -> Envelope | Reason:
-    """Here a signature names its key, which bounds what a forged record costs to one check per signature."""
+    """Whether each signature names its key. This limits the cost of a forged record to one check per
+    signature."""
     for place, one in enumerate(envelope.signatures):
         if not one.keyid:
             return Reason("unsigned", f"$.signatures[{place}].keyid", "the signature does not name its key")
@@ -132,7 +135,7 @@ def _hinted(envelope: Envelope) -> Envelope | Reason:
 
 
 def statement(topic: str, envelope: Envelope) -> Statement | Reason:
-    """What the payload says of an envelope in this topic. To be trusted only if its signature holds."""
+    """The statement of an envelope's payload in this topic. Trust it only if the signature is valid."""
     try:
         document = json_object(envelope.payload)
         if topic == REGISTRY:

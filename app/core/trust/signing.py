@@ -1,7 +1,7 @@
 """What a person signs: a bundle's document, the entries of a registry file, a review of a held memory.
 
-Documents and entries are checked first as loading will. app/core/registry/keys.py checks the same bytes of a
-review.
+Documents and entries are first checked as loading does. app/core/registry/keys.py verifies the same bytes of
+a review.
 """
 
 from __future__ import annotations
@@ -34,23 +34,24 @@ if TYPE_CHECKING:
 
 
 def signed_bundle(document: bytes, signers: Iterable[Signer], *, is_loaded: bool = False) -> bytes:
-    """The envelope of a whole bundle document. `is_loaded`: it was. Raises BundleError."""
+    """The envelope of a whole bundle document. `is_loaded`: it was loaded before. Raises BundleError."""
     if not is_loaded:
         load_bundle(document)
     return sign(PAYLOAD_TYPES[BUNDLES], document, signers).written()
 
 
 def signed_quality_bundle(document: bytes, signers: Iterable[Signer], *, is_loaded: bool = False) -> bytes:
-    """The envelope of a quality bundle's document. `is_loaded`: it was. Raises BundleError."""
+    """The envelope of a quality bundle's document. `is_loaded`: it was loaded before. Raises BundleError."""
     if not is_loaded:
         load_quality_bundle(document)
     return sign(QUALITY_BUNDLE_TYPE, document, signers).written()
 
 
 def cosigned(value: bytes, signers: Iterable[Signer]) -> Envelope:
-    """The envelope with these signatures too; one by the same key is replaced. What it says is not judged.
+    """The envelope with these signatures added; an earlier signature by the same key is replaced. The
+    content is not judged.
 
-    Raises EnvelopeError for what is none, or for more signatures than are read.
+    Raises EnvelopeError if it is not an envelope, or has more signatures than are read.
     """
     envelope = read_envelope(value)
     if isinstance(envelope, Unreadable):
@@ -79,8 +80,8 @@ def signed_entries(
 ) -> list[bytes]:
     """The envelopes of some entries, approvers' first.
 
-    Entries other than approvers' take effect together, as one change, unless `separately`. Raises
-    RegistryError when they cannot: two revisions of one entry are no single change.
+    All other entries take effect together, as one change, unless `separately`. Raises
+    RegistryError if they cannot: one change cannot have two revisions of one entry.
     """
     alone = [one for one in entries if separately or one.kind == APPROVER]
     rest = [one for one in entries if not separately and one.kind != APPROVER]
@@ -104,7 +105,8 @@ _UNSIGNED = "none"
 
 
 def signed_review(fields: Mapping[str, str], key: Signer) -> ReviewDecision:
-    """`fields`: all of a ReviewDecision but the signature. Raises pydantic.ValidationError."""
+    """The signed review. `fields`: all fields of a ReviewDecision except the signature. Raises
+    pydantic.ValidationError."""
     review = ReviewDecision.model_validate({**fields, "signature": _UNSIGNED})
     signature = base64.b64encode(key.sign(signed_bytes(review))).decode()
     return review.model_copy(update={"signature": signature})
