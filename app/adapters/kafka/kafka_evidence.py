@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from app.core.policy.kind import AnswerKind
 
-DECIDING: Mapping[str, AnswerKind] = {kind.topic: kind.answer for kind in JUDGED if kind.answer}
+DECIDING: Mapping[str, AnswerKind[Any]] = {kind.topic: kind.answer for kind in JUDGED if kind.answer}
 """The records that decide, by the base topic of their inputs."""
 READ_ON = 2000
 """Up to this many records between two wanted ones it is quicker to read on than to fetch anew."""

@@ -10,29 +10,29 @@ from app.core.registry.registry_entries import hashes_of
 from app.core.state.acknowledgement import acknowledgement
 
 if TYPE_CHECKING:
+    from app.core.actions.seen import ActionSeen
     from app.core.commands.inspection import Inspection
     from app.core.policy.point import PointParts
     from app.core.policy.standing import Standing
-    from app.core.state.draft import SessionDraft
     from topics.records import ProposedAction
 
 
-def assess(
-    parts: PointParts, action: ProposedAction, draft: SessionDraft, arrived_at_ms: int
-) -> ActionContext:
-    """The context of an action on the session's values so far."""
-    known = parts.standing(
+def standing_of(parts: PointParts, action: ProposedAction) -> Standing:
+    """What registry and bundle say of the action, before its session is looked at."""
+    return parts.standing(
         action.agent_id,
         action.tool_name,
         action.action_type,
         action.reversible,
         action.policy_bundle_id,
     )
-    registry = parts.policy.registry
+
+
+def assess(
+    parts: PointParts, action: ProposedAction, known: Standing, seen: ActionSeen, arrived_at_ms: int
+) -> ActionContext:
+    """The context of an action, on what was seen of its session."""
     principal = known.principal
-    account = draft.account(principal.tenant)
-    owner = principal.owner
-    flags = draft.served_flags(owner)
     rows, inspection = _rows(known, action)
     return ActionContext(
         action,
@@ -53,14 +53,14 @@ def assess(
         rows,
         known.tightened or rows > known.rows_upper_bound,
         known.tier,
-        0 if account is None else account.rows,
-        0 if account is None else account.actions,
+        seen.rows,
+        seen.actions,
         known.entries,
-        registry,
+        parts.policy.registry,
         arrived_at_ms,
         inspection,
-        flags=acknowledgement(flags, action.acknowledged_flags),
-        remembered=draft.remembered_by_gates(owner, account),
+        flags=acknowledgement(seen.flags, action.acknowledged_flags),
+        remembered=seen.remembered,
     )
 
 

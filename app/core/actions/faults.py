@@ -5,23 +5,28 @@ Product.md, "Bad input". Nothing here runs a stage; it touches as little as it c
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from app.core.actions.pipeline import Evaluation
 from app.core.actions.registration import lateness
 from app.core.actions.ruling import Ruling, count
-from app.core.actions.verdict import Findings, Sight, verdict_record
+from app.core.actions.seen import NOTHING_REMEMBERED, ActionSeen, read_seen, recorded, recorded_seen
+from app.core.actions.verdict import verdict_record
+from app.core.foundation.canonical import wire_int
 from app.core.foundation.dead_letters import INTERNAL_ERROR, subject_of
 from app.core.policy.standing import rows_counted
 from app.core.registry.registry_entries import hashes_of
+from app.core.state.acknowledgement import NOTHING as NO_FLAGS
 from app.core.state.acknowledgement import acknowledgement
 from app.core.state.decision import Decision
 from app.core.state.draft import SessionDraft
 from app.core.state.expiry import time_records
 from app.core.state.reservations import Sighting
-from app.core.state.session import totals
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from app.core.foundation.arrival import Arrival
     from app.core.foundation.chain import OutRecord
     from app.core.policy.point import PointParts
@@ -30,57 +35,94 @@ if TYPE_CHECKING:
     from topics.records import ProposedAction
 
 DENIED = Ruling("BLOCK", None, carried=False, waits=False)
+NOTHING_SEEN = ActionSeen(0, 0, None, room=True, flags={}, dispute=None)
+FAILED = {
+    "source": "sluice.core",
+    "text": "the gates failed on this action (internal_error); its dead letter has the reason",
+    "severity": "critical",
+}
+"""The advisory of a verdict that no gate stands behind."""
 
 
 def unread(parts: PointParts, arrival: Arrival, letter: OutRecord) -> Decision:
     """Deny an action without reading it; `letter` is its dead letter."""
-    default = parts.policy.default
-    findings = Findings(DENIED, "high_stakes", "enforce", None, default.hash, {}, ids=_ids(None, None))
+    about: dict[str, Any] = {
+        **_ids(None, None),
+        "mode": "high_stakes",
+        "enforcement": "enforce",
+        "policy_bundle_id": None,
+        "bundle_hash": parts.policy.default.hash,
+        "registry_hashes": {},
+        "stages": (),
+        "advisories": (),
+        "session": recorded(NOTHING_SEEN, NO_FLAGS, None),
+    }
     evaluation = Evaluation("BLOCK", INTERNAL_ERROR)
-    return Decision(None, [verdict_record(arrival, findings, evaluation, subject_of(arrival)), letter])
+    return Decision(None, [verdict_record(arrival, about, evaluation, DENIED, subject_of(arrival)), letter])
 
 
 def fault(
     parts: PointParts, arrival: Arrival, action: ProposedAction, state: SessionState, letter: OutRecord
 ) -> Decision:
-    """Answer an action that made the core raise, on the session's values."""
+    """Answer an action that made the core raise: read its session, judge it, and keep what came of it."""
     draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
-    records = time_records(draft)
-    registry = parts.policy.registry
     principal = parts.policy.principal(action.agent_id)
-    agent, tenant, org, bundle = principal.agent, principal.tenant, principal.org, principal.bundle
+    seen = read_seen(draft, principal.owner, action)._replace(room=draft.has_room(principal.owner))
+    verdict, ruling, counted = _judge(parts, arrival, action, principal, seen)
+    if counted is not None:
+        room = seen.room and principal.agent is not None
+        count(draft, counted, ruling, known=seen.known is not None, room=room)
+    return Decision(draft.transition(), [*time_records(draft), verdict, letter])
+
+
+def fault_again(
+    parts: PointParts, arrival: Arrival, action: ProposedAction, verdict: Mapping[str, Any], letter: OutRecord
+) -> Decision:
+    """The same on what `verdict` says of the session; no session changes."""
+    waited = replace(arrival, waited_ms=verdict.get("waited_ms") or 0)
+    principal = parts.policy.principal(action.agent_id)
+    judged = _judge(parts, waited, action, principal, recorded_seen(verdict))
+    return Decision(None, [judged[0], letter])
+
+
+def kept_no_answers(verdict: Mapping[str, Any]) -> bool:
+    """A fault of the core leaves no gate in its verdict, and no answer that a gate had got."""
+    return not verdict["gateResults"] and verdict["session"]["known"] is None
+
+
+def _judge(
+    parts: PointParts, arrival: Arrival, action: ProposedAction, principal: Principal, seen: ActionSeen
+) -> tuple[OutRecord, Ruling, Sighting | None]:
+    """The verdict, its ruling, and the action as the session counts it: None where it was counted before."""
+    org, bundle = principal.org, principal.bundle
     mode = action.mode or "high_stakes"
     late = lateness(action, arrival.waited_ms)
     ruling = _ruling(mode, org.enforcement, late=late is not None)
     most = bundle.largest_rows_upper_bound
-    rows = rows_counted(registry.tools.get(action.tool_name), action.rows_affected, most) or most
-    before = totals(draft.account(tenant))
-    digest, factor = arrival.digest[len("sha256:") :], bundle.outcomes.unsigned_factor
-    owner = principal.owner
-    seen = Sighting(owner, action.action_id, digest, arrival.offset, rows, factor)
-    flags = acknowledgement(draft.served_flags(owner), action.acknowledged_flags)
-    room = draft.has_room(owner)
-    known, dispute = draft.action(owner, action.action_id), draft.dispute(tenant)
-    sight = Sight(known, room, bundle.stages, flags, dispute)
-    reserved = count(draft, seen, ruling, room=sight.room and agent is not None)
-    findings = Findings(
-        ruling,
-        mode,
-        org.enforcement,
-        action.policy_bundle_id or principal.bundle_asked_for,
-        bundle.hash,
-        _entries(parts.policy, principal, action),
-        before,
-        totals(draft.account(tenant)),
-        _ids(action, principal.tenant_id),
-        rows_reserved=reserved,
-        waited_ms=None if action.deadline_ms is None else arrival.waited_ms,
-        advisories=[_advisory()],
-        sight=sight,
-    )
+    rows = rows_counted(parts.policy.registry.tools.get(action.tool_name), action.rows_affected, most) or most
+    digest = arrival.digest[len("sha256:") :]
+    seen = seen._replace(remembered=NOTHING_REMEMBERED)
+    repeats = seen.known is not None and seen.known.digest == digest
+    counted = rows if ruling.carried and not repeats else None
+    about: dict[str, Any] = {
+        **_ids(action, principal.tenant_id),
+        "mode": mode,
+        "enforcement": org.enforcement,
+        "policy_bundle_id": action.policy_bundle_id or principal.bundle_asked_for,
+        "bundle_hash": bundle.hash,
+        "registry_hashes": _entries(parts.policy, principal, action),
+        "stages": bundle.stages,
+        "advisories": (FAILED,),
+        "session": recorded(seen, acknowledgement(seen.flags, action.acknowledged_flags), counted),
+        "rows_reserved": wire_int(counted or 0),
+    }
+    if action.deadline_ms is not None:
+        about["waited_ms"] = arrival.waited_ms
     evaluation = Evaluation(ruling.real, None if ruling.real == "ALLOW" else INTERNAL_ERROR)
-    verdict = verdict_record(arrival, findings, evaluation, action.session_id)
-    return Decision(draft.transition(), [*records, verdict, letter])
+    factor = bundle.outcomes.unsigned_factor
+    sighting = Sighting(principal.owner, action.action_id, digest, arrival.offset, rows, factor)
+    verdict = verdict_record(arrival, about, evaluation, ruling, action.session_id)
+    return verdict, ruling, None if repeats else sighting
 
 
 def _entries(policy: Policy, principal: Principal, action: ProposedAction) -> dict[str, str]:
@@ -109,12 +151,4 @@ def _ids(action: ProposedAction | None, tenant: str | None) -> dict[str, Any]:
         "tenant_id": tenant,
         "traceId": action and action.trace_id,
         "request_id": action and action.request_id,
-    }
-
-
-def _advisory() -> dict[str, Any]:
-    return {
-        "source": "sluice.core",
-        "text": "the gates failed on this action (internal_error); its dead letter has the reason",
-        "severity": "critical",
     }

@@ -26,7 +26,17 @@ ACTION = Kind(
         VERDICTS,
         "verdict_id",
         (("session",),),
-        DecisionKind("verdict", "verdict", "verdicts", verdict_id, "action_id", RERUN_FIELDS),
+        DecisionKind(
+            "verdict",
+            "verdict",
+            "verdicts",
+            verdict_id,
+            "action_id",
+            RERUN_FIELDS,
+            proposal.judge_again,
+            faults.fault_again,
+            faults.kept_no_answers,
+        ),
     ),
     case=CaseKind(Case, "action"),
 )

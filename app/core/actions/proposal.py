@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.core.actions.assessment import assess, used_entries
+from app.core.actions.assessment import assess, standing_of, used_entries
 from app.core.actions.gate import Decided, RememberingGate
 from app.core.actions.outcomes import settle_early
 from app.core.actions.pipeline import Evaluation, run
 from app.core.actions.registration import object_to, object_to_lateness, remarks, unregistered
 from app.core.actions.ruling import Ruling, count, repeated, rule
+from app.core.actions.seen import NOTHING_REMEMBERED, read_seen, recorded, recorded_seen
 from app.core.actions.stage import StageResult
 from app.core.actions.tier_auth import OBLIGATIONS, required_role
-from app.core.actions.verdict import Findings, Sight, verdict_record
+from app.core.actions.verdict import verdict_record
+from app.core.foundation.canonical import wire_int
 from app.core.foundation.chain import OutRecord
 from app.core.foundation.clock import rfc3339
 from app.core.foundation.ids import escalation_id, verdict_id
@@ -21,21 +23,22 @@ from app.core.state.decision import Decision
 from app.core.state.draft import SessionDraft
 from app.core.state.expiry import time_records
 from app.core.state.reservations import Sighting
-from app.core.state.session import totals, who
+from app.core.state.session import who
 from topics.catalog import ESCALATIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterable, Mapping
 
-    from app.core.actions.stage import ActionContext
+    from app.core.actions.seen import ActionSeen, KnownAction
+    from app.core.actions.stage import ActionContext, Stage
     from app.core.foundation.arrival import Arrival
     from app.core.foundation.requests import Answer, Request
     from app.core.policy.point import PointParts
+    from app.core.policy.standing import Standing
     from app.core.state.decision import Shared
-    from app.core.state.remembered import RecentAction
+    from app.core.state.remembered import GateMemory
     from app.core.state.session import SessionState
     from topics.records import ProposedAction
-
 
 SCHEMA = "sluice/escalation_opened/v1"
 
@@ -74,39 +77,72 @@ _DIGEST_PREFIX = len("sha256:")
 _MILLISECOND_NS = 1_000_000
 
 
+class RuledAction(NamedTuple):
+    """What came of an action. `records`: its verdict, and the escalation that it opens. `counted`: the action
+    as the session counts it, None for one that was counted before; `room`: it can be remembered. `gates`: by
+    their names what gates remember from here on."""
+
+    records: tuple[OutRecord, ...]
+    ruling: Ruling
+    counted: Sighting | None
+    room: bool = False
+    gates: Mapping[str, GateMemory | None] = NOTHING_REMEMBERED
+
+
 def evaluate(
     parts: PointParts, arrival: Arrival, action: ProposedAction, state: SessionState, _: Shared
 ) -> Generator[Request, Answer, Decision]:
-    """Decide on an action by the stages of its bundle.
+    """Decide on an action: read its session, judge it, and keep what came of it."""
+    draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
+    standing = standing_of(parts, action)
+    seen = read_seen(draft, standing.principal.owner, action)
+    judged = yield from judge(parts, arrival, action, standing, seen)
+    return _keep(parts, draft, seen, judged)
+
+
+def judge_again(
+    parts: PointParts, arrival: Arrival, action: ProposedAction, verdict: Mapping[str, Any]
+) -> Generator[Request, Answer, OutRecord]:
+    """The verdict on an action of which `verdict` says what was seen of its session, and how long it lay."""
+    waited = replace(arrival, waited_ms=verdict.get("waited_ms") or 0)
+    judged = yield from judge(parts, waited, action, standing_of(parts, action), recorded_seen(verdict))
+    return judged.records[0]
+
+
+def judge(
+    parts: PointParts, arrival: Arrival, action: ProposedAction, standing: Standing, seen: ActionSeen
+) -> Generator[Request, Answer, RuledAction]:
+    """Judge an action by the stages of its bundle, on what was seen of its session.
 
     An id seen within its window is answered from memory: no stage runs.
     """
     began = parts.stopwatch()
-    draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
-    context = assess(parts, action, draft, arrival.timestamp_ms)
-    owner = who(context.tenant, action.agent_id)
-    known = draft.action(owner, action.action_id)
-    room = known is not None or draft.has_room(owner)
-    dispute = draft.dispute(context.tenant)
-    gates = context.bundle.stages
-    remembered = context.remembered
-    if remembered:
-        remembered = {name: one for name, one in remembered.items() if name in gates}
-    sight = Sight(known, room, gates, context.flags, dispute, remembered)
-    if known is not None and known.digest == arrival.digest[_DIGEST_PREFIX:]:
-        return _repeat(arrival, context, draft, known, sight)
+    gates = parts.stages[standing.principal.bundle.hash]
+    if seen.remembered:
+        seen = seen._replace(remembered=_of_gates(seen.remembered, gates))
+    context = assess(parts, action, standing, seen, arrival.timestamp_ms)
+    known = seen.known
     if known is not None:
-        return _decide(parts, arrival, context, draft, Evaluation("BLOCK", ACTION_ID_CONFLICT), sight)
-    if not sight.room:
-        return _decide(parts, arrival, context, draft, Evaluation("BLOCK", SESSION_CAPACITY), sight)
+        seen = seen if seen.room else seen._replace(room=True)
+        if known.digest == arrival.digest[_DIGEST_PREFIX:]:
+            return _repeat(arrival, context, seen, known)
+        return _decide(arrival, context, gates, seen, Evaluation("BLOCK", ACTION_ID_CONFLICT))
+    if not seen.room:
+        return _decide(arrival, context, gates, seen, Evaluation("BLOCK", SESSION_CAPACITY))
     evaluation = unregistered(context)
     if evaluation is None:
-        evaluation = yield from run(parts.stages[context.bundle.hash], context, parts.stopwatch)
-    if evaluation.outcome == "ALLOW" and dispute is not None:
-        _escalate(evaluation, dispute)
+        evaluation = yield from run(gates, context, parts.stopwatch)
+    if evaluation.outcome == "ALLOW" and seen.dispute is not None:
+        _escalate(evaluation, seen.dispute)
     arrival = _waited(parts, arrival, action, began)
     object_to(context, evaluation, arrival.waited_ms)
-    return _decide(parts, arrival, context, draft, evaluation, sight)
+    return _decide(arrival, context, gates, seen, evaluation)
+
+
+def _of_gates(remembered: Mapping[str, Any], gates: Iterable[Stage]) -> dict[str, Any]:
+    """What the gates of this bundle remember."""
+    names = {gate.name for gate in gates}
+    return {name: one for name, one in remembered.items() if name in names}
 
 
 def _escalate(evaluation: Evaluation, dispute: str) -> None:
@@ -125,93 +161,86 @@ def _waited(parts: PointParts, arrival: Arrival, action: ProposedAction, began_n
 
 
 def _decide(
-    parts: PointParts,
     arrival: Arrival,
     context: ActionContext,
-    draft: SessionDraft,
+    gates: Iterable[Stage],
+    seen: ActionSeen,
     evaluation: Evaluation,
-    sight: Sight,
-) -> Decision:
-    action, tenant = context.action, context.tenant
-    ruling = rule(evaluation.outcome, context)
-    records = time_records(draft)
-    findings = _findings(context, ruling, draft, sight)
+) -> RuledAction:
+    action, ruling = context.action, rule(evaluation.outcome, context)
+    about = _about(arrival, context, seen, context.rows if ruling.carried else None)
     if evaluation.entries:
-        findings.registry_hashes = findings.registry_hashes | evaluation.entries
-    findings.waited_ms = _recorded_wait(arrival, action)
-    seen = Sighting(
-        who(tenant, action.agent_id),
+        about["registry_hashes"] = about["registry_hashes"] | evaluation.entries
+    if ruling.waits:
+        about["escalationId"] = escalation_id(arrival.decision_id)
+    verdict = verdict_record(arrival, about, evaluation, ruling, action.session_id)
+    counted = Sighting(
+        who(context.tenant, action.agent_id),
         action.action_id,
         arrival.digest[_DIGEST_PREFIX:],
         arrival.offset,
         context.rows,
         context.bundle.outcomes.unsigned_factor,
     )
-    room = sight.room and context.agent is not None
-    findings.rows_reserved = count(draft, seen, ruling, room=room)
+    records = (verdict, opened(arrival, context, evaluation.reason or "")) if ruling.waits else (verdict,)
+    room = seen.room and context.agent is not None
+    kept: dict[str, GateMemory | None] = {}
     if room:
-        for stage in parts.stages[context.bundle.hash]:
-            if isinstance(stage, RememberingGate):
-                decided = Decided(ruling.real, ruling.carried, sight.known is not None)
-                draft.remember_for_gate(seen.owner, stage.name, stage.keep(context, decided))
-    findings.after = totals(draft.account(tenant))
-    if ruling.waits:
-        findings.escalation_id = escalation_id(arrival.decision_id)
-    records.append(verdict_record(arrival, findings, evaluation, action.session_id))
-    if ruling.waits:
-        records.append(opened(arrival, context, evaluation.reason or ""))
-    records += settle_early(parts, draft, who(tenant, action.agent_id), action.action_id, arrival.offset)
-    return Decision(draft.transition(), records)
+        decided = Decided(ruling.real, ruling.carried, seen.known is not None)
+        for gate in gates:
+            if isinstance(gate, RememberingGate):
+                kept[gate.name] = gate.keep(context, decided)
+    return RuledAction(records, ruling, counted, room, kept)
 
 
-def _repeat(
-    arrival: Arrival, context: ActionContext, draft: SessionDraft, known: RecentAction, sight: Sight
-) -> Decision:
+def _repeat(arrival: Arrival, context: ActionContext, seen: ActionSeen, known: KnownAction) -> RuledAction:
     ruling = repeated(known.mark, context.mode)
     evaluation = Evaluation(ruling.real)
     object_to_lateness(context, evaluation, arrival.waited_ms)
     if evaluation.outcome != ruling.real:
         ruling = ruling.stricter(evaluation.outcome, context.mode)
-    records = time_records(draft)
     first = f"{arrival.topic}:{arrival.partition}:{known.offset}"
-    findings = _findings(context, ruling, draft, sight)
-    findings.after = findings.before
-    findings.waited_ms = _recorded_wait(arrival, context.action)
-    findings.duplicate_of = verdict_id(first)
-    findings.escalation_id = escalation_id(first) if ruling.waits else None
+    about = _about(arrival, context, seen, None)
+    about["duplicate_of"] = verdict_id(first)
+    about["escalationId"] = escalation_id(first) if ruling.waits else None
     if ruling.real == "ALLOW":
         evaluation.obligations += OBLIGATIONS[context.tier]
-    records.append(verdict_record(arrival, findings, evaluation, context.action.session_id))
+    verdict = verdict_record(arrival, about, evaluation, ruling, context.action.session_id)
+    return RuledAction((verdict,), ruling, None)
+
+
+def _keep(parts: PointParts, draft: SessionDraft, seen: ActionSeen, judged: RuledAction) -> Decision:
+    """The session's change and all records: outcomes that came before their action settle it now."""
+    records, counted = [*time_records(draft), *judged.records], judged.counted
+    if counted is not None:
+        count(draft, counted, judged.ruling, known=seen.known is not None, room=judged.room)
+        for gate, kept in judged.gates.items():
+            draft.remember_for_gate(counted.owner, gate, kept)
+        records += settle_early(parts, draft, counted.owner, counted.action_id, counted.offset)
     return Decision(draft.transition(), records)
 
 
-def _recorded_wait(arrival: Arrival, action: ProposedAction) -> int | None:
-    return None if action.deadline_ms is None else arrival.waited_ms
-
-
-def _findings(context: ActionContext, ruling: Ruling, draft: SessionDraft, sight: Sight) -> Findings:
-    return Findings(
-        ruling,
-        context.mode,
-        context.org.enforcement,
-        context.bundle_asked_for,
-        context.bundle.hash,
-        used_entries(context),
-        before=totals(draft.account(context.tenant)),
-        ids=_ids(context),
-        tier=context.tier,
-        advisories=remarks(context),
-        sight=sight,
-    )
-
-
-def _ids(context: ActionContext) -> dict[str, Any]:
+def _about(arrival: Arrival, context: ActionContext, seen: ActionSeen, counted: int | None) -> dict[str, Any]:
+    """What the verdict says of the action, its policy and its session; `counted` as in `recorded`."""
     action = context.action
-    return {
+    about: dict[str, Any] = {
         "action_id": action.action_id,
         "agent_id": action.agent_id,
         "session_id": action.session_id,
         "tenant_id": None if context.agent is None else context.tenant,
         "traceId": action.trace_id,
         "request_id": action.request_id,
+        "mode": context.mode,
+        "enforcement": context.org.enforcement,
+        "tier": context.tier,
+        "policy_bundle_id": context.bundle_asked_for,
+        "bundle_hash": context.bundle.hash,
+        "registry_hashes": used_entries(context),
+        "stages": context.bundle.stages,
+        "advisories": remarks(context),
+        "session": recorded(seen, context.flags, counted),
+        "rows_reserved": wire_int(counted or 0),
     }
+    if action.deadline_ms is not None:
+        about["waited_ms"] = arrival.waited_ms
+    return about

@@ -67,18 +67,15 @@ def _ruling(outcome: str, shadow: str | None, mode: str) -> Ruling:
     return Ruling(outcome, shadow, not held_up, held_up and outcome == "ESCALATE")
 
 
-def count(draft: SessionDraft, seen: Sighting, ruling: Ruling, *, room: bool) -> int:
-    """Count the action and return the rows that were reserved; `room` says whether it can be remembered.
+def count(draft: SessionDraft, seen: Sighting, ruling: Ruling, *, known: bool, room: bool) -> None:
+    """Count an action that comes for the first time; carried out, it counts whatever else is wrong with it.
 
-    Carried out, it counts whatever else is wrong with it; the same digest under a known id counts nothing.
+    `known`: another action is remembered under its id; `room`: it can be remembered.
     """
-    known = draft.action(seen.owner, seen.action_id)
-    if known is not None and known.digest == seen.digest:
-        return 0
-    if known is None and room:
+    other = draft.action(seen.owner, seen.action_id) if known else None
+    if other is not None:
+        share_id(draft, seen, other, carried=ruling.carried)
+    elif room:
         reserve(draft, seen, ruling.mark, carried=ruling.carried)
-    elif known is not None:
-        share_id(draft, seen, known, carried=ruling.carried)
     elif ruling.carried:
         count_only(draft, seen)
-    return seen.rows if ruling.carried else 0

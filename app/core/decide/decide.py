@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from app.core.actions.stage import in_order
 from app.core.decide import faults
-from app.core.decide.kinds import BY_MODEL
+from app.core.decide.kinds import BY_MODEL, DECISIONS
+from app.core.foundation.chain import OutRecord
 from app.core.memory import quarantine
 from app.core.policy.point import PointParts
 from app.core.policy.standing import standings
-from app.core.retrieval import alarms, retrieval
+from app.core.retrieval import alarms
 from app.core.state import expiry
 from app.core.state.decision import Decision, Shared
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
     from app.core.actions.stage import Stage
     from app.core.decide.kinds import Message
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from app.core.state.book import Book
     from app.core.state.session import SessionState
     from topics.record_reading import Unreadable
-    from topics.records import ProposedRetrieval
 
 NOTHING_SHARED = Shared()
 
@@ -90,11 +90,18 @@ class DecisionPoint:
         """What time alone does to a partition's quarantine at `now_ms`; None when nothing is due."""
         return quarantine.expired(book, now_ms, limit)
 
-    def retrieved_item(
-        self, arrival: Arrival, message: ProposedRetrieval, place: int, shared: Shared
-    ) -> dict[str, Any]:
-        """The decision record of one item of a retrieval, as `evaluate` makes it among the others."""
-        return retrieval.evaluate_item(self._parts, arrival, message, place, shared)
+    def judge_again(
+        self, arrival: Arrival, message: Message, recorded: Mapping[str, Any]
+    ) -> Generator[Request, Answer, list[OutRecord]]:
+        """A recorded decision again, from what it says that was seen of state."""
+        step = DECISIONS[recorded["schema"]].judge_again(self._parts, arrival, message, recorded)
+        return [step if isinstance(step, OutRecord) else (yield from step)]
+
+    def fault_again(
+        self, arrival: Arrival, message: Message, recorded: Mapping[str, Any], reason: str
+    ) -> list[OutRecord]:
+        """The answer where the core raised on that."""
+        return faults.fault_again(self._parts, arrival, message, recorded, reason).records
 
     def alarms(self, book: Book, now_ms: int) -> Decision | None:
         """The alarms of the installation that are due at `now_ms`; None for none."""

@@ -6,14 +6,16 @@ denial is the kind's own; an input of a kind without one is refused.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from app.core.decide.kinds import BY_MODEL, BY_TOPIC
+from app.core.decide.kinds import BY_MODEL, BY_TOPIC, DECISIONS
 from app.core.foundation.dead_letters import INTERNAL_ERROR, dead_letter, well_formed
 from app.core.foundation.refusals import refused
 from app.core.state.decision import Decision
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from app.core.decide.kinds import Message
     from app.core.foundation.arrival import Arrival
     from app.core.foundation.chain import OutRecord
@@ -48,6 +50,14 @@ def fault(
         refusal = _refused(arrival, kind.session_of(message), kind.subject_of(message), reason)
         return Decision(None, [refusal, letter])
     return kind.fault(parts, arrival, message, state, letter)
+
+
+def fault_again(
+    parts: PointParts, arrival: Arrival, message: Message, recorded: Mapping[str, Any], reason: str
+) -> Decision:
+    """The same for a decision that was recorded, on what it says that was seen of state."""
+    letter = dead_letter(arrival, INTERNAL_ERROR, "$", well_formed(reason))
+    return DECISIONS[recorded["schema"]].fault_again(parts, arrival, message, recorded, letter)
 
 
 def _refused(arrival: Arrival, session_id: str | None, subject: str | None, reason: str) -> OutRecord:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from app.core.actions.kinds import ACTION, OUTCOME
 from app.core.memory.kinds import FEEDBACK, REVIEW, WRITE
@@ -38,11 +38,11 @@ BY_TOPIC: Mapping[str, AnyKind] = {kind.topic: kind for kind in KINDS}
 """By the base name of the input's topic."""
 BY_MODEL: Mapping[type[Record], AnyKind] = {kind.model: kind for kind in KINDS}
 """By the class of the input's record."""
-ANSWERS: Mapping[str, AnswerKind] = {kind.answer.schema: kind.answer for kind in KINDS if kind.answer}
+ANSWERS: Mapping[str, AnswerKind[Any]] = {kind.answer.schema: kind.answer for kind in KINDS if kind.answer}
 """By the `schema` of the record that answers an input."""
 JUDGED: tuple[AnyKind, ...] = tuple(kind for kind in KINDS if kind.answer and kind.answer.decision)
 """The kinds whose every input is answered by a decision that can be executed again, or by a dead letter."""
-DECISIONS: Mapping[str, DecisionKind] = {
+DECISIONS: Mapping[str, DecisionKind[Any]] = {
     schema: one.decision for schema, one in ANSWERS.items() if one.decision is not None
 }
 """By the `schema` of a decision."""

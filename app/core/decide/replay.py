@@ -7,7 +7,7 @@ same reading, the same decision point, the same answer to a fault of the core.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from app.core.decide.decide import NOTHING_SHARED
 from app.core.decide.inbound import message_of
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from app.core.state.decision import Decision
     from app.core.state.history import History
 
-Answering = "Callable[[Request], Answer]"
+T = TypeVar("T")
 
 
 def nobody(request: Request) -> Answer:
@@ -39,14 +39,14 @@ def nobody(request: Request) -> Answer:
     return Answer("unavailable", detail=f"no port named {request.port}")
 
 
-def drive(evaluation: Generator[Request, Answer, Decision], answer: Callable[[Request], Answer]) -> Decision:
+def drive(evaluation: Generator[Request, Answer, T], answer: Callable[[Request], Answer]) -> T:
     """Run an evaluation to its end, each of its requests answered by `answer`."""
     try:
         request = next(evaluation)
         while True:
             request = evaluation.send(answer(request))
     except StopIteration as decided:
-        decision: Decision = decided.value
+        decision: T = decided.value
         return decision
 
 

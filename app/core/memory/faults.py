@@ -2,44 +2,43 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from app.core.foundation.dead_letters import INTERNAL_ERROR, subject_of
 from app.core.memory.admitted import Released, admitted
-from app.core.memory.context import View, digest_of
+from app.core.memory.context import digest_of
 from app.core.memory.record import hashed, unread_record
 from app.core.registry.registry_entries import UNREGISTERED, hashes_of
 from app.core.state.book import Decided
 from app.core.state.decision import Decision
-from app.core.state.history import UNSEEN
 from app.core.state.statistics import Whose
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from app.core.foundation.arrival import Arrival
     from app.core.foundation.chain import OutRecord
     from app.core.policy.point import PointParts
     from app.core.policy.policy import Policy, Principal
-    from app.core.state.session import SessionState
     from topics.records import ProposedMemoryWrite
 
-NOTHING_SEEN = View(None, room=True, history=UNSEEN, session_type=None, last_at=None, parents=())
 NOBODY = Whose(UNREGISTERED, "")
 
 
 def unread(parts: PointParts, arrival: Arrival, letter: OutRecord) -> Decision:
     """Reject a write without reading it; `letter` is its dead letter."""
     subject = subject_of(arrival)
-    record = unread_record(arrival, parts.policy.default.hash, NOTHING_SEEN, INTERNAL_ERROR, subject)
+    record = unread_record(arrival, parts.policy.default.hash, INTERNAL_ERROR, subject)
     return Decision(None, [record, letter], (Decided(NOBODY, "reject"),))
 
 
 def fault(
-    parts: PointParts, arrival: Arrival, write: ProposedMemoryWrite, _: SessionState, letter: OutRecord
+    parts: PointParts, arrival: Arrival, write: ProposedMemoryWrite, _: object, letter: OutRecord
 ) -> Decision:
     """Reject a write that made the core raise; under shadow it is let through as every other."""
     principal = parts.policy.principal(write.agent_id)
     agent = principal.agent
-    record = unread_record(arrival, principal.bundle.hash, NOTHING_SEEN, INTERNAL_ERROR, write.session_id)
+    record = unread_record(arrival, principal.bundle.hash, INTERNAL_ERROR, write.session_id)
     record.body |= {
         "write_id": write.write_id,
         "agent_id": write.agent_id,
@@ -65,6 +64,11 @@ def fault(
     )
     released = admitted(write, memory, arrival.timestamp_ms)
     return Decision(None, [record, released, letter], (Decided(whose, "allow"),))
+
+
+def kept_no_answers(decision: Mapping[str, Any]) -> bool:
+    """A fault of the core leaves no answer that the gate had got."""
+    return bool(decision["reason"] == INTERNAL_ERROR)
 
 
 def _entries(policy: Policy, principal: Principal, write: ProposedMemoryWrite) -> dict[str, str]:

@@ -100,18 +100,18 @@ def _faults(context: WriteContext) -> tuple[Fault, ...]:
 
 
 def _facts(context: WriteContext) -> Facts:
-    view = context.view
+    seen = context.seen
     counts_as = context.source_type
     beside, unread = _beside_the_content(context)
     return Facts(
         source_type=counts_as,
-        history=view.history,
+        history=seen.history,
         mismatch=context.write.source.type != counts_as,
-        since_last_ms=None if view.last_at is None else max(0, context.now_ms - view.last_at),
+        since_last_ms=None if seen.last_at is None else max(0, context.now_ms - seen.last_at),
         inspection=context.bundle.inspector.inspect(context.write.content),
         extra_findings=beside,
         inconclusive=unread,
-        parents=tuple(parent.trust for parent in view.parents),
+        parents=tuple(parent.trust for parent in seen.parents),
     )
 
 
@@ -133,13 +133,13 @@ def _beside_the_content(context: WriteContext) -> tuple[tuple[Finding, ...], tup
 def _with_lineage(
     context: WriteContext, policy: MemoryPolicy, facts: Facts, found: Judgement
 ) -> Generator[Request, Answer, Facts]:
-    wanted = unknown(context.view.parents)
+    wanted = unknown(context.seen.parents)
     if not wanted or _rejected(policy, facts):
         return facts
     approved = policy.trust.write_threshold
     request = lineage_request(context.tenant, wanted, approved, policy.lineage_budget_ms)
     answer = yield from ask(GATE, request, found.model_outputs)
-    return replace(facts, parents=resolved(context.view.parents, answer.payload))
+    return replace(facts, parents=resolved(context.seen.parents, answer.payload))
 
 
 def _with_similarity(

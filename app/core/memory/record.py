@@ -9,11 +9,12 @@ from app.core.foundation.canonical import digest
 from app.core.foundation.chain import OutRecord
 from app.core.foundation.clock import rfc3339
 from app.core.foundation.ids import memory_id
+from app.core.memory.seen import NOTHING_SEEN, recorded
 from topics.catalog import MEMORY_DECISIONS
 
 if TYPE_CHECKING:
     from app.core.foundation.arrival import Arrival
-    from app.core.memory.context import View, WriteContext
+    from app.core.memory.context import WriteContext
     from app.core.memory.gate import Judgement
     from app.core.memory.trust import Trust
 
@@ -74,7 +75,7 @@ def decision_record(
         "policy_bundle_id": context.bundle_asked_for,
         "bundle_hash": context.bundle.hash,
         "registry_hashes": context.entries(),
-        "seen": context.view.recorded(),
+        "seen": recorded(context.seen),
         "model_outputs": judged.model_outputs,
         "decided_at": rfc3339(arrival.timestamp_ms),
         "input": arrival.coordinates(),
@@ -82,7 +83,7 @@ def decision_record(
     return OutRecord(MEMORY_DECISIONS, "MemoryDecision", hashed(body), write.session_id)
 
 
-def unread_record(arrival: Arrival, bundle_hash: str, view: View, reason: str, subject: str) -> OutRecord:
+def unread_record(arrival: Arrival, bundle_hash: str, reason: str, subject: str) -> OutRecord:
     """The rejection of an input that nobody looked into: nothing in it is known."""
     body: dict[str, Any] = dict.fromkeys(
         ("write_id", "agent_id", "session_id", "tenant_id", "traceId", "request_id", "shadowAction")
@@ -102,7 +103,7 @@ def unread_record(arrival: Arrival, bundle_hash: str, view: View, reason: str, s
         "policy_bundle_id": None,
         "bundle_hash": bundle_hash,
         "registry_hashes": {},
-        "seen": view.recorded(),
+        "seen": recorded(NOTHING_SEEN),
         "model_outputs": [],
         "decided_at": rfc3339(arrival.timestamp_ms),
         "input": arrival.coordinates(),

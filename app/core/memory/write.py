@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.core.foundation.ids import memory_id
 from app.core.memory.admitted import Released, admitted
 from app.core.memory.context import assess
-from app.core.memory.gate import Judgement, judge
+from app.core.memory.gate import Judgement
+from app.core.memory.gate import judge as judge_new
 from app.core.memory.quarantine import enter, held_of
 from app.core.memory.record import decision_record
+from app.core.memory.seen import read_seen, recorded_seen
 from app.core.quality_bundle.provenance_request import wanted, wants_resolving
 from app.core.registry.registry_entries import UNREGISTERED
 from app.core.state.book import Decided
 from app.core.state.decision import Decision
 from app.core.state.draft import SessionDraft
 from app.core.state.expiry import time_records
-from app.core.state.history import seen
+from app.core.state.history import seen as seen_first
 from app.core.state.remembered import RecentWrite
 from app.core.state.session import who
 from app.core.state.statistics import Whose
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Mapping
 
     from app.core.foundation.arrival import Arrival
     from app.core.foundation.chain import OutRecord
     from app.core.foundation.requests import Answer, Request
     from app.core.memory.context import WriteContext
+    from app.core.memory.seen import KnownWrite, WriteSeen
     from app.core.policy.point import PointParts
+    from app.core.policy.policy import Principal
     from app.core.state.book import Change
     from app.core.state.decision import Shared
     from app.core.state.session import SessionState
@@ -39,56 +43,82 @@ SESSION_CAPACITY = "session_capacity"
 _DIGEST_PREFIX = len("sha256:")
 
 
+class DecidedWrite(NamedTuple):
+    """What came of a write: its decision's record, and the judgement in it. `judgement.action` is what is
+    published, `shadow` the one that shadow mode hides; `repeats`: it was decided before. `released`: the
+    content for the store that keeps it."""
+
+    record: OutRecord
+    context: WriteContext
+    judgement: Judgement
+    shadow: str | None
+    repeats: bool
+    released: OutRecord | None = None
+
+
 def evaluate(
     parts: PointParts, arrival: Arrival, write: ProposedMemoryWrite, state: SessionState, shared: Shared
 ) -> Generator[Request, Answer, Decision]:
-    """Decide on a write. An id seen within its window is answered from memory: nothing is judged.
+    """Decide on a write: read the state, judge the write, and keep what came of it.
 
     What the partition keeps is looked at again after the last answer, since other sessions went on meanwhile.
     """
     draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
-    context = assess(parts, arrival, write, draft, shared)
-    known = context.view.known
+    principal = parts.policy.principal(write.agent_id)
+    seen = read_seen(arrival, write, draft, shared, principal)
+    judged = yield from judge(parts, arrival, write, principal, seen)
+    return _keep(parts, arrival, judged, draft, shared)
+
+
+def judge_again(
+    parts: PointParts, arrival: Arrival, write: ProposedMemoryWrite, decision: Mapping[str, Any]
+) -> Generator[Request, Answer, OutRecord]:
+    """The decision on a write of which `decision` says what was seen of state."""
+    principal, seen = parts.policy.principal(write.agent_id), recorded_seen(decision, write)
+    return (yield from judge(parts, arrival, write, principal, seen)).record
+
+
+def judge(
+    parts: PointParts, arrival: Arrival, write: ProposedMemoryWrite, principal: Principal, seen: WriteSeen
+) -> Generator[Request, Answer, DecidedWrite]:
+    """Judge a write on what was seen of state. An id seen within its window is answered from memory."""
+    context = assess(parts, arrival, write, principal, seen)
+    known = seen.known
     if known is not None and known.digest == arrival.digest[_DIGEST_PREFIX:]:
-        return _repeat(arrival, context, known, draft)
+        return _repeat(arrival, context, known)
     if known is not None:
-        judged = Judgement("reject", f"{WRITE_ID_CONFLICT}: {write.write_id}")
-    elif not context.view.room:
-        judged = Judgement("reject", SESSION_CAPACITY)
+        judgement = Judgement("reject", f"{WRITE_ID_CONFLICT}: {write.write_id}")
+    elif not seen.room:
+        judgement = Judgement("reject", SESSION_CAPACITY)
     else:
-        judged = yield from judge(context)
-    return _decide(parts, arrival, context, judged, draft, shared)
+        judgement = yield from judge_new(context)
+    shadow = _shadowed(context, judgement)
+    record = decision_record(arrival, context, judgement, shadow, None)
+    released = _released(arrival, context, judgement) if judgement.action == "allow" else None
+    return DecidedWrite(record, context, judgement, shadow, repeats=False, released=released)
 
 
-def whose(context: WriteContext) -> Whose:
-    """Whose statistics the decision counts in."""
-    return Whose(context.tenant, "" if context.agent is None else context.agent.id)
-
-
-def _decide(
-    parts: PointParts,
-    arrival: Arrival,
-    context: WriteContext,
-    judged: Judgement,
-    draft: SessionDraft,
-    shared: Shared,
+def _keep(
+    parts: PointParts, arrival: Arrival, judged: DecidedWrite, draft: SessionDraft, shared: Shared
 ) -> Decision:
-    records = time_records(draft)
-    changes: list[Change] = []
-    shadow = _shadowed(context, judged)
-    records.append(decision_record(arrival, context, judged, shadow, None))
-    changes.append(Decided(whose(context), judged.action))
-    if judged.action == "quarantine":
-        held = held_of(arrival, context, judged)
-        entered, left = enter(arrival, held, judged.reason, shared.book, parts.limits.max_quarantine)
+    """The changes of session and partition, and all records. A repeat counts nowhere and releases nothing."""
+    records = [*time_records(draft), judged.record]
+    if judged.repeats:
+        return Decision(draft.transition(), records)
+    context, judgement = judged.context, judged.judgement
+    whose = Whose(context.tenant, "" if context.agent is None else context.agent.id)
+    changes: list[Change] = [Decided(whose, judgement.action)]
+    if judgement.action == "quarantine":
+        held = held_of(arrival, context, judgement)
+        entered, left = enter(arrival, held, judgement.reason, shared.book, parts.limits.max_quarantine)
         records += entered
         changes += left
-    if judged.action == "allow":
-        records.append(_released(arrival, context, judged))
-    if judged.action != "reject":
+    if judged.released is not None:
+        records.append(judged.released)
+    if judgement.action != "reject":
         records += _wanted(context, shared)
-    if context.view.known is None and context.view.room:
-        records += _remembered(arrival, context, judged, shadow, draft)
+    if context.seen.known is None and context.seen.room:
+        records += _remembered(arrival, context, judgement, judged.shadow, draft)
     return Decision(draft.transition(), records, tuple(changes))
 
 
@@ -140,15 +170,15 @@ def _remembered(
     )
     owner = who(context.tenant, write.agent_id)
     draft.remember_write(owner, write.write_id, remembered)
-    new = context.view.session_type is None and context.view.history.type is None
-    draft.remember_source(owner, write.source.id, context.source_type, arrival.timestamp_ms)
-    return [seen(context.name, context.source_type, context.memory_id, context.now_ms)] if new else []
+    source_type = context.source_type
+    new = context.seen.session_type is None and context.seen.history.type is None
+    draft.remember_source(owner, write.source.id, source_type, arrival.timestamp_ms)
+    return [seen_first(context.name, source_type, context.memory_id, context.now_ms)] if new else []
 
 
-def _repeat(arrival: Arrival, context: WriteContext, known: RecentWrite, draft: SessionDraft) -> Decision:
-    """The same answer again. It counts nowhere, and nothing is released a second time."""
-    records = time_records(draft)
+def _repeat(arrival: Arrival, context: WriteContext, known: KnownWrite) -> DecidedWrite:
+    """The same answer again."""
     first = memory_id(f"{arrival.topic}:{arrival.partition}:{known.offset}")
-    judged = Judgement(known.action, f"duplicate_of: {first}")
-    records.append(decision_record(arrival, context, judged, known.shadow, first))
-    return Decision(draft.transition(), records)
+    judgement = Judgement(known.action, f"duplicate_of: {first}")
+    record = decision_record(arrival, context, judgement, known.shadow, first)
+    return DecidedWrite(record, context, judgement, known.shadow, repeats=True)

@@ -14,7 +14,7 @@ from topics.catalog import wire_schema
 from topics.records.base import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Mapping
 
     from app.core.foundation.arrival import Arrival
     from app.core.foundation.chain import OutRecord
@@ -30,12 +30,16 @@ Path = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class DecisionKind:
+class DecisionKind(Generic[M]):
     """A record that decides on its input, so that it can be executed again.
 
     `word` names it in results of reruns, `singular` and `plural` in sentences. `id_of` makes its id of the
     input's coordinates (of several records the first one's). `read_field` is null where nobody looked into
     the input. `rerun_fields`: what its `rerun_hash` is over, in this order.
+
+    `judge_again` gives the record again, on what the recorded one (the last argument) says was seen of state;
+    `fault_again` the same where the core raises once more, from the input's dead letter. `kept_no_answers`:
+    whether the recorded decision may have got answers that it did not keep.
     """
 
     word: str
@@ -44,10 +48,15 @@ class DecisionKind:
     id_of: Callable[[str], str]
     read_field: str
     rerun_fields: tuple[str, ...]
+    judge_again: Callable[
+        [PointParts, Arrival, M, Mapping[str, Any]], OutRecord | Generator[Request, Answer, OutRecord]
+    ]
+    fault_again: Callable[[PointParts, Arrival, M, Mapping[str, Any], OutRecord], Decision]
+    kept_no_answers: Callable[[Mapping[str, Any]], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerKind:
+class AnswerKind(Generic[M]):
     """The record that answers an input of a kind.
 
     `topic` is the base name of its topic, `id_field` holds its id. `of_session`: where it says what it took
@@ -58,7 +67,7 @@ class AnswerKind:
     topic: str
     id_field: str
     of_session: tuple[Path, ...] = ()
-    decision: DecisionKind | None = None
+    decision: DecisionKind[M] | None = None
 
     @property
     def schema(self) -> str:
@@ -100,7 +109,7 @@ class Kind(Generic[M]):
     touches: bool = False
     unread: Callable[[PointParts, Arrival, OutRecord], Decision] | None = None
     fault: Callable[[PointParts, Arrival, M, SessionState, OutRecord], Decision] | None = None
-    answer: AnswerKind | None = None
+    answer: AnswerKind[M] | None = None
     case: CaseKind | None = None
 
     def subject_of(self, message: M) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -58,22 +58,23 @@ class Installation:
 
 
 class PointsUnder:
-    """Decision points under one policy, by the bounds of their sessions."""
+    """The decision point under one policy, whatever a record names."""
 
     def __init__(self, policy: Policy, installation: Installation) -> None:
         self._policy = policy
         self._installation = installation
-        self._points: dict[SessionLimits, DecisionPoint] = {}
 
-    def point(self, recorded: dict[str, Any], limits: SessionLimits) -> DecisionPoint:
-        """Whatever the record names."""
+    def point(self, recorded: dict[str, Any]) -> DecisionPoint:
+        """The same for every record. Raises UnknownStageError."""
         del recorded
-        if limits not in self._points:
-            of = self._installation
-            self._points[limits] = DecisionPoint(
-                self._policy, of.stages, limits, stopwatch=lambda: 0, environment=of.environment
-            )
-        return self._points[limits]
+        return self._point
+
+    @cached_property
+    def _point(self) -> DecisionPoint:
+        of = self._installation
+        return DecisionPoint(
+            self._policy, of.stages, of.limits, stopwatch=lambda: 0, environment=of.environment
+        )
 
 
 class Line(NamedTuple):

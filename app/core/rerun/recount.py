@@ -15,26 +15,30 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.core.actions.verdict import SCHEMA as VERDICT
+from app.core.decide.inbound import message_of
 from app.core.decide.kinds import ANSWERS, BY_TOPIC, DECISIONS
 from app.core.decide.replay import decide
 from app.core.foundation.clock import milliseconds_of
 from app.core.foundation.refusals import SCHEMA as REFUSED
 from app.core.memory.record import SCHEMA as MEMORY
+from app.core.memory.seen import recorded_history, recorded_trust
 from app.core.registry.registry_entries import UNREGISTERED
 from app.core.rerun.recorded_answers import RecordedAnswers
-from app.core.rerun.rerun_memory import shared_with, source_id_of
 from app.core.rerun.rerun_result import HASH_FIELD, Difference
-from app.core.rerun.rerun_retrieval import recorded_resolutions
 from app.core.retrieval.record import SCHEMA as QUALITY
+from app.core.retrieval.seen import recorded_seen
+from app.core.state.book import Book
 from app.core.state.decision import Shared
 from app.core.state.draft import SessionDraft
 from app.core.state.expiry import SCHEMA_FOLDED
+from app.core.state.history import SourceName
 from app.core.state.remembered import kept_id
 from app.core.state.session import KEY_PREFIX, SessionState, session_key, totals, who
 from topics.catalog import MEMORY_WRITES, RETRIEVALS
+from topics.records import ProposedMemoryWrite
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from app.core.foundation.arrival import Arrival
     from app.core.foundation.limits import SessionLimits
@@ -130,7 +134,7 @@ class Recount:
         self, group: Sequence[Entered], arrival: Arrival, state: SessionState, points: PointsUnder
     ) -> Decision:
         recorded = next((one.fields for one in group if one.fields["schema"] in DECISIONS), group[0].fields)
-        point = points.point(recorded, self.limits)
+        point = points.point(recorded)
         answers = RecordedAnswers(recorded.get("model_outputs", []))
         return decide(point, arrival, state, answers.next, _beside([one.fields for one in group], arrival))
 
@@ -178,14 +182,28 @@ def _key_of(recorded: dict[str, Any]) -> bytes | None:
     return session_key(session) if isinstance(session, str) else None
 
 
+class _RecordedQuarantine(Book):
+    """A quarantine of which a decision says what the trust in its memories was."""
+
+    def __init__(self, trust: Mapping[str, float | None]) -> None:
+        super().__init__({})
+        self._trust = trust
+
+    def trust_of(self, tenant: str, memory_id: str) -> float | None:
+        del tenant
+        return self._trust.get(memory_id)
+
+
 def _beside(records: Sequence[dict[str, Any]], arrival: Arrival) -> Shared:
     """What the partition kept beside the session, as the records have it."""
     if arrival.topic == MEMORY_WRITES:
         memory = next(one for one in records if one["schema"] == MEMORY)
         tenant = UNREGISTERED if memory["tenant_id"] is None else memory["tenant_id"]
-        return shared_with(memory, tenant, source_id_of(arrival))
+        write = message_of(arrival)
+        source = SourceName(tenant, write.source.id if isinstance(write, ProposedMemoryWrite) else "")
+        return Shared(_RecordedQuarantine(recorded_trust(memory)), {source: recorded_history(memory)})
     if arrival.topic == RETRIEVALS:
-        known = [recorded_resolutions(one) for one in records if one["schema"] == QUALITY]
+        known = [recorded_seen(one) for one in records if one["schema"] == QUALITY]
         return Shared(provenance={name: found for one in known for name, found in one.items()})
     return Shared()
 

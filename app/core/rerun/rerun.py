@@ -1,39 +1,40 @@
 """Executing one decision again (seed 000, "Rerunnability"). Pure: everything is handed in.
 
 The input comes by its coordinates, bundle and registry entries from what was in force then (or by hash, where
-nobody can tell that), the session by the values that the record has of it, model outputs as they were. Then
-the same core decides, and its record is held against the recorded one. What is particular to verdicts, to
-decisions on memories and on retrieved items is in a file for each.
+nobody can tell that), model outputs as they were. What the decision saw of state the record says, and on that
+the same core judges; its record is held against the recorded one. What is particular to a kind of decision is
+in its row of the table (app/core/decide/kinds.py).
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from app.core.actions import verdict
+from app.core.decide.inbound import message_of
+from app.core.decide.kinds import ANSWERS, BY_MODEL, DECISIONS
+from app.core.decide.replay import drive
 from app.core.foundation.errors import BundleError, RegistryError
-from app.core.memory import record as memory_decision
+from app.core.foundation.guarded import guarded
 from app.core.rerun.recorded_answers import RecordedAnswers
 from app.core.rerun.rerun_evidence import Gone, PointsOfThen
-from app.core.rerun.rerun_memory import MEMORY
 from app.core.rerun.rerun_result import Difference, Rerun, differences
-from app.core.rerun.rerun_retrieval import QUALITY
-from app.core.rerun.rerun_verdict import VERDICT
-from app.core.retrieval import record as quality_decision
+from topics.record_reading import Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from app.core.actions.stage import Stage
+    from app.core.decide.decide import DecisionPoint
+    from app.core.decide.kinds import Message
     from app.core.foundation.arrival import Arrival
+    from app.core.foundation.chain import OutRecord
     from app.core.rerun.evidence import PolicyEvidence
     from app.core.rerun.policy_then import PolicyThen
     from app.core.rerun.rerun_evidence import Points
-    from app.core.rerun.rerun_way import Way
-    from app.core.state.decision import Decision
 
-WAYS = {verdict.SCHEMA: VERDICT, memory_decision.SCHEMA: MEMORY, quality_decision.SCHEMA: QUALITY}
-"""By the record's `schema`."""
+REMEMBERED_INPUTS = 8
+"""Decisions on the items of one request lie together, and each is executed by itself."""
 NO_ROOTS = "which policy was in force: no root keys are set, or the record's time is not known"
 CHANGED = "what the record does not name: policy changed while it was decided"
 NOT_IN_FORCE = "was not in force between the coming of the input and the writing of the record"
@@ -65,44 +66,44 @@ class Rerunner:
         `arrival` is what lies at the input's coordinates, None for nothing; `written_ms` the broker's time of
         the record, None where it is not known: then what was in force is not checked.
         """
-        way = WAYS[recorded["schema"]]
+        word, named = DECISIONS[recorded["schema"]].word, recorded[ANSWERS[recorded["schema"]].id_field]
         versions = recorded.get("decider_version"), self._version
         try:
-            found, not_checked = self._held(way, recorded, _same_input(recorded, arrival), written_ms)
+            found, not_checked = self._held(recorded, _same_input(recorded, arrival), written_ms)
         except Gone as gone:
-            return Rerun(way.kind, recorded[way.id_field], missing=gone.missing)
+            return Rerun(word, named, missing=gone.missing)
         never = any(one.rerun == NOT_IN_FORCE for one in found)
-        return Rerun(way.kind, recorded[way.id_field], found, (), *versions, not_checked, never)
+        return Rerun(word, named, found, (), *versions, not_checked, never)
 
     def _held(
-        self, way: Way, recorded: dict[str, Any], arrival: Arrival, written_ms: int | None
+        self, recorded: dict[str, Any], arrival: Arrival, written_ms: int | None
     ) -> tuple[Differences, tuple[str, ...]]:
         """What differs, and what could not be told."""
         if self._then is None or written_ms is None:
-            return self._executed(way, recorded, arrival, self._points), (NO_ROOTS,)
+            return self._executed(recorded, arrival, self._points), (NO_ROOTS,)
         possible = self._then.possible(recorded, arrival.timestamp_ms, written_ms)
         if possible.never:
-            named = self._executed(way, recorded, arrival, self._points)
+            named = self._executed(recorded, arrival, self._points)
             return (*_not_in_force(recorded, possible.never), *named), ()
-        tried = [self._executed(way, recorded, arrival, points) for points in possible.points]
+        tried = [self._executed(recorded, arrival, points) for points in possible.points]
         if tried and not any(tried):
             return (), ()
         if any(not found for found in tried):
             return (), (CHANGED,)
         if not tried or possible.changed:
-            named = self._executed(way, recorded, arrival, self._points)
+            named = self._executed(recorded, arrival, self._points)
             return named, () if named else (CHANGED,)
         return tried[-1], ()
 
-    def _executed(self, way: Way, recorded: dict[str, Any], arrival: Arrival, points: Points) -> Differences:
+    def _executed(self, recorded: dict[str, Any], arrival: Arrival, points: Points) -> Differences:
         answers = RecordedAnswers(recorded.get("model_outputs", []))
         try:
-            decision = way.execute(points, recorded, arrival, answers)
+            again = _decided(points.point(recorded), recorded, arrival, answers)
         except BundleError as error:
             return (Difference("bundle_hash", recorded["bundle_hash"], f"does not load: {error}"),)
         except RegistryError as error:
             return (Difference("registry_hashes", recorded["registry_hashes"], f"do not load: {error}"),)
-        return _compared(way, recorded, decision, answers)
+        return _compared(recorded, again, answers)
 
 
 def _not_in_force(recorded: dict[str, Any], never: frozenset[str]) -> Iterator[Difference]:
@@ -124,18 +125,40 @@ def _same_input(recorded: dict[str, Any], arrival: Arrival | None) -> Arrival:
     return arrival
 
 
+def _decided(
+    point: DecisionPoint, recorded: dict[str, Any], arrival: Arrival, answers: RecordedAnswers
+) -> list[OutRecord]:
+    """The records that the core gives today, the decision again among them."""
+    schema = recorded["schema"]
+    message = None if recorded[DECISIONS[schema].read_field] is None else _read(arrival)
+    if isinstance(message, Unreadable):
+        return point.unreadable(arrival, message).records
+    if message is None or BY_MODEL[type(message)].answer is not ANSWERS[schema]:
+        return point.unread(arrival).records
+    return guarded(
+        lambda: drive(point.judge_again(arrival, message, recorded), answers.next),
+        lambda reason: point.fault_again(arrival, message, recorded, reason),
+    )
+
+
+@lru_cache(maxsize=REMEMBERED_INPUTS)
+def _read(arrival: Arrival) -> Message | Unreadable | None:
+    return guarded(lambda: message_of(arrival), lambda _: None)
+
+
 def _compared(
-    way: Way, recorded: dict[str, Any], decision: Decision, answers: RecordedAnswers
+    recorded: dict[str, Any], again: Sequence[OutRecord], answers: RecordedAnswers
 ) -> tuple[Difference, ...]:
+    answer, decision = ANSWERS[recorded["schema"]], DECISIONS[recorded["schema"]]
     if answers.beyond:
-        if way.kept_no_answers(recorded):
+        if decision.kept_no_answers(recorded):
             raise Gone(*(f"answer of {port}" for port in answers.beyond))
         asked = [f"asked {port} too, of which no answer is recorded" for port in answers.beyond]
         return (Difference("model_outputs", recorded["model_outputs"], asked),)
-    answered = [one.body for one in decision.records if one.kind == way.record]
-    same = [one for one in answered if one[way.id_field] == recorded[way.id_field]]
+    named = recorded[answer.id_field]
+    same = [one.body for one in again if one.body.get(answer.id_field) == named and one.topic == answer.topic]
     if not same:
-        letter = next(one.body for one in decision.records if one.kind == "DeadLetter")
+        letter = next(one.body for one in again if one.kind == "DeadLetter")
         told = f"unreadable: {letter['code']} at {letter['path']}: {letter['message']}"
-        return (Difference(way.id_field, recorded[way.id_field], told),)
-    return differences(way.fields, recorded, same[0])
+        return (Difference(answer.id_field, named, told),)
+    return differences(decision.rerun_fields, recorded, same[0])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from app.core.decide.decide import DecisionPoint
 from app.core.foundation.errors import UnknownStageError
+from app.core.foundation.limits import ROOM_FOR_ONE
 from app.core.policy.policy import Policy
 from app.core.registry.loading import build_registry
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from app.core.actions.stage import Stage
-    from app.core.foundation.limits import SessionLimits
     from app.core.quality_bundle.quality_bundle import QualityBundle
     from app.core.rerun.evidence import PolicyEvidence
 
@@ -34,8 +34,8 @@ class Gone(Exception):
 class Points(Protocol):
     """Gives the decision point that a record is executed again at."""
 
-    def point(self, recorded: dict[str, Any], limits: SessionLimits) -> DecisionPoint:
-        """The point, for sessions of these bounds."""
+    def point(self, recorded: dict[str, Any]) -> DecisionPoint:
+        """The point."""
 
 
 class PointsOfThen:
@@ -47,18 +47,17 @@ class PointsOfThen:
         self._stage_of = stage_of
         self._point = lru_cache(maxsize=REMEMBERED_POINTS)(self._built)
 
-    def point(self, recorded: dict[str, Any], limits: SessionLimits) -> DecisionPoint:
-        """Of what the record names by hash. Raises Gone, BundleError and RegistryError."""
+    def point(self, recorded: dict[str, Any]) -> DecisionPoint:
+        """Of what the record names by hash, for judgements. Raises Gone, BundleError and RegistryError."""
         entries = tuple(sorted(recorded["registry_hashes"].items()))
         quality = recorded.get("quality_bundle_id"), recorded.get("quality_bundle_hash")
         environment = recorded.get("environment", "rerun")
-        return self._point(recorded["bundle_hash"], entries, limits, quality, environment)
+        return self._point(recorded["bundle_hash"], entries, quality, environment)
 
     def _built(
         self,
         bundle_hash: str,
         entries: tuple[tuple[str, str], ...],
-        limits: SessionLimits,
         quality: Quality,
         environment: str,
     ) -> DecisionPoint:
@@ -75,7 +74,7 @@ class PointsOfThen:
         registry = build_registry(entry for _, entry in found if entry is not None)
         policy = Policy({bundle.id: bundle}, registry, bundle.id, judging, quality[0] or "")
         known = [stage for stage in stages if stage is not None]
-        return DecisionPoint(policy, known, limits, stopwatch=lambda: 0, environment=environment)
+        return DecisionPoint(policy, known, ROOM_FOR_ONE, stopwatch=lambda: 0, environment=environment)
 
     def _quality(self, quality: Quality, missing: list[str]) -> dict[str, QualityBundle]:
         """The quality bundle by the id under which it was asked for; none where none was in force."""

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
 
-from app.core.decide.kinds import ANSWERS, JUDGED
+from app.core.decide.kinds import ANSWERS, DECISIONS, JUDGED
 from app.core.foundation.errors import CoreError
 from app.core.foundation.strict import first_error
 from app.core.rerun.recount import Entered, Recount, Recounted
-from app.core.rerun.rerun import WAYS
 from app.core.rerun.rerun_result import EVENT, Difference, Rerun
 from topics.catalog import CATALOG, wire_schema
 from topics.headers import output_headers
@@ -28,7 +27,9 @@ if TYPE_CHECKING:
     from app.core.rerun.rerun import Rerunner
 
 
-DECIDING: Mapping[str, AnswerKind] = {one.topic: one for one in ANSWERS.values() if one.decision is not None}
+DECIDING: Mapping[str, AnswerKind[Any]] = {
+    one.topic: one for one in ANSWERS.values() if one.decision is not None
+}
 """The records that decide, by their topic."""
 
 
@@ -51,7 +52,7 @@ def recorded_decision(topic: str, raw: bytes) -> dict[str, Any]:
 
 Place = tuple[str, int, int]
 """Base topic, partition and offset of an input."""
-DECIDED: Mapping[str, DecisionKind] = {
+DECIDED: Mapping[str, DecisionKind[Any]] = {
     kind.topic: kind.answer.decision for kind in JUDGED if kind.answer and kind.answer.decision
 }
 """What decides on an input, by its topic; every input of these is answered by a decision or a dead letter."""
@@ -193,12 +194,12 @@ class PartitionWalk:
 
     def _second(self, one: Entry) -> tuple[Difference, ...]:
         """The same input decided before, by the decision's id."""
-        way = WAYS[one.fields["schema"]]
-        name = str(one.fields.get(way.id_field))
+        id_field = ANSWERS[one.fields["schema"]].id_field
+        name = str(one.fields.get(id_field))
         first = self._decisions.setdefault(name, one.fields["sequence"])
         if first == one.fields["sequence"]:
             return ()
-        return (second_decision(way.id_field, name, f"record {first}"),)
+        return (second_decision(id_field, name, f"record {first}"),)
 
 
 def second_decision(id_field: str, name: str, first: str) -> Difference:
@@ -208,7 +209,7 @@ def second_decision(id_field: str, name: str, first: str) -> Difference:
 
 def executed(rerunner: Rerunner, written: Written, arrival: Arrival | None) -> Rerun:
     """A decision executed again; one that is no valid record is named as missing."""
-    kind = WAYS[DECIDING[written.topic].schema].kind
+    kind = DECISIONS[DECIDING[written.topic].schema].word
     try:
         fields = recorded_decision(written.topic, written.value)
     except NotADecision as error:

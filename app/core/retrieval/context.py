@@ -10,10 +10,9 @@ from app.core.retrieval.class_terms import NO_TERMS, Reader, terms_of
 from app.core.retrieval.names import read_names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from app.core.foundation.arrival import Arrival
-    from app.core.metadata.provenance import Resolution
     from app.core.policy.bundles import Bundle
     from app.core.policy.point import PointParts
     from app.core.policy.policy import Principal
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from app.core.retrieval.bodies import Body
     from app.core.retrieval.class_terms import TermsByClass
     from app.core.retrieval.names import RequestNames
-    from app.core.state.decision import Shared
+    from app.core.retrieval.seen import Resolutions
     from topics.records import ProposedRetrieval
     from topics.records.retrievals import AutonomyTier, ReasonCode
 
@@ -51,7 +50,7 @@ class RetrievalContext(NamedTuple):
     terms: TermsByClass
     bodies: Sequence[Body]
     names: RequestNames
-    recorded: Mapping[tuple[str, str], Resolution]
+    recorded: Resolutions
     environment: str
     now_ms: int
 
@@ -66,9 +65,9 @@ class RetrievalContext(NamedTuple):
 
 
 def assess(
-    parts: PointParts, arrival: Arrival, retrieval: ProposedRetrieval, shared: Shared
+    parts: PointParts, arrival: Arrival, retrieval: ProposedRetrieval, recorded: Resolutions
 ) -> RetrievalContext:
-    """The context of a request under the policy of this moment."""
+    """The context of a request under the policy of this moment. `recorded`: where references led."""
     policy = parts.policy
     principal = policy.principal(retrieval.agent_id)
     agent, tenant, quality = principal.agent, principal.tenant, principal.quality
@@ -90,7 +89,7 @@ def assess(
         NO_TERMS if quality is None else terms_of(_reader(quality, tier, tenant, agent, retrieval, tool)),
         bodies_of(retrieval.items),
         names_in(retrieval, principal),
-        shared.provenance,
+        recorded,
         parts.environment,
         arrival.timestamp_ms,
     )

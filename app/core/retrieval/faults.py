@@ -23,11 +23,12 @@ from app.core.state.decision import Decision
 from topics.catalog import QUALITY_DECISIONS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from app.core.foundation.arrival import Arrival
     from app.core.policy.point import PointParts
     from app.core.policy.policy import Principal
     from app.core.retrieval.names import RequestNames
-    from app.core.state.session import SessionState
     from topics.records import ProposedRetrieval
 
 INTERNAL_ERROR = "INTERNAL_ERROR"
@@ -64,7 +65,7 @@ def unread(parts: PointParts, arrival: Arrival, letter: OutRecord) -> Decision:
 
 
 def fault(
-    parts: PointParts, arrival: Arrival, retrieval: ProposedRetrieval, _: SessionState, letter: OutRecord
+    parts: PointParts, arrival: Arrival, retrieval: ProposedRetrieval, _: object, letter: OutRecord
 ) -> Decision:
     """Deny every item of a retrieval that made the core raise."""
     records = [
@@ -76,6 +77,11 @@ def fault(
     names = guarded(partial(_names, retrieval, principal), lambda _: None)
     nothing = nothing_served(arrival, retrieval, principal.tenant_id, denied, names)
     return Decision(None, [*records, nothing, letter])
+
+
+def kept_no_answers(decision: Mapping[str, Any]) -> bool:
+    """Nobody is asked about an item, so that no fault loses an answer."""
+    return INTERNAL_ERROR in decision["reason_codes"]
 
 
 def _names(retrieval: ProposedRetrieval, principal: Principal) -> RequestNames | None:

@@ -19,6 +19,7 @@ from app.core.foundation.ids import quality_id
 from app.core.registry.registry_entries import hashes_of
 from app.core.retrieval.facts import NUMBERS
 from app.core.retrieval.names import class_text, uri_text
+from app.core.retrieval.seen import recorded
 from topics.catalog import QUALITY_DECISIONS
 from topics.records import QualityDecision
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from app.core.content.inspection import Finding
     from app.core.foundation.arrival import Arrival
-    from app.core.metadata.provenance import Resolution
     from app.core.retrieval.context import RetrievalContext
     from app.core.retrieval.judgement import Judged
     from topics.records.retrieval_inputs import RetrievedItem
@@ -151,7 +151,7 @@ def decision_record(
         "escalation_id": escalation if judged.denied_for_quality else None,
         "body_digest": judged.body.digest,
         "body_released": judged.released,
-        "seen": None if check is None or check.seen is None else _seen(check.seen),
+        "seen": None if check is None or check.seen is None else recorded(check.seen),
     }
     if judged.entries:
         every = fields["registry_hashes"] | hashes_of(*judged.entries)
@@ -209,14 +209,4 @@ def _override(judged: Judged) -> dict[str, Any] | None:
         "expires_at": rfc3339(one.expires_ms),
         "justification": one.justification,
         "override_id": one.id,
-    }
-
-
-def _seen(one: Resolution) -> dict[str, Any]:
-    return {
-        "detail": one.detail,
-        "hash": one.hash,
-        "resolver": one.resolver,
-        "seen_at": one.seen_ms,
-        "status": one.status,
     }

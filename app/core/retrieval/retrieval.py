@@ -15,6 +15,7 @@ from app.core.quality_bundle.provenance_request import wanted
 from app.core.retrieval.context import assess, barred
 from app.core.retrieval.judgement import judge
 from app.core.retrieval.record import common_to, decision_record
+from app.core.retrieval.seen import recorded_seen
 from app.core.retrieval.served import served, withheld
 from app.core.state.decision import Decision
 from app.core.state.draft import SessionDraft
@@ -24,7 +25,7 @@ from app.core.state.session import who
 from topics.catalog import ESCALATIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from app.core.foundation.arrival import Arrival
     from app.core.policy.point import PointParts
@@ -82,33 +83,37 @@ def evaluate(
 ) -> Decision:
     """Decide on every item. A request that comes again is judged again: an item may have grown old."""
     draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
-    context = assess(parts, arrival, retrieval, shared)
+    context = assess(parts, arrival, retrieval, shared.provenance)
     judged = _judged(context)
-    escalation = escalation_of(arrival, context, judged)
-    common = common_to(arrival, context)
-    decided = [
-        decision_record(common, item, one, place, escalation)
-        for place, (item, one) in enumerate(zip(retrieval.items, judged, strict=True))
-    ]
-    records = [*time_records(draft), *decided]
-    bodies = [record.body for record in decided]
-    if escalation is not None:
-        records.append(_escalated(arrival, context, escalation, bodies))
-    records.append(served(arrival, context, list(zip(bodies, judged, strict=True))))
-    records += _wanted(context, judged)
+    records = [*time_records(draft), *_records(arrival, context, judged)]
     _remember(draft, context, judged, arrival.offset)
     return Decision(draft.transition(), records)
 
 
-def evaluate_item(
-    parts: PointParts, arrival: Arrival, retrieval: ProposedRetrieval, place: int, shared: Shared
-) -> dict[str, Any]:
-    """The decision record of the item at `place` alone: what a rerun asks for. Raises IndexError."""
-    context = assess(parts, arrival, retrieval, shared)
-    item = retrieval.items[place]
+def judge_again(
+    parts: PointParts, arrival: Arrival, retrieval: ProposedRetrieval, decision: Mapping[str, Any]
+) -> OutRecord:
+    """The decision on the one item of which `decision` says where its reference led. Raises IndexError."""
+    context = assess(parts, arrival, retrieval, recorded_seen(decision))
+    place = decision["place"]
     one = judge(context, place, barred(context))
     escalation = escalation_of(arrival, context, [one])
-    return decision_record(common_to(arrival, context), item, one, place, escalation).body
+    return decision_record(common_to(arrival, context), retrieval.items[place], one, place, escalation)
+
+
+def _records(arrival: Arrival, context: RetrievalContext, judged: Sequence[Judged]) -> list[OutRecord]:
+    """The decision on each item, the escalation that they open, what is served and what is to be resolved."""
+    escalation = escalation_of(arrival, context, judged)
+    common = common_to(arrival, context)
+    decided = [
+        decision_record(common, item, one, place, escalation)
+        for place, (item, one) in enumerate(zip(context.retrieval.items, judged, strict=True))
+    ]
+    bodies = [record.body for record in decided]
+    if escalation is not None:
+        decided.append(_escalated(arrival, context, escalation, bodies))
+    decided.append(served(arrival, context, list(zip(bodies, judged, strict=True))))
+    return decided + _wanted(context, judged)
 
 
 def _judged(context: RetrievalContext) -> list[Judged]:

@@ -23,10 +23,6 @@ class Acknowledgement(NamedTuple):
     acknowledged: tuple[str, ...] = ()
     outstanding: tuple[str, ...] = ()
 
-    def recorded(self) -> dict[str, Any]:
-        """The form in a verdict."""
-        return {"acknowledged": list(self.acknowledged), "outstanding": list(self.outstanding)}
-
 
 NOTHING = Acknowledgement()
 
@@ -50,12 +46,12 @@ def acknowledgement(flags: Mapping[str, Sequence[str]], named: Sequence[str] | N
 
 
 def flags_of(recorded: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """The flags by item from which a recorded acknowledgement was made."""
+    """The flags by item from which a recorded acknowledgement was made, each item's in order."""
     flags: dict[str, list[str]] = {}
     for pair in (*recorded["acknowledged"], *recorded["outstanding"]):
         item, _, flag = pair.rpartition(":")
         flags.setdefault(item, []).append(flag)
-    return flags
+    return {item: sorted(raised) for item, raised in flags.items()}
 
 
 def advisory(outstanding: Sequence[str]) -> dict[str, Any]:

@@ -101,6 +101,11 @@ class Book:
         """The memory in quarantine under this id."""
         return self._held.get(memory_id)
 
+    def trust_of(self, tenant: str, memory_id: str) -> float | None:
+        """The trust in a memory of this tenant that is in quarantine; None where there is no such one."""
+        held = self._held.get(memory_id)
+        return held.trust if held is not None and held.tenant == tenant else None
+
     @property
     def all_held(self) -> list[Held]:
         """Everything in quarantine, the oldest first by its input's offset."""

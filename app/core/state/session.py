@@ -230,12 +230,12 @@ def due_ms(stored: bytes) -> int:
 
 def totals(account: Account | None) -> dict[str, Any]:
     """An account's totals as ledger records carry them."""
-    if account is None:
-        return {"aggregateRowsAffected": 0, "aggregateActionCount": 0}
-    return {
-        "aggregateRowsAffected": wire_int(account.rows),
-        "aggregateActionCount": account.actions,
-    }
+    return totals_of(0, 0) if account is None else totals_of(account.rows, account.actions)
+
+
+def totals_of(rows: int, actions: int) -> dict[str, Any]:
+    """Totals as ledger records carry them."""
+    return {"aggregateRowsAffected": wire_int(rows), "aggregateActionCount": actions}
 
 
 def _early(stored: list[Any]) -> EarlyOutcome:

@@ -14,7 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.core.actions.assessment import assess
+from app.core.actions.assessment import assess, standing_of
+from app.core.actions.seen import read_seen
 from app.core.commands.languages import language_of
 from app.core.state.draft import SessionDraft
 from app.core.state.session import SessionState, session_key
@@ -110,7 +111,9 @@ def context(parts: PointParts, fields: dict[str, Any]) -> ActionContext:
     """Of an action with these fields, the first of its session."""
     proposed = ProposedAction.model_validate(fields)
     draft = SessionDraft(SessionState(session_key(SESSION)), parts.limits, AT_MS)
-    return assess(parts, proposed, draft, AT_MS)
+    standing = standing_of(parts, proposed)
+    seen = read_seen(draft, standing.principal.owner, proposed)
+    return assess(parts, proposed, standing, seen, AT_MS)
 
 
 def of_panel(parts: PointParts, count: int) -> list[ActionContext]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.core.memory.context import Parent
 from app.core.memory.lineage import unknown
+from app.core.memory.seen import Parent
 
 WRITES = "gate.memory.writes.proposed"
 

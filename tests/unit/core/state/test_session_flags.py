@@ -149,7 +149,7 @@ def test_each_flag_is_either_acknowledged_or_outstanding_and_a_rerun_rebuilds_th
     found = acknowledgement(served, named)
     both = [*found.acknowledged, *found.outstanding]
     assert sorted(both) == sorted(f"{one}:{flag}" for one, raised in served.items() for flag in raised)
-    assert acknowledgement(flags_of(found.recorded()), named) == found
+    assert acknowledgement(flags_of(found._asdict()), named) == found
     assert acknowledgement(served, [*named, *both]).outstanding == ()
 
 
