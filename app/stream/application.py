@@ -1,4 +1,4 @@
-"""The Faust app of the worker: its agents, its table, and the hooks by which the engine writes for it."""
+"""The Faust app of the worker: its agents, its table, and the hooks through which the engine writes."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 NEVER_S = 1_000_000
-"""A standby that is assigned nothing polls nothing; aiokafka would have it leave the group for good."""
+"""A standby without partitions does not poll; aiokafka would make it leave the group for good."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApplicationSettings:
-    """What Faust needs to know. Times in seconds; `input_names`: base name by name on the broker."""
+    """The settings of Faust. Times in seconds; `input_names`: base name by name on the broker."""
 
     app_id: str
     bootstrap_servers: str
@@ -64,10 +64,10 @@ class SluiceApp(faust.App):  # type: ignore[misc]
         return transport
 
     def _create_directories(self) -> None:
-        """Nothing is kept on disk."""
+        """Does nothing: the worker keeps nothing on disk."""
 
     async def on_stop(self) -> None:
-        """Asked to stop: Faust gives up fetching, then the partitions are closed, then the connections."""
+        """Stop: end Faust's fetching, then close the partitions, then the connections."""
         if not self._crashed.is_set():
             log.info("asked to stop: commits what is decided and closes partitions %s", self.engine.numbers)
         self.stop_bound.asked()
@@ -114,9 +114,10 @@ class SluiceApp(faust.App):  # type: ignore[misc]
         return [(TP(name, number), offset) for number, offset in self.engine.changelog_offsets().items()]
 
     async def close_partitions(self) -> None:
-        """At revocation and at shutdown: commit what is staged, give up the rest.
+        """At revocation and at shutdown: commit staged decisions, drop the rest.
 
-        Not after a crash of one of Faust's services: a partition must not be closed as if all were well.
+        It does not do this after a crash of one of Faust's services: then a partition must not be marked
+        closed.
         """
         self.on_ready([])
         if self._crashed.is_set():

@@ -1,7 +1,7 @@
-"""Faust's consumer, read_committed, handing whole fetched batches to the engine (faust 0.15.3).
+"""Faust's consumer, read_committed, which passes whole fetched batches to the engine (faust 0.15.3).
 
-Faust keeps membership, assignment, fetching and seeking. The per-event path (channels, streams, acks) is
-left out: it costs more than all the rest, and deserialising there loses the neighbours of a bad record.
+Faust does membership, assignment, fetching and seeking. Its per-event path (channels, streams, acks) is not
+used: it costs more than all the rest, and deserialising there loses the neighbours of a bad record.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class CommittedConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[mi
 
     def close(self) -> None:
         """Does nothing. Faust calls it from the app's thread at a rebalance while the worker stops, to close
-        connections that this thread's loop reads (base.py:1849): uvloop then calls what is gone, and the
+        connections that this thread's loop reads (base.py:1849): uvloop then calls freed objects, and the
         process dies of SIGSEGV. This thread closes them itself when it is stopped, and leaves the group."""
 
     def verify_event_path(self, now: float, tp: Any) -> None:
@@ -65,25 +65,27 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]
         return True
 
     def fetch_position(self, tp: Any) -> int | None:
-        """The next offset that would be handed out, past markers and aborted records; None if unassigned."""
+        """The next offset that the consumer would return, after markers and aborted records; None if
+        unassigned."""
         subscription = self._thread._consumer._subscription.subscription
         assignment = subscription.assignment if subscription else None
         state = assignment.state_value(tp) if assignment else None
         return None if state is None else state._position
 
     def _read_position(self, topic: str, number: int) -> int | None:
-        """Meant between two fetches, when all that a fetch took has been handed over."""
+        """The read position. Call it between two fetches, when everything fetched has been passed on."""
         return self.fetch_position(TP(topic, number))
 
     def known_end(self, tp: Any) -> int | None:
-        """The end of an assigned partition as the last fetch told it; None before there was one."""
+        """The end of an assigned partition according to the last fetch; None before the first fetch."""
         subscription = self._thread._consumer._subscription.subscription
         assignment = subscription.assignment if subscription else None
         state = assignment.state_value(tp) if assignment else None
         return None if state is None else state.highwater
 
     async def _wait_next_records(self, timeout: float) -> tuple[dict[Any, Any], set[Any]]:
-        """As Faust's (consumer.py:776), but a wait for the first active partition takes no whole second."""
+        """Like Faust's (consumer.py:776), but waiting for the first active partition takes less than a
+        second."""
         if not self.flow_active:
             await self.wait(self.can_resume_flow)
         active = self._get_active_partitions()
@@ -94,9 +96,9 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]
         return {}, active
 
     async def _getmany(self, active_partitions: set[Any] | None, timeout: float) -> dict[Any, Any]:
-        """Called by Faust's fetcher in a loop (consumer.py:700). Always returns nothing to dispatch.
+        """Faust's fetcher calls it in a loop (consumer.py:700). It always returns nothing to dispatch.
 
-        What raises here is a fault of I/O or of the engine: the worker stops, its partitions stay open.
+        An exception here is a fault of I/O or of the engine: the worker stops, its partitions stay open.
         """
         try:
             await self._fetch(set(active_partitions or ()), timeout)
@@ -124,8 +126,9 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]
             await self._put_back(records)
 
     async def _put_back(self, records: dict[Any, list[Any]]) -> None:
-        """A rebalance came between. The fetch may have drained the new assignment, and Faust's seek to the
-        committed offsets leaves a partition alone that has none: without this its inputs would be lost."""
+        """Put records back after a rebalance during a fetch. The fetch may have taken records of the new
+        assignment, and Faust's seek skips a partition without a committed offset: without this its inputs
+        would be lost."""
         assigned = self.assignment()
         with suppress(IllegalStateError):
             await self.seek_wait({tp: batch[0].offset for tp, batch in records.items() if tp in assigned})
@@ -142,7 +145,8 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]
 
     @Service.task  # type: ignore[untyped-decorator]
     async def _watch_aiokafka(self) -> None:
-        """Faust asks the fetcher directly, past aiokafka's own checks: a task of it that died goes unseen."""
+        """Check aiokafka's background tasks. Faust calls the fetcher directly, without aiokafka's own
+        checks, so a dead task would stay unnoticed."""
         while not self.should_stop:
             await self.sleep(WATCH_S)
             consumer = self._thread._consumer

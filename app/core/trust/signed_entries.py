@@ -126,8 +126,8 @@ def opened(arrival: Arrival) -> Envelope | Reason:
 
 
 def _hinted(envelope: Envelope) -> Envelope | Reason:
-    """Whether each signature names its key. This limits the cost of a forged record to one check per
-    signature."""
+    """The envelope if each signature names its key, else the reason. So a forged record costs at most one
+    check per signature."""
     for place, one in enumerate(envelope.signatures):
         if not one.keyid:
             return Reason("unsigned", f"$.signatures[{place}].keyid", "the signature does not name its key")

@@ -1,4 +1,4 @@
-"""Which input crashes the worker, found out durably and without reading it.
+"""Find the input that crashes the worker, durably and without reading it.
 
 A crash leaves the partition's record *open* (only a drained partition is closed). The next owner then tries
 the inputs that may have been in flight again, in three steps, each announced in a committed marker before it
@@ -10,8 +10,8 @@ starts:
 | 2              | one group                 | one by one                         |
 | 3              | one input                 | not at all: it is denied unread    |
 
-So exactly the input that was in flight at three crashes in a row is denied, after at most three restarts,
-and a crash that no input caused costs a second or so of smaller transactions.
+So exactly the input that was in flight at three crashes in a row is denied, after at most three restarts.
+A crash that no input caused costs about a second of smaller transactions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ CRASHES_TO_CONDEMN = 3
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Offsets `low` to `high` (exclusive) of a topic, in flight at `crashes` crashes already, tried now."""
+    """Offsets `low` to `high` (exclusive) of a topic that are tried now and were in flight at `crashes`
+    crashes."""
 
     topic: str
     low: int
@@ -40,7 +41,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """What the partition's record says about its owner; JSON by `as_json` and `from_json`."""
+    """The part of a partition's record about its owner; `as_json` and `from_json` convert it."""
 
     open: bool = False
     trial: Trial | None = None
@@ -60,13 +61,14 @@ class Marker:
 
 
 class CrashGuard:
-    """The steps above for one partition. Pure: told what the last owner left, it says what to try how."""
+    """The steps above for one partition. Pure: from the last owner's marker it derives what to try next, and
+    how."""
 
     def __init__(
         self, left: Marker, first: Mapping[str, int], ends: Mapping[str, int], *, window: int, group: int
     ) -> None:
         """`first`: first undecided offset per topic. `ends`: end offset per topic at takeover; no suspect can
-        lie behind it, also where a topic was made anew."""
+        be after it, even if a topic was made anew."""
         self.group = group
         self.trial: Trial | None = None
         self.condemned: Trial | None = None
@@ -84,8 +86,8 @@ class CrashGuard:
             self.single_until[left.trial.topic] = left.trial.high
 
     def calm(self, passed: Mapping[str, int]) -> bool:
-        """Whether every suspect is behind us. `passed`: per topic the offset below which nothing is left to
-        decide, by what was decided and read. No time counts: the first fetch may be slow."""
+        """Whether every suspect is done. `passed`: per topic the offset below which nothing is left to
+        decide, by what was decided and read. Time does not count: the first fetch may be slow."""
         return not any(
             passed[topic] < until
             for untils in (self.single_until, self.group_until)
@@ -98,11 +100,11 @@ class CrashGuard:
         return 1 if self.is_single(topic, offset) else self.group
 
     def is_single(self, topic: str, offset: int) -> bool:
-        """Whether this input was in flight at two crashes, so that it is tried by itself."""
+        """Whether this input was in flight at two crashes, so it is tried alone."""
         return offset < self.single_until.get(topic, 0)
 
     def announce(self, topic: str, low: int, high: int) -> None:
-        """The next trial; to be committed before its inputs start."""
+        """The next trial; commit it before its inputs start."""
         crashes = 2 if high <= self.single_until.get(topic, 0) else 1
         if self.is_condemned(topic, low):
             crashes = CRASHES_TO_CONDEMN
@@ -116,14 +118,14 @@ class CrashGuard:
         return self.condemned is not None and self.condemned.covers(topic, offset)
 
     def clear(self) -> None:
-        """No suspect is left: from here on inputs run freely."""
+        """Clear all suspects: from here on inputs run freely."""
         self.trial = None
         self.condemned = None
         self.single_until = {}
         self.group_until = {}
 
     def marker(self, *, open_: bool) -> Marker:
-        """What to write into the partition's record with the next transaction."""
+        """The marker for the partition's record in the next transaction."""
         if not open_:
             return Marker(open=False, single_until=self.single_until, group_until=self.group_until)
         return Marker(True, self.trial, self.single_until, self.group_until)

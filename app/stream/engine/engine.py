@@ -38,8 +38,8 @@ NewTransactor = Callable[[int], "Transactor"]
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What was found on the broker: state, and by partition number and input topic (base name) the end offset
-    and the group's committed offset. `reviews_end` gives a number's end of the reviews as last heard of."""
+    """The state found on the broker, and by partition number and input topic (base name) the end offset and
+    the group's committed offset. `reviews_end` returns the last known end of a number's reviews."""
 
     store: PartitionedStore
     ends: Mapping[int, Mapping[str, int]]
@@ -49,9 +49,9 @@ class Recovered:
 
 @dataclass(frozen=True, slots=True)
 class Feeds:
-    """What every decision rests on beside its partition's state, kept up to date from the broker.
+    """State that all decisions use besides their partition's state, kept up to date from the broker.
 
-    `resolver` finds out where references lead, beside the decisions; without it others' records count.
+    `resolver` resolves references in the background; without it only other workers' records count.
     """
 
     policy: PolicyFeed
@@ -61,11 +61,11 @@ class Feeds:
 
 
 class StateBehind(Explained):
-    """The recovered state is older than what the group has committed: a changelog was lost or cut."""
+    """The recovered state is older than the group's committed offsets: a changelog was lost or cut."""
 
 
 class Clock(Protocol):
-    """Where the shell's times come from."""
+    """The source of the shell's times."""
 
     def wall_ms(self) -> int:
         """Milliseconds since the epoch, UTC."""
@@ -119,12 +119,12 @@ class Engine:
         return sorted(self._owned)
 
     async def assign(self, numbers: Iterable[int]) -> None:
-        """Fence: from here on no other worker can commit to these numbers. Before any state is read.
+        """Fence these numbers before any state is read: from here on no other worker can commit to them.
 
-        The ports are made ready before that, the first time: nothing of it needs the fence, and a former
-        owner may still commit what it has staged. One that is slow to start holds nothing up for long.
-        The policy is read to its end after that: a former owner may decide under a newer one until it is
-        fenced, and nothing may be decided under an older one afterwards.
+        The first time it makes the ports ready before the fence: this does not need the fence, and meanwhile
+        a former owner may commit what it has staged. The wait for a slow port is short. It reads the policy
+        to its end after the fence: until then a former owner may decide under a newer policy, and afterwards
+        no decision may use an older one.
         """
         await self.drain()
         await self._around.ports.start(self.settings.port_patience_s)
@@ -139,7 +139,7 @@ class Engine:
         )
 
     async def open(self, generation: int, recovered: Recovered) -> None:
-        """Take up the recovered partitions and mark them open, durably, before an input is read.
+        """Take over the recovered partitions and mark them open, durably, before an input is read.
 
         Raises StateBehind.
         """
@@ -166,7 +166,7 @@ class Engine:
         log.info("open: partitions %s", self.numbers)
 
     def _loops(self) -> Iterable[Coroutine[None, None, None]]:
-        """What goes on as long as partitions are open."""
+        """The loops that run while partitions are open."""
         yield self._observe()
         yield self._timers()
         yield self._feeds.policy.follow(self.use)
@@ -174,7 +174,7 @@ class Engine:
         yield self._feeds.provenance.follow()
 
     def use(self, point: DecisionPoint, refused: Sequence[Refused]) -> None:
-        """Decide with this point from here on; what is being decided keeps the one that it began with.
+        """Decide with this point from here on; decisions that have begun keep their point.
 
         `refused`: every control record that does not count, for the ledger.
         """
@@ -188,13 +188,14 @@ class Engine:
             keeper.note(self._refused)
 
     def wanted(self, numbers: Iterable[int]) -> set[int]:
-        """Those of the numbers that can take more inputs now."""
+        """The numbers that can take more inputs now."""
         return {n for n in numbers if (owned := self._owned.get(n)) is not None and owned.has_room()}
 
     async def deliver(self, generation: int, arrivals: Iterable[Sequence[Arrival]]) -> None:
-        """Feed fetched inputs, a sequence per topic-partition in offset order; of a past generation, none.
+        """Feed fetched inputs, one sequence per topic-partition in offset order; ignore those of a past
+        generation.
 
-        Yields to the loop every few milliseconds, so that commits go on. Raises OffsetGap.
+        It yields to the loop every few milliseconds, so that commits go on. Raises OffsetGap.
         """
         pause_at = self._clock.monotonic_s() + self.settings.slice_s
         for batch in arrivals:
@@ -208,15 +209,16 @@ class Engine:
                     pause_at = self._clock.monotonic_s() + self.settings.slice_s
 
     def note_read(self, generation: int, read: ReadPosition) -> None:
-        """Everything up to these positions has been delivered; of a past generation, nothing is said."""
+        """Note that everything up to these positions has been delivered; ignore a past generation."""
         if generation == self._generation:
             for owned in self._owned.values():
                 owned.note_read(read)
 
     async def drain(self) -> None:
-        """Stop intake, give up what waits (it changed nothing), commit what is staged, close the records.
+        """Stop intake, drop waiting inputs (they changed nothing), commit staged decisions, close the
+        records.
 
-        A stop during a revocation finds nothing left to close, and waits all the same until that is done.
+        A stop during a revocation has nothing left to close, but still waits until the revocation is done.
         """
         self._generation = None
         for task in self._background:
@@ -230,7 +232,7 @@ class Engine:
             await asyncio.gather(*(transactor.stop() for transactor in fenced.values()))
 
     async def close(self) -> None:
-        """Give up every connection but the transactors', which `drain` has stopped. The worker ends."""
+        """Close every connection except the transactors', which `drain` has stopped. The worker ends."""
         feeds = self._feeds
         if feeds.resolver is not None:
             await feeds.resolver.close()
@@ -239,7 +241,7 @@ class Engine:
         )
 
     def changelog_offsets(self) -> dict[int, int]:
-        """By number, the last changelog offset written here: memory holds everything up to it."""
+        """By number, the last changelog offset that this worker wrote: memory has everything up to it."""
         return dict(self._written)
 
     async def _observe(self) -> None:
@@ -256,7 +258,8 @@ class Engine:
 
 
 def _refuse_if_behind(partition: Partition, committed: Mapping[str, int]) -> None:
-    """Offsets commit with the state that they belong to, so they are never ahead of it."""
+    """Raise StateBehind if state is behind the offsets. Both commit together, so offsets are never ahead of
+    state."""
     for topic, offset in committed.items():
         if offset > partition.positions()[topic]:
             position = partition.positions()[topic]

@@ -1,8 +1,8 @@
-"""Staged records of one partition, numbered and chained in one go when their batch is taken.
+"""Staged records of one partition, which are numbered and chained together when their batch is taken.
 
-The order of staging is the order of the chain. A record that could not be linked would stop the worker; what
-an input can put into one of the ledger has been canonicalised before, for its decision's rerun hash, and what
-it can put into released content is bounded (app/core/memory/admitted.py). Those are written as they are.
+The order of staging is the order of the chain. A record that could not be linked would stop the worker. But
+everything that an input can put into a ledger record was canonicalised before, for the decision's rerun hash,
+and what it can put into released content is bounded (app/core/memory/admitted.py) and written unchanged.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class Output:
 
 
 class Outbox:
-    """`source` is the CloudEvents source of all that this worker writes; `partitions` is of each topic."""
+    """`source` is the CloudEvents source of all records of this worker; `partitions` is the number of each
+    topic's."""
 
     def __init__(self, chain: Chain, source: str, partitions: int) -> None:
         self._chain = chain

@@ -1,4 +1,4 @@
-"""One open partition with its writer: inputs go in by `offer`, suspects of a crash one group at a time."""
+"""One open partition with its writer. `offer` takes inputs; suspects of a crash run one group at a time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ReadPosition = Callable[[str, int], int | None]
-"""By topic name on the broker and partition number, the next offset to be handed over; None: unknown."""
+"""By topic name on the broker and partition number, the next offset that the consumer returns; None:
+unknown."""
 
 
 class Owned:
@@ -54,11 +55,11 @@ class Owned:
 
     @property
     def changelog_offset(self) -> int | None:
-        """Last changelog offset written here: the table in memory holds everything up to it."""
+        """The last changelog offset that this worker wrote: the table in memory has everything up to it."""
         return self._writer.changelog_offset
 
     async def open(self) -> None:
-        """Commit the open marker; from then on a crash is seen by the next owner."""
+        """Commit the open marker; from then on the next owner sees a crash."""
         if not self._calm():
             self._probe = background(self._try_suspects(), self._fail)
         await self._writer.commit()
@@ -71,7 +72,7 @@ class Owned:
         )
 
     def offer(self, chunk: Sequence[Arrival]) -> None:
-        """Decide delivered inputs of one topic, except for what is decided already. Raises OffsetGap."""
+        """Decide delivered inputs of one topic, except those already decided. Raises OffsetGap."""
         intake = self._partition.intakes[chunk[0].topic]
         gaps = intake.gaps
         admitted = [arrival for arrival in chunk if intake.admit(arrival.offset)]
@@ -84,14 +85,15 @@ class Owned:
             self._arrived.set()
 
     def note_read(self, read: ReadPosition) -> None:
-        """How far the consumer has come, with everything up to there offered. Only suspects need it."""
+        """Note the consumer's position; everything before it was offered. Only suspects need it."""
         if self._probe is not None:
             names, number = self._settings.real_names, self._partition.number
             self._read = {topic: read(names[topic], number) for topic in self._partition.intakes}
             self._arrived.set()
 
     def tick(self, now_ms: int, reviews_end: int | None) -> None:
-        """Timers; not while suspects are tried, whose states must stand still between marker and input."""
+        """Run the timers, except while suspects are tried: their states must not change between marker and
+        input."""
         if self._probe is None:
             self._partition.tick(now_ms, reviews_end)
 
@@ -100,7 +102,7 @@ class Owned:
         self._partition.note(refused)
 
     async def close(self) -> None:
-        """Give up what waits, commit, mark closed, stop the producer."""
+        """Drop waiting inputs, commit, mark the partition closed, stop the producer."""
         if self._probe is not None:
             self._probe.cancel()
             await asyncio.wait([self._probe])
@@ -133,9 +135,10 @@ class Owned:
         await self._partition.quiet()
 
     async def _try_alone(self, group: list[Arrival]) -> None:
-        """A crash now is this input's: no other partition has a single one in flight or an undecided trial.
+        """Try one input alone: a crash now is caused by it, because no other partition has a single one in
+        flight or an undecided trial.
 
-        Otherwise the third crash would condemn an innocent input in each of the worker's partitions.
+        Otherwise the third crash would deny a harmless input in each of the worker's partitions.
         """
         async with self._alone:
             await self._try(group)
@@ -149,7 +152,7 @@ class Owned:
             self._partition.start([arrival])
 
     async def _some_held(self) -> bool:
-        """Wait for suspects; False when all are behind us."""
+        """Wait for suspects; False when all are done."""
         while not (calm := self._calm()) and not self._held:
             self._arrived.clear()
             await self._arrived.wait()
@@ -163,6 +166,7 @@ class Owned:
         return group
 
     def _follows(self, last: Arrival, arrival: Arrival, size: int) -> bool:
-        """Same topic and same treatment: a trial is one range of offsets."""
+        """Whether an input continues the trial (same topic, same treatment): a trial is one range of
+        offsets."""
         same = arrival.topic == last.topic
         return same and self._partition.guard.size_from(arrival.topic, arrival.offset) == size

@@ -1,4 +1,4 @@
-"""Everything one worker owns of one partition number: positions, sessions, ledger chain, what is staged."""
+"""The state of one partition number in its worker: positions, sessions, ledger chain, staged records."""
 
 from __future__ import annotations
 
@@ -40,18 +40,20 @@ if TYPE_CHECKING:
 
 
 CONTROL_PARTITION = 0
-"""Whose owner enters errors on control topics and the installation's alarms into the ledger."""
+"""The owner of this partition enters errors on control topics and the installation's alarms into the
+ledger."""
 RECORDS_OF_A_DECISION = 8
 TRANSACTIONAL = frozenset({SOURCE_FEEDBACK})
-"""Written by the workers' transactions, whose markers take offsets too: the end is never a record's."""
+"""Topics that the workers' transactions write. Their markers take offsets too, so the end is never a
+record's."""
 
 
 @dataclass(slots=True)
 class Surroundings:
-    """What every partition of a worker shares. `point` is the one in force, exchanged when the policy
-    changes: whoever decides takes it once and keeps it to the decision's end. `histories` are every memory
-    source's and `provenance` the references' resolutions, both kept up to date from outside. `wall_ms`: this
-    machine's clock, ms since 1970; it is asked only how long an action with a deadline has waited."""
+    """The parts that all partitions of a worker share. `point` is the decision point in force, replaced when
+    the policy changes: a decision takes it once and keeps it to its end. `histories` are those of all memory
+    sources and `provenance` the resolutions of references, both updated from outside. `wall_ms`: this
+    machine's clock, ms since 1970; only the waiting time of an action with a deadline uses it."""
 
     point: DecisionPoint
     ports: Ports
@@ -62,7 +64,7 @@ class Surroundings:
 
 
 class Partition:
-    """The single writer of one partition number. All methods are synchronous but `drained` and `quiet`."""
+    """The single writer of one partition number. All methods are synchronous except `drained` and `quiet`."""
 
     def __init__(
         self,
@@ -118,7 +120,7 @@ class Partition:
         return sum(len(intake.pending) for intake in self.intakes.values())
 
     def start(self, arrivals: Iterable[Arrival]) -> None:
-        """Decide admitted arrivals in their order, each at once if nothing is asked for it."""
+        """Decide admitted arrivals in their order, each at once unless its gates send a request."""
         self._enter([receive(arrival) for arrival in arrivals])
 
     def refuse(self, arrival: Arrival) -> None:
@@ -145,8 +147,8 @@ class Partition:
             self._raise_alarms(now_ms)
 
     def _expire_held(self, now_ms: int, reviews_end: int) -> None:
-        """Not before every review that has come is decided: each has the time of its arrival, and may have
-        come in time however late it is read."""
+        """Expire held memories, but only after every review that has arrived is decided: a review may have
+        come in time, however late it is read."""
         due_ms = self.book.next_due_ms()
         if due_ms is None or due_ms > now_ms:
             return
@@ -161,7 +163,7 @@ class Partition:
             self._count_staged()
 
     def _raise_alarms(self, now_ms: int) -> None:
-        """The installation's alarms, which are of no session."""
+        """Raise the installation's alarms, which belong to no session."""
         raised = self._around.point.alarms(self.book, now_ms)
         if raised is not None:
             self.book.apply(raised.book)
@@ -171,9 +173,9 @@ class Partition:
     def note(self, refused: Iterable[Refused]) -> None:
         """Enter the refusals of control records into the ledger, each once (partition 0's business).
 
-        Refusals of a topic come in the order of the offsets at which the fold gave them, so the first offset
-        that is not entered yet is enough to remember. What waits for the rest of its change is not refused
-        yet. A topic flooded with garbage is entered over several batches, as a flood of inputs is.
+        Refusals of a topic come in the order of the offsets at which the fold made them, so it is enough to
+        remember the first offset that is not entered yet. A record that waits for the rest of its change is
+        not refused yet. A flood of refusals is entered over several batches, like a flood of inputs.
         """
         self._unnoted = deque(
             one for one in refused if one.final and one.at_offset >= self._controls.get(one.arrival.topic, 0)
@@ -204,7 +206,7 @@ class Partition:
         return entries, outputs
 
     def _note_some(self) -> None:
-        """Refusals of one offset, those of a broken change's members, go into one batch."""
+        """Enter some refusals; those of one offset, the members of a broken change, go into one batch."""
         last: tuple[str, int] | None = None
         while self._unnoted:
             one = self._unnoted[0]
@@ -258,7 +260,7 @@ class Partition:
         *,
         queued_at: int | None,
     ) -> None:
-        """`queued_at`: the time under which the session stands in the timers' queue, None if it does not."""
+        """Stage a decision. `queued_at`: the session's time in the timers' queue, None if it is not there."""
         state.apply(decision.transition)
         self.book.apply(decision.book)
         if not state.gone or self.sessions.known(key):
@@ -267,7 +269,8 @@ class Partition:
         self._count_staged(len(decision.records))
 
     def _count_staged(self, records: int = 1) -> None:
-        """A decision; one of very many records counts for several, so that a batch stays of bounded size."""
+        """Count a staged decision; one with very many records counts as several, so that a batch has a
+        bounded size."""
         self.staged += 1 + records // RECORDS_OF_A_DECISION
         self.work.set()
         if self.staged >= self._around.settings.max_batch:

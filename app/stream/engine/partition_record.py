@@ -1,4 +1,4 @@
-"""What belongs to a partition and not to a session, in the sessions' changelog under a reserved key."""
+"""The state of a partition that belongs to no session, in the sessions' changelog under a reserved key."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class PartitionRecord:
     """Ledger head, positions and crash marker; written in every transaction of the partition.
 
     `positions`: per topic (base name) the next offset and the offsets below it that are not decided.
-    `controls`: per control topic the offset below which the ledger holds every refusal of a record.
+    `controls`: per control topic the offset below which the ledger has every refusal of a record.
     """
 
     sequence: int = 0
@@ -44,7 +44,7 @@ class PartitionRecord:
 
     @classmethod
     def decode(cls, value: bytes | None) -> PartitionRecord:
-        """The record as written, or that of a partition nobody has owned yet for None."""
+        """The record as written; for None the record of a partition that never had an owner."""
         if value is None:
             return cls()
         tree = orjson.loads(value)
@@ -72,7 +72,7 @@ class ChangelogRecord(Protocol):
 
 
 async def live_statistics(changelog: AsyncIterable[ChangelogRecord]) -> LiveCounts:
-    """What the workers have counted, each partition as of its last transaction."""
+    """The workers' counts, of each partition as of its last transaction."""
     live = LiveCounts()
     async for entry in changelog:
         if entry.key == RESERVED_KEY:

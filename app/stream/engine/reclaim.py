@@ -1,8 +1,8 @@
-"""Taking an expired producer id up again, only where no other worker has written since.
+"""Reclaim an expired producer id, but only if no other worker has written since.
 
-The broker forgets a transactional id that made no transaction for `transactional.id.expiration.ms` (7 days),
-and its epoch with it: then it accepts an InitProducerId of any worker. docs/decisions/0007-idle-partitions.md
-says what proves that the partition is still this worker's, and why the three steps here prove it.
+The broker forgets a transactional id, and its epoch, after `transactional.id.expiration.ms` (7 days) without
+a transaction. Then it accepts an InitProducerId of any worker. docs/decisions/0007-idle-partitions.md
+explains how the three steps here prove that this worker still owns the partition.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ POLL_MS = 100
 
 
 class ChangelogCut(KafkaError):  # type: ignore[misc]
-    """The changelog ends before what this worker has committed: it was lost or made anew."""
+    """The changelog ends before this worker's last committed record: it was lost or made anew."""
 
 
 async def reclaim(written_since: Callable[[], Awaitable[bool]], init: Callable[[], Awaitable[None]]) -> None:
     """Own the partition again, or raise ProducerFenced and leave it to its owner.
 
-    `written_since`: whether the changelog holds anything behind this worker's last record. `init`: an
-    InitProducerId that the broker refuses where another worker's id is known.
+    `written_since`: whether the changelog has any record after this worker's last one. `init`: an
+    InitProducerId that the broker refuses if it knows another worker's id.
     """
     if await written_since():  # looked at first, so that an owner whose own id has expired is not fenced
         raise ProducerFenced("another worker has written to this partition since")
@@ -43,21 +43,21 @@ async def reclaim(written_since: Callable[[], Awaitable[bool]], init: Callable[[
 
 
 def is_forgotten(fault: BaseException | None) -> bool:
-    """Whether the broker knows this producer's id no longer; aiokafka wraps its answer once or twice."""
+    """Whether the broker has forgotten this producer's id; aiokafka wraps its answer once or twice."""
     while fault is not None and not isinstance(fault, InvalidProducerIdMapping):
         fault = fault.__cause__
     return fault is not None
 
 
 def is_news(record: logging.LogRecord) -> bool:
-    """Whether a line of aiokafka's says what this worker does not: it speaks of a forgotten id itself."""
+    """Whether a log line of aiokafka is news; the worker itself already logs a forgotten id."""
     return record.exc_info is None or not is_forgotten(record.exc_info[1])
 
 
 async def written_since(bootstrap_servers: str, changelog: aiokafka.TopicPartition, last: int) -> bool:
-    """Whether there is any record behind offset `last`, committed or not. Raises KafkaError, ChangelogCut.
+    """Whether there is any record after offset `last`, committed or not. Raises KafkaError, ChangelogCut.
 
-    An uncommitted one counts as well: who could write it has had a producer id of this partition.
+    An uncommitted record counts too: its writer had a producer id of this partition.
     """
     async with aiokafka.AIOKafkaConsumer(
         bootstrap_servers=bootstrap_servers,
@@ -91,7 +91,7 @@ class InitProducerIdResponse_v3(Response):  # type: ignore[misc] # noqa: N801 - 
 
 
 class InitProducerIdRequest_v3(RequestStruct):  # type: ignore[misc] # noqa: N801 - likewise
-    """aiokafka speaks version 0, which cannot say which producer id the caller had."""
+    """aiokafka uses version 0, which cannot name the caller's former producer id."""
 
     FLEXIBLE_VERSION = True
     API_KEY = 22
@@ -112,7 +112,7 @@ ReclaimStruct: TypeAlias = InitProducerIdRequest_v3
 class ReclaimRequest(Request[ReclaimStruct]):  # type: ignore[misc]
     """InitProducerId by the producer that had `producer_id` and `producer_epoch`.
 
-    A broker that knows another id by then refuses (INVALID_PRODUCER_EPOCH) and changes nothing.
+    A broker that knows another id meanwhile refuses (INVALID_PRODUCER_EPOCH) and changes nothing.
     """
 
     API_KEY = 22
@@ -136,7 +136,7 @@ class _ReclaimHandler(InitPIDHandler):  # type: ignore[misc]
 
 
 def claim_as(producer: aiokafka.AIOKafkaProducer, forgotten: aiokafka.AIOKafkaProducer) -> None:
-    """Have `producer`, when it starts, ask for the id and epoch that `forgotten` had."""
+    """Make `producer` request, when it starts, the id and epoch that `forgotten` had."""
     sender, manager = producer._sender, forgotten._txn_manager
     had = manager.producer_id, manager.producer_epoch
 
@@ -147,7 +147,8 @@ def claim_as(producer: aiokafka.AIOKafkaProducer, forgotten: aiokafka.AIOKafkaPr
 
 
 def take_note(failed: aiokafka.AIOKafkaProducer) -> None:
-    """Look at the exceptions that a failed producer keeps, which asyncio would log as overlooked."""
+    """Retrieve the exceptions that a failed producer keeps; otherwise asyncio logs them as never
+    retrieved."""
     batches = [batch for waiting in failed._message_accumulator._batches.values() for batch in waiting]
     for future in (failed._txn_manager.wait_for_transaction_end(), *(one._drain_waiter for one in batches)):
         if future is not None and future.done():  # None: no transaction has begun

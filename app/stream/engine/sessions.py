@@ -1,8 +1,8 @@
-"""The sessions of one partition: encoded in the table, decoded while a batch touches them; and their store.
+"""The sessions of one partition, encoded in the table and decoded while a batch uses them; and their store.
 
-Faust's memory store keeps one dictionary and the keys of partitions that it lost; here each partition number
-has a dictionary, values as on the changelog, and losing a partition drops its dictionary. Values stay encoded
-(about 0.4 KB a session), so recovery copies bytes and decodes none.
+Faust's memory store has one dictionary and keeps the keys of lost partitions. Here each partition number
+has its own dictionary, with values as on the changelog, and losing a partition drops it. Values stay encoded
+(about 0.4 KB a session), so recovery copies bytes and decodes nothing.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 
 class Sessions:
-    """State by session key. What is staged is visible at once, also to the next input of the same batch."""
+    """State by session key. Staged changes are visible at once, also to the next input of the same batch."""
 
     def __init__(self, table: dict[bytes, bytes], max_hot: int) -> None:
-        """`max_hot`: how many sessions stay decoded after their batch, busy ones are not read anew."""
+        """`max_hot`: how many sessions stay decoded after their batch, so that busy ones are not decoded
+        again."""
         self._table = table
         self._touched: dict[bytes, SessionState] = {}
         self._hot: dict[bytes, SessionState] = {}
@@ -41,7 +42,7 @@ class Sessions:
         return key in self._touched or key in self._table
 
     def load(self, key: bytes) -> SessionState:
-        """The session's state, a fresh one when there is none."""
+        """The session's state, a new one if there is none."""
         decoded = self._touched.get(key) or self._hot.get(key)
         if decoded is not None:
             return decoded
@@ -49,17 +50,17 @@ class Sessions:
         return SessionState(key) if value is None else SessionState.decode(key, value)
 
     def touch(self, key: bytes, state: SessionState, queued_at: int | None) -> None:
-        """The state has changed. `queued_at` (ms): when the timers look at it next, None if they do not."""
+        """Mark the state as changed. `queued_at` (ms): when the timers check it next, None if they do not."""
         self._touched[key] = state
         if not state.gone and (queued_at is None or state.due_ms < queued_at):
             heapq.heappush(self._due, (state.due_ms, key))
 
     def retry(self, key: bytes, at_ms: int) -> None:
-        """Look at a session again at `at_ms`."""
+        """Check a session again at `at_ms`."""
         heapq.heappush(self._due, (at_ms, key))
 
     def flush(self) -> list[tuple[bytes, bytes | None]]:
-        """Encode what was touched into the table; the same entries go to the changelog (None deletes)."""
+        """Encode changed states into the table; the same entries go to the changelog (None deletes)."""
         entries: list[tuple[bytes, bytes | None]] = []
         for key, state in self._touched.items():
             if state.gone:
@@ -136,7 +137,7 @@ class PartitionedStore(memory.Store):  # type: ignore[misc]
         self.partitions.pop(number, None)
 
     async def on_recovery_completed(self, active_tps: set[Any], standby_tps: set[Any]) -> None:
-        """Keep what is owned, drop the rest. There are no standbys."""
+        """Keep the owned partitions, drop the rest. There are no standbys."""
         del standby_tps
         owned = {tp.partition for tp in active_tps}
         for number in [n for n in self.partitions if n not in owned]:

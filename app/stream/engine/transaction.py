@@ -24,8 +24,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one transaction writes. Topics are real names; `outputs` are topic, partition (None: the writer's
-    own), key, value and headers; `offsets` go to the group of the worker."""
+    """The content of one transaction. Topics are real names; `outputs` are topic, partition (None: the
+    writer's own), key, value and headers; `offsets` go to the group of the worker."""
 
     changelog: Sequence[tuple[bytes, bytes | None]]
     outputs: Sequence[tuple[str, int | None, bytes, bytes, KafkaHeaders]]
@@ -33,11 +33,11 @@ class Batch:
 
 
 class TransactionOverdue(Explained):
-    """A transaction has outlived its time-out, after which the broker aborts it: the worker is to stop."""
+    """A transaction has exceeded its time-out, after which the broker aborts it: the worker must stop."""
 
 
 class RecordTooLarge(Explained):
-    """A record is beyond what the producer may send: the bounds on state and records are wrong."""
+    """A record is larger than the producer may send: the bounds on state and records are wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,8 @@ class TransactionSettings:
 
 
 class Transactor:
-    """The fenced producer of one partition number. `start` aborts whatever a previous owner left open."""
+    """The fenced producer of one partition number. `start` aborts a transaction that an earlier owner left
+    open."""
 
     def __init__(
         self, settings: TransactionSettings, number: int, before_commit: BeforeCommit | None = None
@@ -75,8 +76,9 @@ class Transactor:
     async def write(self, batch: Batch) -> int | None:
         """Commit the batch; the last changelog offset written. Raises KafkaError, ProducerFenced above all.
 
-        A producer id that expired while nothing was written is taken up again, if it is still this worker's.
-        Raises TransactionOverdue too: after an outage a client can wait for what no broker owes it any more.
+        If the producer id expired while nothing was written, it is reclaimed, if this worker still owns the
+        partition. Raises TransactionOverdue too: after an outage a client may wait for an answer that never
+        comes.
         """
         try:
             last = await self._within_timeout(self._write(batch))
@@ -128,8 +130,9 @@ class Transactor:
         )
 
     async def _write(self, batch: Batch) -> int | None:
-        """Every send is awaited before the commit, because a failed one does not fail the commit, and before
-        the offsets, because the broker refuses those beside a produce to a partition it is still adding.
+        """Write and commit. Every send is awaited before the commit, because a failed send does not fail the
+        commit, and before the offsets, because the broker refuses offsets while it is still adding a
+        partition for a produce.
         """
         producer = self._producer
         sent: list[asyncio.Future[Any]] = []

@@ -1,9 +1,9 @@
 """The commit loop of one partition: gathers staged decisions for a while, then commits them together.
 
 It waits as long as a commit takes, longer when this process is busy. A transaction costs this process about
-1.4 ms of CPU and the broker more. At a fixed small linger a loaded broker gets ever more and smaller
-transactions, each slower than the one before; waiting as long as the last commits took halves their number
-when they slow down. Measured in docs/performance.md.
+1.4 ms of CPU and the broker more. With a fixed small linger a loaded broker gets more and smaller
+transactions, each slower than the one before. With a wait as long as the last commits, their number halves
+when they slow down. docs/performance.md has the measurements.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Linger:
 
     @property
     def seconds(self) -> float:
-        """Between the two bounds."""
+        """The linger, between its two bounds."""
         busy = min(1.0, max(0.0, (self._usage - BUSY_FROM) / BUSY_SPAN))
         return min(self._high, max(self._low + (self._high - self._low) * busy, self._commit))
 
@@ -54,7 +54,7 @@ class Linger:
         self._cpu, self._wall = cpu_s, wall_s
 
     def committed(self, duration_s: float) -> None:
-        """A transaction took this long."""
+        """Note that a transaction took this long."""
         self._commit += COMMIT_SMOOTHING * (duration_s - self._commit)
 
 
@@ -133,7 +133,8 @@ class Writer:
                 return
 
     def _offsets(self, now: float) -> dict[aiokafka.TopicPartition, int]:
-        """Group offsets ride along now and then, for lag monitors; the partition's record is what counts."""
+        """The group offsets to commit, from time to time, for lag monitors; only the partition's record
+        counts."""
         if not self._draining and now - self._offsets_at < self._settings.offsets_interval_s:
             return {}
         self._offsets_at = now
