@@ -1,15 +1,15 @@
 """The worker as a process: its clocks, its log lines, whether it is ready, and how it ends.
 
-This is the only place of the stream part that asks the operating system for the time. A task in the
-background that fails stops the worker instead of vanishing.
+In the stream part, only this module asks the operating system for the time. A background task that fails
+stops the worker instead of disappearing.
 
-A fault of the broker or of a port ends the process at once, so that it cannot act on doubt. Nothing is
-cleaned up: what was staged never committed, and the next owner's producers fence this one. The supervisor
-(compose, systemd, Kubernetes) starts the worker again.
+A fault of the broker or of a port ends the process at once, so that it cannot act in an uncertain state. It
+cleans nothing up: staged decisions were not committed, and the next owner's producers fence this one. The
+supervisor (compose, systemd, Kubernetes) starts the worker again.
 
-A worker that was asked to stop ends within a bound, whatever its connections do. After a broker was away,
-leaving the group can take as long as the requests that are not answered any more. What is committed does not
-depend on it, and a supervisor that has waited for long enough kills.
+A worker that was asked to stop ends within a time limit, whatever its connections do. After an outage of the
+broker, leaving the group can take as long as the time-outs of unanswered requests. Committed decisions do not
+depend on it, and without the limit a supervisor would kill the worker.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ MOST_SIGNS = 400
 
 
 class Explained(Exception):
-    """A fault whose message says all that the reader of the log needs: no traceback follows it."""
+    """A fault whose message is enough for the reader of the log, so no traceback follows it."""
 
 
 def one_line(text: str) -> str:
-    """The text without line breaks, control characters and signs that change the direction of others."""
+    """The text without line breaks, control characters and characters that change the direction of text."""
     shown = "".join(sign if sign.isprintable() else "·" for sign in text[:MOST_SIGNS])
     return shown if len(text) <= MOST_SIGNS else f"{shown}…"
 
 
 def reasons(fault: BaseException) -> str:
-    """The fault and what caused it, outermost first: a client wraps what the broker answered."""
+    """The fault and its causes, outermost first: a client wraps the broker's answer."""
     told = []
     cause: BaseException | None = fault
     while cause is not None:
@@ -70,14 +70,14 @@ def reasons(fault: BaseException) -> str:
 service_log = get_logger("faust.service")
 """The log of Faust's services, quiet below WARNING.
 
-mode names a service's logger after the module of its class, so our subclasses would speak for all of Faust.
+mode names a service's logger after the module of its class, so our subclasses would log as all of Faust.
 """
 
 
 def background(
     running: Coroutine[None, None, None], fail: Callable[[BaseException], None]
 ) -> asyncio.Task[None]:
-    """Start it; what it raises goes to `fail`. Being cancelled is no failure."""
+    """Start a background task; `fail` gets its exception. Cancelling it is not a failure."""
 
     def ended(task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (fault := task.exception()) is not None:
@@ -92,14 +92,14 @@ log = logging.getLogger(__name__)
 
 
 class Readiness:
-    """`path` None only logs."""
+    """Whether the worker is ready, as a file and in the log. `path` None: only in the log."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self.changed([])
 
     def changed(self, numbers: list[int]) -> None:
-        """The open partitions are now these; none means not ready."""
+        """Note the open partitions; without any the worker is not ready."""
         if numbers:
             log.info("ready: deciding for partitions %s", numbers)
         if self._path is None:
@@ -117,7 +117,7 @@ EXIT_FENCED = 4
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """Why a worker ends: its status, one line for the log, and whether a traceback is to follow."""
+    """Why a worker ends: its status, one line for the log, and whether a traceback follows."""
 
     status: int
     line: str
@@ -141,7 +141,7 @@ def fail_stop(fault: BaseException) -> None:
 
 
 def end_stopped(what_is_left: str) -> None:
-    """End the process in good order, though something of no consequence has not ended: log what."""
+    """End the process normally although something harmless has not ended, and log what."""
     log.warning("the worker stops with status %d: it was asked to; %s", EXIT_STOPPED, what_is_left)
     _exit_with(EXIT_STOPPED)
 
@@ -152,10 +152,11 @@ def _exit_with(status: int) -> NoReturn:
 
 
 class StopBound:
-    """Two bounds in turn, kept by a thread: the loop may be what hangs.
+    """Two time limits, one after the other. A thread keeps them, because the loop itself may hang.
 
-    `close_s`: from the request to the end of all partitions, then `overdue` is called with a TimeoutError.
-    `leave_s`: from there to the end of the process, then `end`; a group gives up a silent member by then.
+    `close_s`: from the request to the close of all partitions; when it is over, `overdue` gets a
+    TimeoutError. `leave_s`: from there to the end of the process; when it is over, `end` is called. By then
+    the group has removed a silent member.
     """
 
     def __init__(
@@ -172,11 +173,11 @@ class StopBound:
         self._timer: threading.Timer | None = None
 
     def asked(self) -> None:
-        """The worker was asked to stop; its partitions are open."""
+        """Note that the worker was asked to stop; its partitions are open."""
         self._arm(self._close_s, self._call_overdue)
 
     def closed(self) -> None:
-        """All that was decided has been committed; connections are left."""
+        """Note that all decisions are committed; only connections are left."""
         self._arm(self._leave_s, self._call_end)
 
     def _arm(self, seconds: float, call: Callable[[], None]) -> None:

@@ -1,8 +1,8 @@
 """Faust's table recovery, in batches and over transactional changelogs (faust 0.15.3).
 
 Three corrections, each measured in docs/decisions/0002-stream-engine.md:
-changelog records go to the store by the batch (recovery.py:772 takes them one by one through a queue);
-commit markers at a changelog's end are never delivered, so "caught up" is the fetch position, not an offset;
+changelog records go to the store in batches (recovery.py:772 takes them one by one through a queue);
+commit markers at a changelog's end are never delivered, so the fetch position shows the end, not an offset;
 the flow stays stopped until positions are set (recovery.py:649 resumes first and then clears the queues).
 """
 
@@ -18,7 +18,7 @@ from app.stream.process import service_log
 
 
 class TransactionalRecovery(Recovery):  # type: ignore[misc]
-    """Recovery that ends when the read_committed position has passed the end of every changelog."""
+    """A recovery that ends when the read_committed position has passed the end of every changelog."""
 
     logger = service_log
 
@@ -53,8 +53,8 @@ class TransactionalRecovery(Recovery):  # type: ignore[misc]
                 self.signal_recovery_end.set()
 
     async def _wait(self, coro: Any, timeout: Any = None) -> None:  # noqa: ASYNC109 - Faust's own
-        """A time-out looks like a stop to mode (services.py:793): Faust would leave the worker alive, holding
-        its partitions and deciding nothing."""
+        """mode takes a time-out for a stop (services.py:793): then the worker would stay alive, hold its
+        partitions and decide nothing."""
         try:
             await super()._wait(coro, timeout)
         except ServiceStopped:
@@ -91,7 +91,7 @@ class FencedTableManager(TableManager):  # type: ignore[misc]
         return self._recovery
 
     async def on_start(self) -> None:
-        """Without Faust's pause of a second (manager.py:140): table and agents are declared by then."""
+        """Start without Faust's pause of a second (manager.py:140): table and agents are already declared."""
         await self._update_channels()
         await self.recovery.start()
 
@@ -106,7 +106,7 @@ class FencedTableManager(TableManager):  # type: ignore[misc]
                 self.recovery.active_offsets[tp] = max(offset, self.recovery.active_offsets[tp])
 
     def _forget(self, revoked: set[Any]) -> None:
-        """Lost partitions are forgotten here as well: Faust skips it when one rebalance overtakes another."""
+        """Forget lost partitions here too: Faust does not when one rebalance overtakes another."""
         for tp in revoked:
             if tp.topic in self.changelog_topics:
                 self.recovery.revoke(tp)

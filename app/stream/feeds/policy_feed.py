@@ -1,8 +1,9 @@
-"""The policy of a running worker: control topics in, a new decision point as soon as they change.
+"""The policy of a running worker: it reads the control topics and makes a new decision point when they
+change.
 
-A decision takes the point that is in force when its lane starts it and keeps it to its end, so none falls
-under half of a change. The fold of all control records is a pure function; it runs beside the loop, since a
-bundle compiles and runs its own cases there.
+A decision takes the point in force when its lane starts it and keeps it to its end, so no decision uses half
+of a change. The fold of all control records is a pure function. It runs in a thread, because it compiles
+bundles and runs their cases.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ if TYPE_CHECKING:
 
 
 MOST_LINES = 20
-"""Of one kind and one reading of the control topics; the rest is counted."""
+"""The most lines of one kind for one reading of the control topics; the rest is counted."""
 _KINDS = {QUALITY_BUNDLE: "quality bundle"}
 
 
 def describe(entries: Sequence[Accepted]) -> str:
-    """All that is in force: bundles by name and revision, the registry by kinds and their number.
+    """The policy in force in one line: bundles by name and revision, the registry by kinds and their number.
 
-    Names and reasons come from control records that anybody may have published, so a line shows only
-    printable signs, of bounded number, and one reading of the topics fills a bounded number of lines.
+    Anyone may have published the names and reasons in control records, so a line shows only a limited number
+    of printable characters, and one reading of the topics fills a limited number of lines.
     """
     bundles = [one for one in entries if one.kind in (BUNDLE, QUALITY_BUNDLE)]
     named = [_revision(one) for one in bundles[:MOST_LINES]]
@@ -49,9 +50,9 @@ def describe(entries: Sequence[Accepted]) -> str:
 
 
 def describe_changes(before: Sequence[Accepted], now: Sequence[Accepted]) -> Iterator[str]:
-    """A line for each revision that came into force: which, instead of which, and who signed it.
+    """A line for each revision that came into force: which one, which one it replaces, and who signed it.
 
-    Of a quality bundle also what it takes back.
+    For a quality bundle also where it is looser.
     """
     replaced = {_name(one): one for one in before}
     known = {one.hash for one in before}
@@ -61,12 +62,14 @@ def describe_changes(before: Sequence[Accepted], now: Sequence[Accepted]) -> Ite
 
 
 def describe_refused(refused: Iterable[Refused]) -> Iterator[str]:
-    """A line for each control record that does not count: where it lies, the reason, and where in it."""
+    """A line for each control record that does not count: its coordinates, the reason, and the place in
+    it."""
     return _bounded(map(str, refused), "records")
 
 
 def _name(one: Accepted) -> str:
-    """Of facts every revision counts for its time: none replaces another."""
+    """The name by which a revision replaces another. Every revision of a fact counts for its time and
+    replaces none."""
     return one.key if one.kind == FACT else f"{one.kind}/{one.said.id}"
 
 
@@ -93,17 +96,17 @@ log = logging.getLogger(__name__)
 
 
 class ControlReader(Protocol):
-    """Both control topics, read on from where the last call stopped."""
+    """A reader of both control topics; each call continues where the last one stopped."""
 
     async def to_end(self) -> list[Arrival]:
-        """Every record up to the end that the topics have now. Raises KafkaError."""
+        """Read every record up to the present end of the topics. Raises KafkaError."""
 
     async def close(self) -> None:
         """Give up the connection."""
 
 
 class FoldResult(Protocol):
-    """What a fold gives: the point to decide with, and every record that does not count."""
+    """The result of a fold: the decision point, and every record that does not count."""
 
     @property
     def point(self) -> DecisionPoint | None:
@@ -119,11 +122,12 @@ class FoldResult(Protocol):
 
 
 Use = Callable[["DecisionPoint", "Sequence[Refused]"], None]
-"""Called with every new policy that has a point; the last one stays otherwise."""
+"""A function that gets every new policy with a decision point; otherwise the last one stays."""
 
 
 class PolicyFeed:
-    """Made outside a loop; the reader connects with the first `catch_up`. `first`: to start with."""
+    """The feed. It may be made outside a loop; the reader connects with the first `catch_up`. `first`: the
+    point at the start."""
 
     def __init__(
         self,
@@ -143,7 +147,7 @@ class PolicyFeed:
         self._turn = asyncio.Lock()
 
     async def catch_up(self, use: Use) -> None:
-        """Read to the topics' end as of now and put in force what is new. Raises KafkaError."""
+        """Read to the topics' present end and put new entries in force. Raises KafkaError."""
         async with self._turn:
             self._records += await self._reader.to_end()
             if len(self._records) > self._folded:
@@ -164,7 +168,8 @@ class PolicyFeed:
             await self._reader.close()
 
     async def _refold(self, use: Use) -> None:
-        """Counted as folded only when it is done: `follow` may be cancelled in between."""
+        """Fold again. Records count as folded only when the fold is done: `follow` may be cancelled in
+        between."""
         records = tuple(self._records)
         found = await asyncio.to_thread(self._fold, records)
         self._folded = len(records)
@@ -176,7 +181,7 @@ class PolicyFeed:
             use(found.point, found.refused)
 
     def _tell_refused(self, refused: Sequence[Refused]) -> None:
-        """Each refusal once; one that changes (a change that never became whole) as often as it does."""
+        """Log each refusal once, and again whenever it changes (a change that is not complete yet)."""
         for line in describe_refused([one for one in refused if str(one) not in self._told]):
             log.warning("policy: refused, what was in force stays: %s", line)
         self._told = {str(one) for one in refused}

@@ -1,10 +1,11 @@
-"""What every worker reads of the others, up to its end before the first decision and on from there.
+"""Topics through which workers share state: each worker reads them to the end before its first decision,
+then on.
 
-Each memory source's history, as the owners publish it, and where provenance references lead, as the resolvers
-record it. The newest record under a key counts. It may lag behind the owners' own: a decision waits for none
-of it, and records what it saw.
+They have each memory source's history, as its owner publishes it, and the resolutions of provenance
+references, as the resolvers record them. The newest record under a key counts. The state may lag behind its
+owner's: decisions do not wait for it, and record what they saw.
 
-A feed runs in a thread with a loop of its own: it may be slow or fail, the decisions go on.
+A feed runs in a thread with its own loop: if it is slow or fails, decisions go on.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ log = logging.getLogger(__name__)
 
 
 class CompactedReader(Protocol):
-    """One compacted topic, read on from where the last call stopped."""
+    """A reader of one compacted topic; each call continues where the last one stopped."""
 
     def to_end(self) -> AsyncIterator[list[bytes]]:
-        """The values of every record up to the end that the topic has now, in batches that may be taken
-        between two looks at the loop. Raises KafkaError."""
+        """The values of every record up to the topic's present end, in batches small enough not to block the
+        loop. Raises KafkaError."""
 
     async def close(self) -> None:
         """Give up the connection."""
 
 
 class CompactedFeed:
-    """Hands every value to `take`, in its order. `what`: the records, for the log."""
+    """A feed that gives every value to `take`, in order. `what`: the name of the records, for the log."""
 
     def __init__(
         self, reader: CompactedReader, interval_s: float, what: str, take: Callable[[bytes], None]
@@ -53,7 +54,7 @@ class CompactedFeed:
         self._turn = asyncio.Lock()
 
     async def catch_up(self) -> None:
-        """Read to the topic's end as of now. Raises KafkaError."""
+        """Read to the topic's present end. Raises KafkaError."""
         async with self._turn:
             async for batch in self._reader.to_end():
                 for value in batch:
@@ -76,7 +77,7 @@ class CompactedFeed:
 
 
 class SourceFeed(CompactedFeed):
-    """`histories` is one mapping that changes in place: whoever decides reads it once."""
+    """The feed of histories. `histories` is one mapping that changes in place: a decision reads it once."""
 
     def __init__(self, reader: CompactedReader, interval_s: float) -> None:
         super().__init__(reader, interval_s, "source histories", self._taken)
@@ -94,21 +95,23 @@ class SourceFeed(CompactedFeed):
 
 
 CLOCKS_APART_MS = 60_000
-"""What is further in the future was seen by a clock that is wrong: it would be believed for ever."""
+"""A record further in the future comes from a wrong clock; it would count for ever."""
 
 
 class Kept(NamedTuple):
-    """How much of a tenant's resolutions is kept: `max_bytes` are of the records as they are published."""
+    """How many of a tenant's resolutions are kept; `max_bytes` counts the records as published."""
 
     max_recorded: int
     max_bytes: int
 
 
 class ProvenanceFeed(CompactedFeed):
-    """`recorded` is one mapping that changes in place, by tenant and URI: whoever decides reads it once.
+    """The feed of resolutions. `recorded` is one mapping that changes in place, by tenant and URI: a
+    decision reads it once.
 
-    Of a tenant's references those resolved last are kept, as many as `kept` says: who invents references
-    crowds out none but its own tenant's, and what was crowded out is wanted again. `wall_ms`: the time.
+    It keeps the newest resolutions of each tenant, as many as `kept` says. So invented references can
+    displace only those of their own tenant, and a displaced reference is requested again. `wall_ms`: the
+    time.
     """
 
     def __init__(
@@ -122,7 +125,7 @@ class ProvenanceFeed(CompactedFeed):
         self._wall_ms = wall_ms
 
     def known(self, tenant: str, uri: str) -> Known | None:
-        """What the last resolution left, None where it found nothing or there was none."""
+        """The last resolution, None if it found nothing or there was none."""
         return self._known[tenant].get(uri, _NOTHING)[0] if tenant in self._known else None
 
     def _taken(self, value: bytes) -> None:
@@ -137,7 +140,8 @@ class ProvenanceFeed(CompactedFeed):
             self._keep(record, len(value))
 
     def _is_behind(self, record: ProvenanceRecord) -> bool:
-        """Of two resolvers the one that began later knows better, whichever was published last."""
+        """Whether a record is older than the known one: the resolution that began later counts, whichever
+        was published last."""
         held = self.recorded.get((record.tenant_id, record.uri))
         return held is not None and record.seen_at < held.seen_ms
 
@@ -181,14 +185,15 @@ class Beside:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """The first call does. The thread ends with the process at the latest."""
+        """Start the thread; only the first call has an effect. The thread ends with the process at the
+        latest."""
         if self._thread is None:
             self._loop = loop = asyncio.new_event_loop()
             self._thread = threading.Thread(target=self._live, args=(loop,), name=self._name, daemon=True)
             self._thread.start()
 
     async def close(self) -> None:
-        """Cancel what runs and wait for its end; one that will not end is left to the process's own."""
+        """Cancel the coroutine and wait for its end; if it does not end, it ends with the process."""
         if self._loop is None or self._thread is None or not self._thread.is_alive():
             return
         self._loop.call_soon_threadsafe(self._stopping.set)

@@ -1,6 +1,6 @@
-"""One input on its way through the core: evaluated, perhaps waiting for an answer, then decided.
+"""One input on its way through the core: it is evaluated, may wait for an answer, and is then decided.
 
-For a request the shell awaits the named port within its budget.
+For a request the shell awaits the named port within the request's budget.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ log = logging.getLogger(__name__)
 
 
 class Ports:
-    """The ports this worker has, by the name that stages use."""
+    """This worker's ports, by the name that stages use."""
 
     def __init__(self, ports: Mapping[str, Port]) -> None:
         self._ports = ports
         self._begun = False
 
     async def start(self, patience_s: float) -> None:
-        """Make every port ready that can be within this time; what cannot answers as unavailable.
+        """Make every port ready within this time; a port that is not ready answers as unavailable.
 
-        The first call does; later ones return at once, however much is asked of the ports by then.
+        Only the first call has an effect; later ones return at once, even if the ports are busy.
         """
         if self._begun:
             return
@@ -45,13 +45,14 @@ class Ports:
         await asyncio.gather(*(_started(name, port, patience_s) for name, port in self._ports.items()))
 
     async def close(self) -> None:
-        """Give up what the ports hold."""
+        """Close the ports."""
         for port in self._ports.values():
             if isinstance(port, Lasting):
                 await port.close()
 
     async def answer(self, request: Request) -> Answer:
-        """What the core is resumed with. Another exception than PortUnavailable is an I/O fault: raised."""
+        """The answer with which the core is resumed. Any exception except PortUnavailable is an I/O fault
+        and is raised."""
         port = self._ports.get(request.port)
         if port is None:
             return Answer("unavailable", detail=f"no port named {request.port}")
@@ -85,14 +86,14 @@ WRONG_PARTITION = Unreadable(
 
 
 class InputInProgress:
-    """Drives the core for one input. `advance` returns what the core asks for, or the decision."""
+    """The evaluation of one input. `advance` returns the core's next request, or the decision."""
 
     __slots__ = ("_at_home", "_generator", "_message", "_point", "_shared", "arrival", "state")
 
     def __init__(
         self, point: DecisionPoint, inbound: Inbound, state: SessionState, shared: Shared, *, at_home: bool
     ) -> None:
-        """`at_home`: the record lies in the partition that its key belongs to."""
+        """`at_home`: the record is in the partition of its key."""
         self._point = point
         self._shared = shared
         self._message = inbound.message
@@ -102,7 +103,8 @@ class InputInProgress:
         self.state = state
 
     def advance(self, answer: Answer | None = None) -> Request | Decision:
-        """Start, or resume with the answer. A decision must be staged before anything else is awaited."""
+        """Start, or resume with the answer. The caller must stage a decision before it awaits anything
+        else."""
         return guarded(partial(self._advance, answer), self._fault)
 
     def _advance(self, answer: Answer | None) -> Request | Decision:

@@ -1,4 +1,4 @@
-"""Which offsets of one input topic-partition are done: all below `next` except the pending ones."""
+"""The decided offsets of one input topic-partition: all below `next` except the pending ones."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from app.stream.process import Explained
 
 
 class OffsetGap(Explained):
-    """The broker's offsets are contiguous here and one did not arrive: an input would be lost."""
+    """The broker's offsets are contiguous here, but one did not arrive: an input would be lost."""
 
 
 class Intake:
-    """Offsets of one topic in one partition. Pure; `next` and `pending` are what a new owner resumes from.
+    """Offsets of one topic in one partition. Pure; a new owner resumes from `next` and `pending`.
 
-    `pending` holds offsets below `next` that are not decided yet, ascending: at takeover what the previous
-    owner left open, afterwards whatever waits for a slow answer.
+    `pending` has the offsets below `next` that are not decided yet, ascending: at takeover those that the
+    previous owner left undecided, afterwards those that wait for a slow answer.
     """
 
     __slots__ = ("_owed", "_seen", "gaps", "halt_on_gap", "next", "pending", "topic")
@@ -35,19 +35,20 @@ class Intake:
         return next(iter(self.pending)) if self.pending else self.next
 
     def passed(self, read: int | None) -> int:
-        """The offset below which nothing is left to decide. `read`: how far the consumer has read and handed
-        over, None if that is not known; what it did not hand over was a marker, rolled back or deleted."""
+        """The offset below which nothing is left to decide. `read`: the position up to which the consumer
+        has read and delivered, None if unknown; offsets that it did not deliver were markers, rolled back or
+        deleted."""
         return self.resume_at if read is None or self.deciding else max(self.resume_at, read)
 
     @property
     def deciding(self) -> bool:
-        """Whether something that was delivered is not decided yet; it will be, however long that takes."""
+        """Whether a delivered input is not decided yet; it will be, however long that takes."""
         return len(self.pending) > len(self._owed)
 
     def admit(self, offset: int) -> bool:
-        """Whether this delivered offset is to be decided now; False for one that is done already.
+        """Whether this delivered offset must be decided now; False if it is already decided.
 
-        Raises OffsetGap when an offset was skipped and `halt_on_gap` says that no producer explains it.
+        Raises OffsetGap if an offset was skipped and `halt_on_gap` is set (no producer leaves gaps).
         """
         expected = self.resume_at if self._seen is None else self._seen + 1
         if offset > expected:
@@ -64,7 +65,7 @@ class Intake:
         return True
 
     def done(self, offset: int) -> None:
-        """The decision on this offset is staged; it commits together with the position."""
+        """Note that the decision on this offset is staged; it commits together with the position."""
         del self.pending[offset]
 
     def _gap(self, expected: int, offset: int) -> None:
@@ -77,9 +78,9 @@ class Intake:
 
 
 class Backlog:
-    """Asked again and again while something is due. An end may lie behind commit markers or records that were
-    rolled back or deleted, none of which is ever delivered: where nothing moves for `patience_ms`, none is
-    waited for."""
+    """Decides how far everything that arrived is decided; asked repeatedly while something is due. A topic's
+    end may be after commit markers or records that were rolled back or deleted, which are never delivered:
+    if nothing moves for `patience_ms`, it waits no longer."""
 
     def __init__(self, patience_ms: int) -> None:
         """The patience must be longer than a fetch takes."""
@@ -91,10 +92,10 @@ class Backlog:
         self._unreachable = 0
 
     def decided_until(self, position: int, end: int, now_ms: int, *, deciding: bool = False) -> int | None:
-        """The time up to which everything that came is decided, None while something is not.
+        """The time up to which everything that arrived is decided, None while something is not.
 
-        `position`: the first undecided offset; `end`: the topic's end, as far as it is known at `now_ms`;
-        `deciding`: something that was delivered is undecided, and no patience runs.
+        `position`: the first undecided offset; `end`: the topic's end as known at `now_ms`;
+        `deciding`: a delivered input is undecided, so the patience does not run.
         """
         if self._end is None:
             self._end, self._as_of_ms = end, now_ms

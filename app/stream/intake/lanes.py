@@ -1,6 +1,7 @@
-"""Per-session order with many sessions at once: a session waiting for an answer queues its own inputs only.
+"""Keep the order within each session while many sessions run: a session that waits delays only its own
+inputs.
 
-An input whose evaluation asks for nothing is decided in the same synchronous step in which it was delivered;
+An input whose evaluation sends no request is decided in the same synchronous step in which it is delivered;
 a lane (and a task) exists only while a session waits.
 """
 
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 class Lanes:
     """The waiting sessions of one partition.
 
-    `begin` makes an Evaluation on the session's state of that moment; `finish` stages its result. Nothing is
-    awaited between the core's decision and `finish`.
+    `begin` makes an Evaluation on the session's state at that moment; `finish` stages its result. There is no
+    await between the core's decision and `finish`.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class Lanes:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def enter(self, key: bytes, inbound: Inbound) -> None:
-        """Decide the input now, or after what its session waits for."""
+        """Decide the input now, or when its session no longer waits."""
         lane = self.waiting.get(key)
         if lane is not None:
             lane.append(inbound)
@@ -56,7 +57,7 @@ class Lanes:
             task.add_done_callback(self._tasks.discard)
 
     async def cancel(self) -> None:
-        """Give up what waits. It changed nothing, and its offsets stay open for the next owner."""
+        """Drop waiting inputs. They changed nothing, and their offsets stay undecided for the next owner."""
         tasks = [task for task in self._tasks if not task.done()]
         for task in tasks:
             task.cancel()

@@ -1,9 +1,9 @@
-"""Resolves the references that decisions came upon, beside them, and records what was found.
+"""Resolve in the background the references that decisions requested, and record the results.
 
-Whatever a source of references does concerns its own reference only: each is resolved in a task of its own,
-within its host's and its tenant's share, and a fault in it becomes that reference's record. The place of a
-wanted reference is committed once its record is published, or there is nothing to say of it: none is lost
-when a worker ends, and one may be resolved twice.
+A source can affect only its own reference: each reference is resolved in its own task, within the share of
+its host and tenant, and a fault in the task becomes the record of that reference. The offset of a request is
+committed once its record is published, or when there is nothing to record. So no request is lost when a
+worker ends, and a reference may be resolved twice.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ FAULT = "the resolver failed"
 
 
 class Tried(NamedTuple):
-    """A reference that was resolved or could not be, and when that was begun. No record: there is nothing to
-    say."""
+    """An attempt at a reference, with its result and the time at which it began. No record: there is nothing
+    to record."""
 
     reference: Reference
     since_ms: int
@@ -46,7 +46,7 @@ class Tried(NamedTuple):
 
 
 class Resolving:
-    """As many at once as the work's shares allow; one that ends makes room for the next by itself."""
+    """The attempts in progress, as many as the shares allow; when one ends, the next one starts."""
 
     def __init__(
         self, source: ProvenanceSource, feed: ProvenanceFeed, work: Work, wall_ms: Callable[[], int]
@@ -60,19 +60,19 @@ class Resolving:
         self._ending = False
 
     def start(self) -> None:
-        """Begin what may begin now."""
+        """Start the attempts that may start now."""
         while not self._ending and (reference := self._work.take()) is not None:
             task = asyncio.create_task(self._source.resolve(*reference, self._feed.known(*reference)))
             self._tasks.add(task)
             task.add_done_callback(partial(self._ended, reference, self._wall_ms()))
 
     def found(self) -> list[Tried]:
-        """What was tried since the last call."""
+        """The attempts that ended since the last call."""
         found, self._found = self._found, []
         return found
 
     async def end(self) -> None:
-        """Give up what is in work."""
+        """Cancel the attempts in progress."""
         self._ending = True
         for task in self._tasks:
             task.cancel()
@@ -91,10 +91,11 @@ class Resolving:
         self.start()
 
     def _said(self, reference: Reference, found: Found, since_ms: int) -> ProvenanceRecord | None:
-        """As of the beginning: what was there may have changed while it was read.
+        """The record of an attempt, with the time of its beginning: the source may have changed while it was
+        read.
 
-        A hiccup leaves what was found the last time as it is, and as old as it is. What the rules refuse is
-        said only where it was let through before: nobody is to fill the topic with references to nowhere.
+        A temporary failure keeps the last result with its age. A refusal by the rules is recorded only if
+        the reference was resolved before: otherwise anyone could fill the topic with references to nowhere.
         """
         recorded = self._feed.recorded.get(reference)
         known = self._feed.known(*reference)
@@ -122,31 +123,33 @@ class Resolving:
 
 
 class WantedTopic(Protocol):
-    """The wanted references of this worker's partitions, and the records. Each call raises KafkaError."""
+    """The requests of this worker's partitions, and the records. Each call raises KafkaError."""
 
     async def connect(self) -> None:
         """Before anything else."""
 
     async def some(self) -> Sequence[tuple[int, int, bytes | None]]:
-        """Partition, offset and value of what came since the last call; waits a moment where nothing did."""
+        """Partition, offset and value of the requests since the last call; waits a moment if there are
+        none."""
 
     def lost(self) -> frozenset[int]:
         """Partitions that were taken away since the last call."""
 
     async def publish(self, records: Sequence[tuple[bytes, bytes]]) -> None:
-        """Keys and values; all are acknowledged when it returns."""
+        """Publish keys and values; all are acknowledged when it returns."""
 
     async def commit(self, positions: Mapping[int, int]) -> None:
-        """Where the next owner begins, by partition."""
+        """Commit the offsets at which the next owner begins, by partition."""
 
     async def close(self) -> None:
-        """Give up the connections, also half of one."""
+        """Close the connections, also if only some of them are open."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResolverSettings:
-    """`min_interval_s`: a reference is not resolved twice within it; `again_s`: until a broker that went away
-    is asked again; `pause_s`: between two looks while no more is taken."""
+    """`min_interval_s`: a reference is not resolved twice within this time; `again_s`: the wait before a
+    broker that was away is asked again; `pause_s`: the time between two checks while no more requests are
+    taken."""
 
     shares: Shares
     min_interval_s: float
@@ -173,7 +176,7 @@ class ProvenanceResolver:
         self._published: dict[Reference, int] = {}
 
     async def run(self) -> None:
-        """Until cancelled. A broker that was away gives again what was not committed."""
+        """Run until cancelled. After an outage the broker delivers uncommitted requests again."""
         while True:
             try:
                 await self._serve()
@@ -217,7 +220,8 @@ class ProvenanceResolver:
             )
 
     def _is_young(self, reference: Reference) -> bool:
-        """Resolved a moment ago, by whomever. The feed lags: what was published here is remembered here."""
+        """Whether any resolver has just resolved it. The feed lags, so this worker remembers its own
+        records."""
         recorded = self._feed.recorded.get(reference)
         seen = (self._published.get(reference), recorded and recorded.seen_ms)
         now, interval = self._wall_ms(), self._settings.min_interval_s * 1000

@@ -1,8 +1,8 @@
-"""What is to be resolved, in whose turn, and how far the references that were asked for are worked off.
+"""The queue of references to resolve, in turns, and which requests are done.
 
-Tenants and their hosts have their turns in rotation, each with a bounded share: a slow host delays only
-references to itself, and a tenant with many references only its own. A reference that is asked for again
-while it is in work is resolved once, and every place that asked is done when its record is.
+Tenants and their hosts take turns, each with a limited share: a slow host delays only references to itself,
+and a tenant with many references delays only its own. A reference that is requested again while it is being
+resolved is resolved once, and all its requests are done with its record.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Reference(NamedTuple):
-    """A tenant's; another tenant's of the same URI is another."""
+    """A reference of a tenant; the same URI of another tenant is another reference."""
 
     tenant: str
     uri: str
@@ -25,8 +25,8 @@ class Reference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """References resolved at once, altogether, of one host and of one tenant; how many may wait, altogether,
-    of one host and tenant, and of one tenant."""
+    """How many references are resolved at once (in all, of one host, of one tenant), and how many may wait
+    (in all, of one host and tenant, of one tenant)."""
 
     concurrency: int
     per_host: int
@@ -37,9 +37,9 @@ class Shares:
 
 
 class Turns:
-    """References that wait, by tenant and host, and how many of each are being resolved.
+    """Waiting references, by tenant and host, and how many of each are being resolved.
 
-    Tenants take turns, and the hosts of each among themselves: whoever names many hosts has no more turns.
+    Tenants take turns, and so do the hosts of each tenant: a tenant with many hosts does not get more turns.
     """
 
     def __init__(self, shares: Shares) -> None:
@@ -55,7 +55,7 @@ class Turns:
         return self._count.total() < self._shares.max_waiting
 
     def enter(self, host: str, reference: Reference) -> bool:
-        """Let it wait for its turn; False where too many of its host and tenant, or of its tenant do."""
+        """Add a reference to the queue; False if too many of its host and tenant, or of its tenant, wait."""
         tenant = reference.tenant
         if self._count[tenant] >= self._shares.max_waiting_per_tenant:
             return False
@@ -67,7 +67,7 @@ class Turns:
         return True
 
     def take(self) -> tuple[str, Reference] | None:
-        """The next to be resolved; its host and tenant go to the end of the rotation."""
+        """The next reference to resolve; its host and tenant go to the end of the rotation."""
         if self._tenants.total() >= self._shares.concurrency:
             return None
         for tenant, lanes in self._waiting.items():
@@ -79,7 +79,7 @@ class Turns:
         return None
 
     def ended(self, host: str, tenant: str) -> None:
-        """One of this host's and this tenant's is resolved."""
+        """Note that one reference of this host and this tenant is resolved."""
         self._hosts[host] -= 1
         self._tenants[tenant] -= 1
         self._hosts += Counter()  # forgets what is at zero
@@ -105,7 +105,7 @@ Place = tuple[int, int]
 
 
 class Places:
-    """By partition, the records that are not done and the end of what came."""
+    """By partition, the requests that are not done and the offset after the last one."""
 
     def __init__(self) -> None:
         self._open: dict[int, set[int]] = {}
@@ -118,23 +118,23 @@ class Places:
         self._end[partition] = max(offset + 1, self._end.get(partition, 0))
 
     def done(self, places: Iterable[Place]) -> None:
-        """Nothing is left to do for these; of a partition that was forgotten they are nobody's business."""
+        """Mark these requests as done; those of a forgotten partition are ignored."""
         for partition, offset in places:
             self._open.get(partition, set()).discard(offset)
 
     def forget(self, partitions: Iterable[int]) -> None:
-        """Others work these off now."""
+        """Forget partitions that other workers own now."""
         for partition in partitions:
             self._open.pop(partition, None)
             self._end.pop(partition, None)
 
     def positions(self) -> dict[int, int]:
-        """By partition, the first offset that is not done: where whoever comes next begins."""
+        """By partition, the first offset that is not done: the next owner begins there."""
         return {partition: min(self._open[partition], default=end) for partition, end in self._end.items()}
 
 
 class Work:
-    """Nothing is awaited here."""
+    """The queue and the state of its requests. It awaits nothing."""
 
     def __init__(self, shares: Shares) -> None:
         self._places = Places()
@@ -147,7 +147,8 @@ class Work:
         return self._turns.room
 
     def enter(self, place: Place, reference: Reference) -> bool:
-        """Have it resolved; False where too many of its like wait: it is left until it is wanted again."""
+        """Add a request; False if too many of its kind wait: then it is dropped until a decision requests it
+        again."""
         self._places.enter(place)
         wanted_at = self._wanted_at.get(reference)
         if wanted_at is not None:
@@ -160,34 +161,34 @@ class Work:
         return True
 
     def skip(self, place: Place) -> None:
-        """There is nothing to do for this record."""
+        """Mark a request for which there is nothing to do."""
         self._places.enter(place)
         self._places.done([place])
 
     def take(self) -> Reference | None:
-        """The next to be resolved, None while every share is taken or nothing waits."""
+        """The next reference to resolve, None while every share is used or nothing waits."""
         taken = self._turns.take()
         return None if taken is None else taken[1]
 
     def ended(self, reference: Reference) -> None:
-        """It is resolved, or it cannot be: another may begin."""
+        """Note that an attempt has ended, so another may begin."""
         self._turns.ended(host_name(reference.uri), reference.tenant)
 
     def recorded(self, reference: Reference) -> None:
-        """Its record is published."""
+        """Note that its record is published."""
         self._places.done(self._wanted_at.pop(reference))
 
     def forget(self, partitions: Iterable[int]) -> None:
-        """Others work these partitions off now; what is in work ends all the same."""
+        """Forget partitions that other workers own now; attempts in progress still end."""
         self._places.forget(partitions)
 
     def positions(self) -> dict[int, int]:
-        """By partition, where whoever comes next begins."""
+        """By partition, the offset at which the next owner begins."""
         return self._places.positions()
 
 
 def host_name(uri: str) -> str:
-    """Whose server is asked, whatever the scheme and the port: in lower case; empty where there is none."""
+    """The host of the reference, whatever the scheme and the port, in lower case; empty if there is none."""
     try:
         return (urlsplit(uri).hostname or "").removesuffix(".")
     except ValueError:

@@ -1,6 +1,6 @@
-"""Which provenance references were asked for a moment ago: one that is read a thousand times is wanted once.
+"""The provenance references requested recently: one that is read a thousand times is requested once.
 
-Nothing depends on it: a reference that is asked for again is resolved again, at most.
+Correctness does not depend on it: at worst a reference is resolved again.
 """
 
 from __future__ import annotations
@@ -19,22 +19,23 @@ if TYPE_CHECKING:
 
 REMEMBERED = 8192
 AGAIN_AFTER_MS = 30_000
-"""Long enough that a slow server's answer is there, short enough that a lost one is soon asked for again."""
+"""Long enough for a slow server's answer, short enough that a lost request is soon repeated."""
 NEW_OF_A_TENANT = 1000
-"""Within that time: more than a resolver gets done. One more is wanted when it is read again."""
+"""The most new references of a tenant within that time, more than a resolver can handle. A further one is
+requested when it is read again."""
 
 
 class Wanted:
-    """Of one partition. Times are those of the decisions, and may be set back: a moment ago is as near as one
-    to come."""
+    """The recent requests of one partition. Times are those of the decisions and may go back, so a time
+    shortly in the future counts as recent too."""
 
     def __init__(self) -> None:
         self._asked: OrderedDict[bytes, int] = OrderedDict()
         self._new: dict[str, tuple[int, int]] = {}
-        """By tenant, since when its new references are counted, and how many there are."""
+        """By tenant, the time since which its new references are counted, and their number."""
 
     def sifted(self, records: Iterable[OutRecord]) -> list[OutRecord]:
-        """The records without the wishes that were written just before."""
+        """The records without requests that were written recently."""
         return [one for one in records if one.topic != PROVENANCE_WANTED or self._is_new(one)]
 
     def _is_new(self, record: OutRecord) -> bool:
