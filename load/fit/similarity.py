@@ -1,0 +1,129 @@
+"""Calibrates the similarity library on labelled writes: `python -m load.fit.similarity FILE...`
+
+Every text is cut and measured as the gate does it. The calibration proposed is the one with the highest mean
+recall over the sources among those that hold at most one harmless text in a thousand of every source. Each
+source is then judged by what the others alone propose, with the library less the texts that come from it.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import orjson
+
+from app.adapters.encoder_model import load_model
+from app.core.memory.similarity import windows_of
+from app.core.policy.similarity_settings import SimilaritySettings, without
+from app.offline.panels import WriteRow, load_mixed
+from load.fit.encoder_model import LIBRARY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from app.adapters.encoder_model import Encoder
+
+AT_LEAST = tuple(round(0.5 + step / 40, 3) for step in range(19))
+MARGINS = (0.0, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2)
+HELD = 0.001
+"""Of a source's harmless texts, at most."""
+TOGETHER = 256
+"""Texts measured at once."""
+
+Point = tuple[float, float]
+POINTS: tuple[Point, ...] = tuple(product(AT_LEAST, MARGINS))
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What one file's texts of each label came to: of how many texts, how many each point finds."""
+
+    name: str
+    harmful: int
+    benign: int
+    caught: NDArray[np.int64]
+    held: NDArray[np.int64]
+
+
+def main(paths: list[str]) -> int:
+    """Prints each source by what the others propose, what all propose, and what ships."""
+    settings = SimilaritySettings.model_validate(orjson.loads(LIBRARY.read_bytes())["similarity"])
+    encoder, model = load_model()
+    rows = [row for path in paths for row in load_mixed(Path(path)) if isinstance(row, WriteRow)]
+    sources = list(_measured(encoder, settings, rows))
+    shipped = (settings.library.calibration.at_least, settings.library.calibration.margin)
+    print(f"{model}, {len(rows)} texts")
+    for place, one in enumerate(sources):
+        chosen = _propose([*sources[:place], *sources[place + 1 :]]) if len(sources) > 1 else shipped
+        print(f"{one.name}: shipped {_told([one], shipped)}; others' {chosen} {_told([one], chosen)}")
+    for what, point in (("all propose", _propose(sources)), ("shipped", shipped)):
+        print(f"{what} {point}: {_told(sources, point)}")
+    return 0
+
+
+def _measured(encoder: Encoder, settings: SimilaritySettings, rows: list[WriteRow]) -> Iterator[Source]:
+    for name in sorted({row.file for row in rows}):
+        own = [row for row in rows if row.file == name]
+        library = without(settings.library, name, *sorted({row.repository for row in own} - {""}))
+        attack = encoder.vectors([one.text for one in library.attack])
+        benign = encoder.vectors([text for _, text in library.harmless])
+        counts = {}
+        for label in ("harmful", "benign"):
+            texts = [row.text for row in own if row.label == label]
+            found = np.zeros(len(POINTS), np.int64)
+            for start in range(0, len(texts), TOGETHER):
+                found += _found(encoder, settings, texts[start : start + TOGETHER], attack, benign)
+            counts[label] = (len(texts), found)
+        (harmful, caught), (harmless, held) = counts["harmful"], counts["benign"]
+        yield Source(name, harmful, harmless, caught, held)
+
+
+def _found(
+    encoder: Encoder,
+    settings: SimilaritySettings,
+    texts: list[str],
+    attack: NDArray[np.float32],
+    benign: NDArray[np.float32],
+) -> NDArray[np.int64]:
+    """How many of the texts have a part that each point takes for an attack."""
+    cut = [windows_of(text, settings.windows).texts for text in texts]
+    windows = [(place, window) for place, of_one in enumerate(cut) for window in of_one]
+    parts = [(place, part) for place, window in windows for part in encoder.parts(window)]
+    rows = encoder.vectors([part for _, part in parts])
+    nearest = (rows @ attack.T).max(axis=1)
+    ahead = nearest - (rows @ benign.T).max(axis=1)
+    places = np.array([place for place, _ in parts])
+    return np.array(
+        [len(np.unique(places[(nearest >= at_least) & (ahead >= margin)])) for at_least, margin in POINTS]
+    )
+
+
+def _propose(sources: list[Source]) -> Point:
+    """The point with the highest mean recall of those that hold few enough; of equals the strictest."""
+    allowed = [point for point in POINTS if max(_held(sources, point)) <= HELD]
+    return max(allowed, key=lambda point: (np.mean(_caught(sources, point)), point))
+
+
+def _caught(sources: list[Source], point: Point) -> list[float]:
+    at = POINTS.index(point)
+    return [int(one.caught[at]) / one.harmful for one in sources if one.harmful] or [0.0]
+
+
+def _held(sources: list[Source], point: Point) -> list[float]:
+    at = POINTS.index(point)
+    return [int(one.held[at]) / one.benign for one in sources if one.benign] or [0.0]
+
+
+def _told(sources: list[Source], point: Point) -> str:
+    caught, held = np.mean(_caught(sources, point)), np.mean(_held(sources, point))
+    return f"{caught:.2%} of the harmful, {held:.2%} of the harmless"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
