@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from app.core.actions.pipeline import Evaluation
 from app.core.actions.registration import lateness
 from app.core.actions.ruling import Ruling, count
-from app.core.actions.seen import NOTHING_REMEMBERED, ActionSeen, read_seen, recorded, recorded_seen
+from app.core.actions.seen import ActionSeen, read_seen, recorded, recorded_seen, seen_by
 from app.core.actions.verdict import verdict_record
 from app.core.foundation.canonical import wire_int
 from app.core.foundation.dead_letters import INTERNAL_ERROR, subject_of
@@ -101,7 +101,8 @@ def _judge(
     most = bundle.largest_rows_upper_bound
     rows = rows_counted(parts.policy.registry.tools.get(action.tool_name), action.rows_affected, most) or most
     digest = arrival.digest[len("sha256:") :]
-    seen = seen._replace(remembered=NOTHING_REMEMBERED)
+    if seen.remembered:
+        seen = seen_by(seen, bundle.stages)
     repeats = seen.known is not None and seen.known.digest == digest
     counted = rows if ruling.carried and not repeats else None
     about: dict[str, Any] = {

@@ -11,7 +11,7 @@ from app.core.actions.outcomes import settle_early
 from app.core.actions.pipeline import Evaluation, run
 from app.core.actions.registration import object_to, object_to_lateness, remarks, unregistered
 from app.core.actions.ruling import Ruling, count, repeated, rule
-from app.core.actions.seen import NOTHING_REMEMBERED, read_seen, recorded, recorded_seen
+from app.core.actions.seen import NOTHING_REMEMBERED, read_seen, recorded, recorded_seen, seen_by
 from app.core.actions.stage import StageResult
 from app.core.actions.tier_auth import OBLIGATIONS, required_role
 from app.core.actions.verdict import verdict_record
@@ -119,7 +119,7 @@ def judge(
     began = parts.stopwatch()
     gates = parts.stages[standing.principal.bundle.hash]
     if seen.remembered:
-        seen = seen._replace(remembered=_of_gates(seen.remembered, gates))
+        seen = seen_by(seen, standing.principal.bundle.stages)
     context = assess(parts, action, standing, seen, arrival.timestamp_ms)
     known = seen.known
     if known is not None:
@@ -137,12 +137,6 @@ def judge(
     arrival = _waited(parts, arrival, action, began)
     object_to(context, evaluation, arrival.waited_ms)
     return _decide(arrival, context, gates, seen, evaluation)
-
-
-def _of_gates(remembered: Mapping[str, Any], gates: Iterable[Stage]) -> dict[str, Any]:
-    """What the gates of this bundle remember."""
-    names = {gate.name for gate in gates}
-    return {name: one for name, one in remembered.items() if name in names}
 
 
 def _escalate(evaluation: Evaluation, dispute: str) -> None:

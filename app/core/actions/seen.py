@@ -11,7 +11,7 @@ from app.core.state.acknowledgement import flags_of
 from app.core.state.session import totals_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
     from app.core.state.acknowledgement import Acknowledgement
     from app.core.state.draft import SessionDraft
@@ -59,6 +59,12 @@ def read_seen(draft: SessionDraft, owner: Who, action: ProposedAction) -> Action
         draft.dispute(owner.tenant),
         draft.remembered_by_gates(owner, account),
     )
+
+
+def seen_by(seen: ActionSeen, gates: Container[str]) -> ActionSeen:
+    """The same, of what gates remember only what these do."""
+    remembered = {name: one for name, one in seen.remembered.items() if name in gates}
+    return seen._replace(remembered=remembered)
 
 
 def recorded(seen: ActionSeen, flags: Acknowledgement, counted: int | None) -> dict[str, Any]:

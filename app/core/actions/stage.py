@@ -46,15 +46,15 @@ class StageResult(NamedTuple):
 class ActionContext:
     """All that a stage may look at.
 
-    `bundle` is the agent's own, or the default where nobody knows it; `bundle_granted` says whether it is the
-    one `bundle_asked_for`. `now_ms` is the input's broker time. `action_type` is the registry's or the
+    `bundle` is the agent's own, or the default where nobody knows it; `bundle_granted` says whether it is
+    the one `bundle_asked_for`. `now_ms` is the input's broker time. `action_type` is the registry's or the
     classified one, `types` this and the one that the caller claims; `reversible` (None for unknown), `tier`
-    and `risk` (per mille) are the strictest of both, `reversibilities` what each of them says. `rows` is what
-    this action counts for, `rows_before` the session's total without it, `tightened` whether the caller's
-    word made the action stricter than it is known to be, `inspection` what Gate 1 has read already,
+    and `risk` (per mille) are the strictest of both, `reversibilities` what each of them says. `rows` is
+    what this action counts for, `rows_before` the session's total without it, `tightened` whether the
+    caller's word made the action stricter than it is known to be, `inspection` what Gate 1 has read already,
     `escalated` the reason of an earlier stage that escalated, `flags` what was read in the session and is
-    flagged, `remembered` what gates remember of the agent in the session, by the gate's name. `tool` is None
-    when unregistered.
+    flagged, `remembered` what the bundle's gates remember of the agent in the session, by name. `tool` is
+    None when unregistered.
     """
 
     action: ProposedAction

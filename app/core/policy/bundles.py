@@ -189,7 +189,7 @@ class BundleForm:
         """Where the gates of the second bundle are less strict than those of the first."""
         for name in before.stages:
             if name not in after.stages:
-                yield Loosening(f"the gate {name} no longer runs", ("stages",))
+                yield Loosening(f"the gate {name} no longer runs", ("stages", name))
         for part in self.parts:
             if part.key in before.stages and part.key in after.stages:
                 pair = before.written[part.key], after.written[part.key]

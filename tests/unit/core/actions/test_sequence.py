@@ -184,6 +184,15 @@ def test_it_is_remembered_beyond_the_window_of_action_ids_and_then_forgotten() -
     assert [one.gates for one in of.state.accounts["acme"].agents.values()] == [{}]
 
 
+def test_a_session_that_folds_forgets_and_one_that_makes_room_does_not() -> None:
+    of = session({**SECRET_OUT, "within_ms": 24 * 60 * MINUTE})
+    run(of, [(0, READ)])
+    (memory,) = of.state.accounts["acme"].agents.values()
+    memory.fold()
+    assert memory.gates
+    assert last(of, (LIMITS.idle_timeout_ms, SEND)) == ("ALLOW", None)
+
+
 def test_an_agent_without_room_is_denied_and_nothing_more_is_kept_of_it() -> None:
     of = session(freeze={"denials": 60, "within_ms": 10_000}, limits=replace(LIMITS, max_recent_actions=2))
     found = run(of, [(1, DENIED)] * 5)
