@@ -21,7 +21,7 @@ from app.cli.policy.control_topics import (
 )
 from app.core.foundation.canonical import canonical
 from app.core.policy.document_changes import document_changes
-from app.core.quality_bundle.looser import BundleChange, changes, looser
+from app.core.quality_bundle.loosenings import BundleChange, changes, loosening_sentences
 from app.core.quality_bundle.quality_bundle import QualityBundle
 from app.core.trust.dsse import Envelope, read_envelope
 from app.core.trust.signed_entries import BUNDLE, QUALITY_BUNDLE
@@ -122,7 +122,7 @@ def diff(
 
 def _compared(old: NamedBundle, new: NamedBundle) -> tuple[Sequence[BundleChange], Sequence[str]]:
     if isinstance(old.bundle, QualityBundle) and isinstance(new.bundle, QualityBundle):
-        return changes(old.bundle, new.bundle), looser(old.bundle, new.bundle)
+        return changes(old.bundle, new.bundle), loosening_sentences(old.bundle, new.bundle)
     if isinstance(old.bundle, QualityBundle) or isinstance(new.bundle, QualityBundle):
         stop("one is a policy bundle and the other a quality bundle")
     from app.core.actions.stages import BUNDLE_FORM  # noqa: PLC0415 - the gates; a quality bundle needs none

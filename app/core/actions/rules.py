@@ -14,7 +14,7 @@ from pydantic import Field
 from app.core.actions.gate import Detail, Gate
 from app.core.actions.stage import PASSED, StageResult
 from app.core.policy.bundle_parts import BundlePart
-from app.core.quality_bundle.looser import Loosening
+from app.core.quality_bundle.loosenings import Loosening
 from app.core.rules.rule import Rule
 from app.core.rules.rule_set import RuleSet
 from app.core.rules.variables import Cited, variables_of

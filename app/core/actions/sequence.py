@@ -25,7 +25,7 @@ from app.core.actions.stage import PASSED, StageResult
 from app.core.foundation.errors import BundleError
 from app.core.foundation.strict import Name, StrictModel
 from app.core.policy.bundle_parts import BundlePart
-from app.core.quality_bundle.looser import Loosening
+from app.core.quality_bundle.loosenings import Loosening
 from app.core.rules.rule import Rule, Source
 from app.core.rules.rule_set import RuleSet
 from app.core.state.remembered import GateMemory, kept_id
@@ -99,10 +99,10 @@ def find_loosenings(before: SequencePolicy, after: SequencePolicy) -> Iterator[L
         if old.first_may_be_denied and not new.first_may_be_denied:
             sentence = f"what was denied is no first action of the sequence rule {old.id} any more"
             yield Loosening(sentence, (f"{path}.first_may_be_denied",))
-    yield from _looser_freeze(before.freeze, after.freeze)
+    yield from _find_freeze_loosenings(before.freeze, after.freeze)
 
 
-def _looser_freeze(old: DenialFreeze | None, new: DenialFreeze | None) -> Iterator[Loosening]:
+def _find_freeze_loosenings(old: DenialFreeze | None, new: DenialFreeze | None) -> Iterator[Loosening]:
     if old is None:
         return
     if new is None:

@@ -18,7 +18,7 @@ from app.core.actions.stage import PASSED, StageResult
 from app.core.foundation.canonical import wire_int
 from app.core.foundation.strict import StrictModel
 from app.core.policy.bundle_parts import BundlePart
-from app.core.quality_bundle.looser import Loosening
+from app.core.quality_bundle.loosenings import Loosening
 from app.core.registry.topology import link_violations
 from topics.records.base import LedgerCount  # noqa: TC001 - pydantic reads the annotations
 

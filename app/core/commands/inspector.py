@@ -19,7 +19,7 @@ from app.core.commands.code import LANGUAGES, NOTHING, read_code
 from app.core.commands.inspection import Hit, Inspection
 from app.core.commands.languages import language_of
 from app.core.commands.leaves import LEAVES, Place
-from app.core.commands.matchers import ANYTHING, JOINT, REQUESTS, may_be_disguised, may_break_out, tells
+from app.core.commands.matchers import ANYTHING, JOINT, REQUESTS, find_cues, may_be_disguised, may_break_out
 from app.core.commands.program_lines import lines_of
 from app.core.commands.python import read_python
 from app.core.commands.shell import ShellReading, read_shell
@@ -49,8 +49,8 @@ class Inspector:
     """Collects hits over the leaves of one action, within its bounds."""
 
     __slots__ = (
-        "_action_type", "_allowance", "_calls_left", "_changes", "_code_left", "_hits", "_inconclusive",
-        "_matchers", "_tells", "_texts", "_tool_name",
+        "_action_type", "_allowance", "_calls_left", "_changes", "_code_left", "_cues", "_hits",
+        "_inconclusive", "_matchers", "_texts", "_tool_name",
     )  # fmt: skip
 
     def __init__(self, matchers: Matchers, tool_name: str, action_type: str) -> None:
@@ -59,7 +59,7 @@ class Inspector:
         self._action_type = action_type
         self._hits: dict[tuple[str, str], Hit] = {}
         self._texts = [tool_name]
-        self._tells = ANYTHING
+        self._cues = ANYTHING
         self._code_left = self._calls_left = PYTHON_CHARS
         self._inconclusive: str | None = None
         self._changes = False
@@ -73,12 +73,12 @@ class Inspector:
             self._doubt(f"more than {LEAVES} texts to read")
         else:
             self._allowance = Allowance(sum(map(len, texts)))
-            named = self._matchers.tells.of_names([self._tool_name, *walk.keys])
+            named = self._matchers.cues.of_names([self._tool_name, *walk.keys])
             told, place = named & REQUESTS, "place" in named
             for start in range(0, len(texts), PORTION):
-                self._tells = tells(texts[start : start + PORTION], self._matchers)
-                told |= self._tells.requests
-                place = place or self._tells.place
+                self._cues = find_cues(texts[start : start + PORTION], self._matchers)
+                told |= self._cues.requests
+                place = place or self._cues.place
                 for leaf in walk.leaves[start : start + PORTION]:
                     self._leaf(leaf)
             if place:
@@ -137,10 +137,10 @@ class Inspector:
     def _leaf(self, leaf: Leaf) -> None:
         language = language_of(self._tool_name, self._action_type, leaf.key) if leaf.whole else None
         self._text(leaf.text, language, Place(leaf.trail))
-        if self._tells.disguise and len(leaf.text) <= UNFOLDED_CHARS and may_be_disguised(leaf.text):
-            told, self._tells = self._tells, ANYTHING
+        if self._cues.disguise and len(leaf.text) <= UNFOLDED_CHARS and may_be_disguised(leaf.text):
+            told, self._cues = self._cues, ANYTHING
             self._forms(leaf, language)
-            self._tells = told
+            self._cues = told
 
     def _forms(self, leaf: Leaf, language: Language | None) -> None:
         if self._allowance.all_unfolded:
@@ -156,12 +156,12 @@ class Inspector:
     def _text(self, text: str, language: Language | None, place: Place) -> None:
         """A leaf in one form: targets may be named in it; with a language it is also read."""
         spelled: list[str] = []
-        if self._tells.spelling and len(text) <= UNFOLDED_CHARS:
+        if self._cues.spelling and len(text) <= UNFOLDED_CHARS:
             spelled = list(spellings(text))
             self._texts += spelled
         if language is None:
             return
-        if self._tells.text:
+        if self._cues.text:
             self._found(self._matchers.text.matches(text, language), place)
         if language in ("code", "value"):
             self._targets(text, spelled, place)
@@ -169,7 +169,7 @@ class Inspector:
             self._READERS[language](self, text, place)
 
     def _targets(self, text: str, spelled: list[str], place: Place) -> None:
-        if self._tells.target:
+        if self._cues.target:
             self._found(self._matchers.targets.matches(text), place)
         if spelled:
             self._found(self._matchers.targets.matches(JOINT.join(spelled)), place)
@@ -267,7 +267,7 @@ class Inspector:
     def _value(self, text: str, place: Place) -> None:
         if self._allowance.spent:
             return
-        if self._tells.breakout and may_break_out(text) and self._may_parse(text):
+        if self._cues.breakout and may_break_out(text) and self._may_parse(text):
             self._found(self._matchers.injection.matches(text), place)
         word = first_word(text)
         if begins_command(word, text, self._matchers.programs) and self._may_parse(text):

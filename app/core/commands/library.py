@@ -10,7 +10,7 @@ from app.core.commands.calls.patterns import CallPattern, CallPatterns
 from app.core.commands.inspector import Inspector
 from app.core.commands.languages import TextPattern, TextPatterns
 from app.core.commands.leaves import Walk
-from app.core.commands.matchers import Matchers, Telling
+from app.core.commands.matchers import CuePatterns, Matchers
 from app.core.commands.patterns.conditions import CommandPattern  # noqa: TC001 - pydantic reads the annotations
 from app.core.commands.patterns.file_patterns import FilePattern, FilePatterns
 from app.core.commands.patterns.patterns import CommandPatterns
@@ -77,7 +77,7 @@ class PatternLibrary:
             TargetPatterns(sets.targets),
             files,
             calls,
-            Telling(calls.tell, files.tell),
+            CuePatterns(calls.cue, files.cue),
             frozenset(programs | _BEGIN_COMMANDS if sets.commands else ()),
         )
 

@@ -10,9 +10,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.core.commands.languages import REMEMBERED_KEYS
-from app.core.commands.sql.injection import BREAKOUT, BREAKOUT_TELLS
-from app.core.commands.targets import SPELLING_TELLS
-from app.core.text.encodings import ENCODING_TELLS
+from app.core.commands.sql.injection import BREAKOUT, BREAKOUT_CUES
+from app.core.commands.targets import SPELLING_CUES
+from app.core.text.encodings import ENCODING_CUES
 from app.core.text.patterns import PatternSet
 from app.core.text.places import LONGEST_PATH
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from app.core.commands.targets import TargetPatterns
 
 _BREAKOUT = PatternSet([("breakout", BREAKOUT)])
-_DISGUISE = PatternSet([("encoding", ENCODING_TELLS)])
+_DISGUISE = PatternSet([("encoding", ENCODING_CUES)])
 LONGEST_NAMES = 512
 """Characters of a tool's name and keys whose answer is kept."""
 JOINT = "\n"
@@ -38,10 +38,10 @@ JOINT = "\n"
 REQUESTS = frozenset(["call", "override", "mutation"])
 """What may be in a request's text: a word of a pattern, another method than it is sent by, GraphQL."""
 _PATCH = r"\+\+\+ |\*\*\* "
-_REQUEST_TELLS = [("override", r"_method|x-(?:http-)?method"), ("mutation", "mutation")]
+_REQUEST_CUES = [("override", r"_method|x-(?:http-)?method"), ("mutation", "mutation")]
 
 
-class Tells(NamedTuple):
+class Cues(NamedTuple):
     """False where no text of those looked at can have it."""
 
     text: bool
@@ -53,20 +53,20 @@ class Tells(NamedTuple):
     requests: frozenset[str]
 
 
-ANYTHING = Tells(True, True, True, True, True, True, REQUESTS)
+ANYTHING = Cues(True, True, True, True, True, True, REQUESTS)
 """Of a text that was not among those looked at."""
 
 
-class Telling:
-    """What tells each thing. Two automata, one of signs and one of words, since each costs a pass over the
+class CuePatterns:
+    """The cues to each thing. Two automata, one of signs and one of words, since each costs a pass over the
     texts, and one of both has the product of their states: noise of 64 KB made 18 ms of new ones."""
 
     __slots__ = ("_long", "_of_names", "_signs", "_words")
 
     def __init__(self, call: str | None, place: str | None) -> None:
         """Expressions for a request and for a place of files; None where no pattern asks for one."""
-        signs = [("breakout", BREAKOUT_TELLS), ("encoding", ENCODING_TELLS), ("spelling", SPELLING_TELLS)]
-        requests = [] if call is None else [("call", call), *_REQUEST_TELLS]
+        signs = [("breakout", BREAKOUT_CUES), ("encoding", ENCODING_CUES), ("spelling", SPELLING_CUES)]
+        requests = [] if call is None else [("call", call), *_REQUEST_CUES]
         places = [] if place is None else [("place", place)]
         self._signs, self._words = PatternSet(signs), PatternSet([*requests, *places])
         self._long = PatternSet([*requests, ("place", _PATCH)])
@@ -111,15 +111,15 @@ class Matchers(NamedTuple):
     targets: TargetPatterns
     files: FilePatterns
     calls: CallPatterns
-    tells: Telling
+    cues: CuePatterns
     programs: frozenset[str]
 
 
-def tells(texts: Sequence[str], matchers: Matchers) -> Tells:
+def find_cues(texts: Sequence[str], matchers: Matchers) -> Cues:
     """What the texts may hold."""
     joined = JOINT.join(texts)
-    found = matchers.tells.of_texts(texts, joined)
-    return Tells(
+    found = matchers.cues.of_texts(texts, joined)
+    return Cues(
         matchers.text.anywhere(joined),
         bool(matchers.targets.matches(joined)),
         "breakout" in found,

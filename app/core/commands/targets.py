@@ -29,9 +29,9 @@ _CROOKED = re.compile(r"/\.{0,2}/|/\.{1,2}\Z")
 _URL = re.compile(r"([a-z][a-z0-9+.-]{1,15})://([^\s/'\"`<>?#]+)([^\s'\"`<>]*)", re.IGNORECASE)
 _FILE_URL = re.compile(r"file:/{1,3}(?:localhost)?(/[^\s'\"`<>]*)", re.IGNORECASE)
 _NUMBER_PART = re.compile(r"0x[0-9a-f]+|[0-9]+", re.IGNORECASE)
-SPELLING_TELLS = r"//|/\.|~|\$\{?HOME"
+SPELLING_CUES = r"//|/\.|~|\$\{?HOME"
 """Without one of these every path and URL in a text is written plainly."""
-_TELLS = re.compile(SPELLING_TELLS)
+_CUES = re.compile(SPELLING_CUES)
 _HOME = re.compile(r"(?:~|\$\{?HOME\}?)(?=/)")
 _PARTS_OF_IPV4 = 4
 _BYTE = 256
@@ -65,7 +65,7 @@ def _expression(targets: list[str]) -> str:
 
 def spellings(text: str) -> Iterator[str]:
     """The paths, hosts and URLs in a text, each in its plain spelling where it is written in another."""
-    if _TELLS.search(text) is None:
+    if _CUES.search(text) is None:
         return
     for found in islice(_URL.finditer(text), SPELLED):
         yield from _url(found[1], found[2], found[3])

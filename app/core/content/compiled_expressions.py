@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import re2
 
-from app.core.content.demand import SIGNS, WORDS_BETWEEN, Demand
-from app.core.content.demanded import demand
+from app.core.content.expression_requirement import requirement
+from app.core.content.requirement import SIGNS, WORDS_BETWEEN, Requirement
 from app.core.foundation.errors import BundleError
 from app.core.text.letters import plain_letters
 
@@ -57,10 +57,10 @@ class LexiconError(Exception):
 
 
 class Expanded(NamedTuple):
-    """`searched`: the expression as RE2 takes it; `demand`: what a text must hold for it to be found."""
+    """`searched`: the expression as RE2 takes it; `requirement`: what a text must hold for it to be found."""
 
     searched: str
-    demand: Demand
+    requirement: Requirement
 
 
 class Lexicon:
@@ -71,8 +71,8 @@ class Lexicon:
     def __init__(self, classes: Mapping[str, list[str]]) -> None:
         self._classes = classes
         self._expanded = {
-            (name, edges): Expanded(rewritten(between), demanded)
-            for name, (between, demanded) in BUILT_IN.items()
+            (name, edges): Expanded(rewritten(between), required)
+            for name, (between, required) in BUILT_IN.items()
             for edges in (True, False)
         }
         self._open: list[str] = []
@@ -87,7 +87,7 @@ class Lexicon:
         searched = _NAME.sub(
             lambda one: self._class(one[1], edges=edges).searched if one[1] else one[0], rewritten(spelt)
         )
-        return Expanded(searched, demand(spelt, lambda name: self._class(name, edges=edges).demand))
+        return Expanded(searched, requirement(spelt, lambda name: self._class(name, edges=edges).requirement))
 
     def _class(self, name: str, *, edges: bool) -> Expanded:
         if (name, edges) not in self._expanded:
@@ -104,7 +104,7 @@ class Lexicon:
 class Expressions:
     """Expressions by their place."""
 
-    __slots__ = ("_compiled", "_demands", "_lexicon", "_places", "_searched", "written")
+    __slots__ = ("_compiled", "_lexicon", "_places", "_requirements", "_searched", "written")
 
     def __init__(
         self, classes: Mapping[str, list[str]], kept: Mapping[str, tuple[str, str]] | None = None
@@ -117,7 +117,7 @@ class Expressions:
         self._places: dict[str, int] = {}
         self._searched: list[str] = []
         self._compiled: dict[int, Any] = {}
-        self._demands: list[str] = []
+        self._requirements: list[str] = []
         self.written: dict[str, tuple[str, str]] = {} if kept is None else dict(kept)
         """What RE2 takes and what a text must hold, by the expression as it is written."""
         for name in classes if kept is None else ():
@@ -127,9 +127,9 @@ class Expressions:
         """The places of these expressions. Raises BundleError with the path of one that does not compile."""
         return tuple(self._add(one, f"{path}[{index}]") for index, one in enumerate(expressions))
 
-    def demands(self, places: Iterable[int]) -> list[str]:
+    def requirements(self, places: Iterable[int]) -> list[str]:
         """What a text must hold for the expressions at these places to be found in it."""
-        return [self._demands[place] for place in places]
+        return [self._requirements[place] for place in places]
 
     def search(self, place: int, raw: bytes, start: int, end: int) -> tuple[int, int] | None:
         """Where in these bytes of a text, which have a line's begin and end, an expression is found first."""
@@ -144,18 +144,18 @@ class Expressions:
 
     def _add(self, expression: str, path: str) -> int:
         kept = self.written.get(expression)
-        searched, demand = kept or self._new(expression, path)
+        searched, requirement = kept or self._new(expression, path)
         if searched not in self._places:
             place = self._places[searched] = len(self._places)
             self._searched.append(searched)
-            self._demands.append(demand)
+            self._requirements.append(requirement)
             if kept is None:
                 self._compiled[place] = _compiled(searched, path)
         return self._places[searched]
 
     def _new(self, expression: str, path: str) -> tuple[str, str]:
         expanded = self._expanded(expression, path)
-        self.written[expression] = expanded.searched, expanded.demand.text
+        self.written[expression] = expanded.searched, expanded.requirement.text
         return self.written[expression]
 
     def _expanded(self, expression: str, path: str) -> Expanded:

@@ -82,7 +82,7 @@ class FrameReader:
         self._unless = expressions.add(frames.unless, "frames.unless")
         places = {place for one in self._markers for place in (*one.any, *one.all)}
         self._places = sorted({*places, *self._withdrawn, *self._unless})
-        self._prefilter = Prefilter(expressions.demands(self._places))
+        self._prefilter = Prefilter(expressions.requirements(self._places))
 
     def of(self, text: Text) -> FramedText:
         """The frames of one text."""

@@ -48,22 +48,22 @@ def special_share(text: str) -> float:
 
 _LETTERS, _WORDS = r"[^\W\d_]", r"(?:[^\W\d_]| )"
 _PIECES = re.compile(rf"(?:{_LETTERS}+|\(\?:{_WORDS}*(?:\|{_WORDS}*)+\))+")
-"""Letters and choices between words, as demands write them."""
+"""Letters and choices between words, as requirements write them."""
 _PIECE = re.compile(rf"\(\?:([^()]*)\)|({_LETTERS}+)")
 _NEXT_SET, _FIRST_SET = re.compile(r"\) ?\|\\[bB] ?\(\?:"), re.compile(r"\(\?:\\b ?\(\?:")
-"""How `demanded` writes one of many strings."""
+"""How `requirement` writes one of many strings."""
 _MOST_SPELLINGS = 1024
 _SHORTEST_STEM = 4
 _JOINED_BEFORE = frozenset(")]*0123456789_\\")
 _JOINED_AFTER = frozenset(".([0123456789_")
 
 
-def sought(ranked: Iterable[str], demands: Iterable[str]) -> list[str]:
-    """Whole words that the demands of expressions spell out, and ranked ones that begin as these do."""
+def sought(ranked: Iterable[str], requirements: Iterable[str]) -> list[str]:
+    """Whole words that the requirements of expressions spell out, and ranked ones that begin as these do."""
     words = set[str]()
     begins = set[str]()
-    for demand in set(demands):
-        text = _FIRST_SET.sub(" (?:", _NEXT_SET.sub("|", demand)).replace("))", ")")
+    for requirement in set(requirements):
+        text = _FIRST_SET.sub(" (?:", _NEXT_SET.sub("|", requirement)).replace("))", ")")
         for found in _PIECES.finditer(text):
             spelt = {word for spelling in _spellings(found[0]) for word in spelling.split()}
             begins |= spelt
@@ -95,7 +95,9 @@ class Detector:
         self._patterns = Patterns(sets.findings, expressions)
         self._frames = FrameReader(sets.frames, expressions)
         ranked = [word.casefold() for one in sets.vocabulary for line in one.words for word in line.split()]
-        looked_for = kept.looked_for if kept else sought(ranked, expressions.demands(self._patterns.places))
+        looked_for = (
+            kept.looked_for if kept else sought(ranked, expressions.requirements(self._patterns.places))
+        )
         self.compilation = Compilation(expressions.written, looked_for)
         self.vocabulary = Vocabulary(ranked, looked_for)
 

@@ -60,7 +60,9 @@ def find_compilation(library: bytes) -> Compilation | None:
     if found is None:
         return None
     expressions, looked_for = orjson.loads(found)
-    return Compilation({one: (searched, demand) for one, searched, demand in expressions}, looked_for)
+    return Compilation(
+        {one: (searched, requirement) for one, searched, requirement in expressions}, looked_for
+    )
 
 
 def keep_compilation(library: bytes, compilation: Compilation) -> None:

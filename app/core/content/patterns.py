@@ -103,7 +103,7 @@ class _Begun:
     def __init__(self, patterns: Iterable[_Places], expressions: Expressions) -> None:
         self._begins = [(one, place) for one in patterns for place in one.any]
         self._prefilter = Prefilter(
-            [".*".join(expressions.demands((place, *one.all))) for one, place in self._begins]
+            [".*".join(expressions.requirements((place, *one.all))) for one, place in self._begins]
         )
         self.always = [self._begins[number] for number in self._prefilter.always]
         """The patterns that any text may hold, with the expression that begins them."""

@@ -2,7 +2,7 @@
 
 Places are counted in characters and in bytes of UTF-8. Most texts hold hardly one expression, and then no
 automaton is asked: RE2's sets over some hundred expressions with bounded gaps build new states for each new
-text, milliseconds for 1 KB. FilteredRE2's set knows only strings, those that `demanded` writes.
+text, milliseconds for 1 KB. FilteredRE2's set knows only strings, those that `requirement` writes.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING
 
 import re2
 
-from app.core.content.demand import TELL, TOLD_SIGNS
+from app.core.content.requirement import RARE_SIGNS, SIGN_MARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SHARD_CHARS = 220_000
-"""Characters of demands in one automaton, which RE2 bounds; each costs a pass over the text."""
+"""Characters of requirements in one automaton, which RE2 bounds; each costs a pass over the text."""
 _GROUPS = re.compile(r"\(\?:|\\.|\[\^?\]?(?:\\.|[^\]])*\]|[|)]|[^\x00-\x7f]")
 _SIGNS = bytes(code for code in range(128) if not (chr(code).isalnum() or code == ord("_")))
 _BLANKS = bytes.maketrans(_SIGNS, b" " * len(_SIGNS))
 _SCRIPTS = re.compile(rb"[\x80-\xff]+|[\x00-\x7f]+")
-_UNTOLD = bytes(code for code in range(256) if chr(code) not in TOLD_SIGNS)
-_TOLD = {ord(sign): f"{TELL}{sign}{TELL}".encode() for sign in TOLD_SIGNS}
+_ORDINARY = bytes(code for code in range(256) if chr(code) not in RARE_SIGNS)
+_RARE = {ord(sign): f"{SIGN_MARK}{sign}{SIGN_MARK}".encode() for sign in RARE_SIGNS}
 
 
 def words_and_signs(folded: bytes) -> bytes:
@@ -34,19 +34,19 @@ def words_and_signs(folded: bytes) -> bytes:
 
     A word of two scripts stands there once more, in parts: for `\\b` RE2 knows ASCII alone.
     """
-    signs = set(folded.translate(None, _UNTOLD))
+    signs = set(folded.translate(None, _ORDINARY))
     words = b" ".join(folded.translate(_BLANKS).split())
     if not words.isascii():
         parted = b" ".join(b" ".join(_SCRIPTS.findall(words)).split())
         words = words if parted == words else b"%b \n %b" % (words, parted)
-    return b" %b \n%b" % (words, b"".join(map(_TOLD.__getitem__, signs)))
+    return b" %b \n%b" % (words, b"".join(map(_RARE.__getitem__, signs)))
 
 
-def needs_script(demand: str) -> bool:
-    """Whether only a text with some character above ASCII meets a demand."""
+def needs_script(requirement: str) -> bool:
+    """Whether only a text with some character above ASCII meets a requirement."""
     needed = [False]
     branches: list[list[bool]] = [[]]
-    for part in _GROUPS.findall("" if demand.isascii() else demand):
+    for part in _GROUPS.findall("" if requirement.isascii() else requirement):
         if part == "(?:":
             needed.append(False)
             branches.append([])
@@ -66,8 +66,8 @@ class Prefilter:
 
     __slots__ = ("_above", "_ascii", "always")
 
-    def __init__(self, demands: list[str]) -> None:
-        numbered = list(enumerate(demands))
+    def __init__(self, requirements: list[str]) -> None:
+        numbered = list(enumerate(requirements))
         self._ascii = _Shards([one for one in numbered if not needs_script(one[1])])
         self._above = _Shards([one for one in numbered if needs_script(one[1])])
         self.always = sorted((*self._ascii.met(b""), *self._above.met(b"")))
@@ -82,21 +82,21 @@ class Prefilter:
 
 
 class _Shards:
-    """Automata of some demands each."""
+    """Automata of some requirements each."""
 
     __slots__ = ("_shards",)
 
-    def __init__(self, demands: list[tuple[int, str]]) -> None:
+    def __init__(self, requirements: list[tuple[int, str]]) -> None:
         self._shards: list[tuple[re2.Filter, list[int]]] = []
         options = re2.Options()
         options.log_errors = False
         room = 0
-        for number, demand in demands:
-            if room < len(demand) or not self._shards:
+        for number, requirement in requirements:
+            if room < len(requirement) or not self._shards:
                 self._shards.append((re2.Filter(), []))
                 room = SHARD_CHARS
-            room -= len(demand)
-            self._shards[-1][0].Add(demand, options)
+            room -= len(requirement)
+            self._shards[-1][0].Add(requirement, options)
             self._shards[-1][1].append(number)
         for shard, _ in self._shards:
             shard.Compile()

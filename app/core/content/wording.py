@@ -64,8 +64,8 @@ def wording(text: str, words: Vocabulary) -> str:
     numbered = _NUMBERED.fullmatch(text)
     if numbered is not None:
         return numbered[1]
-    tells = [how for how, tell in _RUNS if tell.search(text)]
-    hidden = _hidden(text, tells) if tells else []
+    cues = [how for how, cue in _RUNS if cue.search(text)]
+    hidden = _hidden(text, cues) if cues else []
     if (
         hidden
         or _SIMPLE.fullmatch(text) is None
@@ -114,11 +114,11 @@ def below_the_host(a_wording: str) -> str:
     return _AUTHORITY.sub("", a_wording).lstrip("/")
 
 
-def _hidden(text: str, tells: list[str]) -> list[str]:
+def _hidden(text: str, cues: list[str]) -> list[str]:
     """Runs in the text that are code of something readable: between other letters no decoder sees them."""
     runs = dict.fromkeys(run for part in _PARTS for run in part.split(text) if len(run) >= _SHORTEST_RUN)
-    readable = [run for run in runs if any(decoded for _, decoded in decodings(run, tells))]
-    if not readable and any(decoded for _, decoded in decodings(text, tells)):
+    readable = [run for run in runs if any(decoded for _, decoded in decodings(run, cues))]
+    if not readable and any(decoded for _, decoded in decodings(text, cues)):
         return [text]
     return readable
 

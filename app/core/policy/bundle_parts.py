@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from app.core.quality_bundle.looser import Loosening
+    from app.core.quality_bundle.loosenings import Loosening
 
 Written = TypeVar("Written")
 

@@ -16,7 +16,7 @@ from app.core.foundation.name_words import words_of
 from app.core.foundation.strict import LONGEST_WAIT_MS, MAX_CASES, Name, StrictModel, first_error, json_object
 from app.core.policy.bundle_cases import Case  # noqa: TC001 - pydantic reads the annotations
 from app.core.policy.memory_policy import MemoryPolicy
-from app.core.quality_bundle.looser import Loosening
+from app.core.quality_bundle.loosenings import Loosening
 from topics.records.base import Tier  # noqa: TC001 - pydantic reads the annotations
 from topics.records.inputs import ActionType
 

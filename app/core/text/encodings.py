@@ -36,7 +36,7 @@ _BEGINS = (
     rf"|(?:0x)?(?:[0-7][0-9A-Fa-f]){{{SHORTEST_RUN // 2}}})"
 )
 """How a run begins that holds ASCII, in base64 or hexadecimal."""
-ENCODING_TELLS = (
+ENCODING_CUES = (
     r"%[0-9a-f]{2}|%u[0-9a-f]{4}|&(?:#x?[0-9a-f]{2}|[a-z]{2})|\\(?:x[0-9a-f]{2}|u\{?[0-9a-f]{4}|[0-3][0-7]{2})"
     rf"|(?-i:(?:^|[^{_IN_RUN}]){_BEGINS})"
 )

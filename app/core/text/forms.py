@@ -77,10 +77,10 @@ def _of_bits(run: str) -> Iterator[str]:
 
 READ_CHARS = 128 * 1024
 """A longer text is read as it stands, and can then only be withheld."""
-_TELLS = PatternSet(
+_CUES = PatternSet(
     [
-        *decodings.TELLS,
-        *spelling.TELLS,
+        *decodings.CUES,
+        *spelling.CUES,
         ("leet", r"[a-z][0-9@$!|+][a-z0-9]|[0-9@$!|][a-z]|[a-z]{2}[013457@$]"),
         ("identifier", r"[a-z]_[a-z]|(?-i:[a-z][A-Z][a-z])"),
     ]
@@ -139,16 +139,16 @@ class Forms:
         if not text.isascii():
             yield "look-alike", alike(text)
             yield "mixed-script", without_glued(text)
-        tells = _TELLS.matches(text)
-        yield from decodings.decodings(text, tells)
-        if "spaceless" in tells and "letters apart" in tells:
+        cues = _CUES.matches(text)
+        yield from decodings.decodings(text, cues)
+        if "spaceless" in cues and "letters apart" in cues:
             yield "letter-spaced", spelling.closed_up(text, self._words)
-        if "run" in tells:
+        if "run" in cues:
             yield "run-together", spelling.parted(text, self._words)
         yield "portions", spelling.of_portions(text)
-        if "leet" in tells:
+        if "leet" in cues:
             yield "leet", without_leet(text, self._words)
-        if "identifier" in tells:
+        if "identifier" in cues:
             yield "identifier", identifiers_parted(text)
         yield from self._by_words(text)
 

@@ -65,7 +65,7 @@ def without_leet(text: str, words: Vocabulary) -> str:
         return word or _to_the_sign(token[0], words)
 
     plain = _LEET_TOKEN.sub(read, folded)
-    if not any(_tells(word, words) for word in found):
+    if not any(_is_evidence(word, words) for word in found):
         return text
     return _NUMBER.sub(lambda one: words.without_leet(one[0]) or one[0], plain)
 
@@ -81,10 +81,10 @@ def _is_told(run: str, words: Vocabulary) -> bool:
     if len(run) > LONGEST:
         return True
     word = words.without_leet(run)
-    return word is not None and len(word) > _SHORTEST_FEW and _tells(word, words)
+    return word is not None and len(word) > _SHORTEST_FEW and _is_evidence(word, words)
 
 
-def _tells(word: str, words: Vocabulary) -> bool:
+def _is_evidence(word: str, words: Vocabulary) -> bool:
     return word in words.looked_for and (len(word) >= _LONG_WORD or word in words.ranked)
 
 
@@ -197,13 +197,13 @@ _LONG = 12
 _WINDOW = 256
 """Characters on each side of a word looked for that are parted into words, in a run longer than both: parting
 takes 1.5 us a character, looking for words .1."""
-TELLS = [
+CUES = [
     ("spaceless", r"\b\w(?:[^\w\n]{1,3}\b\w\b){3}|\S[ \t]\S[ \t]\S[ \t]\S[ \t]\S|[0-9a-z@$!|]{16}"),
     ("letters apart", r"[0-9a-z@$!](?:[-._*~|/+,:;^=][0-9a-z@$!]){2}|\S(?:[ \t]{1,3}\S){4}"),
     ("run", r"[0-9a-z@$!|]{16}"),
 ]
-"""RE2 expressions by what they tell. Without the first no text is written letter by letter or in a run;
-without the second there is nothing to close up, without the third nothing to part."""
+"""RE2 expressions by what they are a cue to. Without the first no text is written letter by letter or in a
+run; without the second there is nothing to close up, without the third nothing to part."""
 
 
 def closed_up(text: str, words: Vocabulary) -> str:

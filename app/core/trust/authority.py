@@ -122,7 +122,7 @@ ENOUGH = 2
 """The number of approvers who must agree if one is not enough."""
 
 
-def looser_refusal(looser: Sequence[str], before: str, approvers: Collection[str]) -> Reason | None:
+def loosening_refusal(looser: Sequence[str], before: str, approvers: Collection[str]) -> Reason | None:
     """Why a quality bundle that is looser than `before` ("id@revision") in this way may not replace it."""
     if not looser or len(approvers) >= ENOUGH:
         return None

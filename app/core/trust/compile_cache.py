@@ -15,7 +15,7 @@ from app.core.cases.quality_cases import run_quality_cases
 from app.core.foundation.canonical import canonical
 from app.core.foundation.errors import BundleError, RegistryError, UnknownStageError
 from app.core.foundation.guarded import guarded
-from app.core.quality_bundle.looser import looser
+from app.core.quality_bundle.loosenings import loosening_sentences
 from app.core.quality_bundle.quality_bundle import load_quality_bundle
 from app.core.registry.loading import FACT, build_registry, merged
 from app.core.registry.registry_entries import EntryFile
@@ -52,7 +52,7 @@ class Compiled:
         self._statements: dict[tuple[str, str], Statement | Reason] = {}
         self._bundles: dict[str, Bundle | Reason] = {}
         self._quality: dict[str, QualityBundle | Reason] = {}
-        self._looser: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._loosenings: dict[tuple[str, str], tuple[str, ...]] = {}
         self._entries: dict[str, Registry | Reason] = {}
         self._registry: tuple[tuple[str, ...], Registry] | None = None
 
@@ -92,15 +92,15 @@ class Compiled:
             self._quality[said.hash] = _total("invalid_bundle", partial(_checked_quality, said))
         return self._quality[said.hash]
 
-    def looser(self, before: QualityBundle, after: QualityBundle) -> tuple[str, ...]:
+    def loosening_sentences(self, before: QualityBundle, after: QualityBundle) -> tuple[str, ...]:
         """Where the second is looser than the first, in sentences; if they cannot be compared, it is
         looser."""
         pair = (before.hash, after.hash)
-        if pair not in self._looser:
-            self._looser[pair] = guarded(
-                lambda: looser(before, after), lambda fault: (f"comparing them failed: {fault}",)
+        if pair not in self._loosenings:
+            self._loosenings[pair] = guarded(
+                lambda: loosening_sentences(before, after), lambda fault: (f"comparing them failed: {fault}",)
             )
-        return self._looser[pair]
+        return self._loosenings[pair]
 
     def entry(self, said: Statement) -> Registry | Reason:
         """A registry of this one entry, if it validates."""

@@ -24,7 +24,7 @@ from heapq import merge
 from typing import TYPE_CHECKING
 
 from app.core.foundation.clock import rfc3339
-from app.core.trust.authority import Authority, entry_refusal, first_refusal, looser_refusal
+from app.core.trust.authority import Authority, entry_refusal, first_refusal, loosening_refusal
 from app.core.trust.grouped_changes import Changes
 from app.core.trust.refused import Reason, Refused
 from app.core.trust.revisions import Accepted, Revisions
@@ -204,8 +204,8 @@ class _Folding:
         if before is None or before.quality is None:
             refusal = first_refusal(member.said.id, self._revisions.newest, member.approvers)
             return refusal or replace(member, quality=bundle)
-        looser = self._compiled.looser(before.quality, bundle)
-        refusal = looser_refusal(looser, before.key, member.approvers)
+        looser = self._compiled.loosening_sentences(before.quality, bundle)
+        refusal = loosening_refusal(looser, before.key, member.approvers)
         return refusal or replace(member, quality=bundle, looser=looser)
 
     def _entry(self, member: Accepted, said: Statement) -> Accepted | Reason:

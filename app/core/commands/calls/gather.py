@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from app.core.commands.calls.call import LONGEST_NAME, is_name, operations_of
 from app.core.commands.calls.frame import RequestFrame, Role, Said, role_of
-from app.core.commands.calls.graphql import MOST_CHARS, TELL, mutated
+from app.core.commands.calls.graphql import CUE, MOST_CHARS, mutated
 from app.core.commands.calls.http import (
     JSON_CHARS,
     LONGEST_TARGET,
@@ -247,7 +247,7 @@ class Gatherer:
         for name, value in fields:
             self.fields.append((name, value, here))
             self._text(role_of(name), name, value, frame, here, within="carried", has_arguments=False)
-        if self._mutations and TELL in text:
+        if self._mutations and CUE in text:
             self._graphql(text, frame, here)
         if text[:BLANKS].lstrip()[:1] in ("{", "["):
             self._json(key, text, frame, here, within=within)

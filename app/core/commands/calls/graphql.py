@@ -23,7 +23,7 @@ _TOKEN = re.compile(
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _OPERATIONS = frozenset(["query", "mutation", "subscription"])
 _CONDITIONS = frozenset(["where", "filter", "condition", "input", "filters"])
-TELL = "mutation"
+CUE = "mutation"
 """Without this word no document changes anything."""
 
 

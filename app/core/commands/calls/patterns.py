@@ -64,8 +64,8 @@ class CallPatterns:
         self._compiled = [(one, _Conditions(one)) for one in patterns]
         self.verbs = frozenset(one for pattern, _ in self._compiled for one in _literals(pattern.verb))
         """The verbs that some pattern asks for."""
-        told = {word for pattern, _ in self._compiled for word in _telling(pattern)}
-        self.tell = _tell(sorted(told)) if told else None
+        told = {word for pattern, _ in self._compiled for word in _cue_words(pattern)}
+        self.cue = _cue(sorted(told)) if told else None
         """An expression without which in its texts and keys no action is a request that a pattern matches."""
 
     def matches(self, call: Call) -> list[CallPattern]:
@@ -106,7 +106,7 @@ def _literals(texts: list[str]) -> set[str]:
     return {one.strip("*").lower() for text in texts for one in text.split("|")} - {""}
 
 
-def _telling(pattern: CallPattern) -> set[str]:
+def _cue_words(pattern: CallPattern) -> set[str]:
     """Words of which one must be there: things, where the pattern's verbs are those of any request."""
     verbs, things = _literals(pattern.verb), _literals(pattern.thing)
     if verbs and things and not ORDINARY.isdisjoint(verbs):
@@ -114,7 +114,7 @@ def _telling(pattern: CallPattern) -> set[str]:
     return verbs or _literals(pattern.method)
 
 
-def _tell(words: list[str]) -> str:
+def _cue(words: list[str]) -> str:
     short = "|".join(re2.escape(word) for word in words if len(word) <= SHORT)
     long = [word for word in words if len(word) > SHORT]
     each = [re2.escape(word) for word in long if not any(one in word for one in long if one != word)]

@@ -70,7 +70,7 @@ def read_calls(
 ) -> CallReading:
     """All requests that the parameters stand for.
 
-    `harmful`: the verbs that patterns ask for; `told`: which of tells.REQUESTS may stand in the texts.
+    `harmful`: the verbs that patterns ask for; `told`: which of matchers.REQUESTS may stand in the texts.
     """
     gatherer = Gatherer(harmful, told)
     gatherer.gather(parameters)

@@ -129,7 +129,7 @@ EFFECTIVE = _last(
 )
 """The last parts of all names that do something."""
 KNOWN = EFFECTIVE | _last(LISTINGS | PATHS) | EACH | {"arg", "args"}
-_TELL = re2.compile(
+_CUE = re2.compile(
     r"(?i)(?:^|[^a-z0-9])(?:" + "|".join(re2.escape(one) for one in sorted(EFFECTIVE)) + r")(?:$|[^a-z0-9_])"
     r"|`|%x|qx|::(?:delete|remove|unlink)"
 )
@@ -137,7 +137,7 @@ _TELL = re2.compile(
 
 def may_do_something(text: str) -> bool:
     """Whether any name that does something stands in the code; linear."""
-    return _TELL.search(text) is not None
+    return _CUE.search(text) is not None
 
 
 class CodeCall(NamedTuple):

@@ -48,10 +48,10 @@ class Placed(NamedTuple):
 
 
 class FilePatterns:
-    """File patterns; all places are asked in one pass. `tell`: an expression of bare words, one of which
+    """File patterns; all places are asked in one pass. `cue`: an expression of bare words, one of which
     stands in every text that names a place; None where there are no places."""
 
-    __slots__ = ("_contents", "_hints", "_places", "_unless", "tell")
+    __slots__ = ("_contents", "_hints", "_places", "_unless", "cue")
 
     def __init__(self, patterns: list[FilePattern]) -> None:
         """Raises BundleError with the path of the expression that does not compile."""
@@ -60,7 +60,7 @@ class FilePatterns:
         self._hints = PatternSet(
             [("place", "|".join(sorted(one.expression for one in hints)))] if hints else []
         )
-        self.tell = "|".join(map(re2.escape, _shortest(one.literal for one in hints))) or None
+        self.cue = "|".join(map(re2.escape, _shortest(one.literal for one in hints))) or None
         self._contents = _compiled(patterns, "content")
         self._unless = _compiled(patterns, "unless")
 

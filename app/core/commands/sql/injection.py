@@ -200,7 +200,7 @@ _SKELETON_SIGNS = (
     r"""['"`;#\\]|--|/\*|\|\||&&|@@|\b(?:union|select|xor|having|order|exec|execute|declare|"""
     r"""waitfor|sleep|benchmark|pg_sleep|rlike|information_schema|xp_\w+|insert|drop|delete|update|procedure)\b|"""
 )
-BREAKOUT_TELLS = rf"{_SKELETON_SIGNS}\b(?:or|and)\b"
+BREAKOUT_CUES = rf"{_SKELETON_SIGNS}\b(?:or|and)\b"
 """Without one of these a value has nothing to break out with."""
 BREAKOUT = (
     rf"{_SKELETON_SIGNS}\b(?:or|and)\b(?s:.*)(?:[0-9'\"(@=<>!]|"

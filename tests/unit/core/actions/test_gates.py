@@ -17,7 +17,7 @@ from app.core.foundation.errors import BundleError
 from app.core.foundation.strict import StrictModel
 from app.core.policy.bundle_parts import BundlePart
 from app.core.policy.bundles import BundleForm
-from app.core.quality_bundle.looser import Loosening
+from app.core.quality_bundle.loosenings import Loosening
 from app.offline.reference import gate_shapes, reference_documents
 from tests.unit.core.actions.sequence_scene import SECRET_OUT, session
 from tests.unit.core.scene import BUNDLE_BYTES, ROOT, Session, bundle, entry, point

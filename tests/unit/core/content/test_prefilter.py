@@ -71,7 +71,7 @@ texts = st.lists(st.sampled_from(WORDS + SIGNS), max_size=12).map("".join)
 
 
 def may_hold(expression: str, text: str) -> bool:
-    prefilter = Prefilter([LEXICON.expand(expression).demand.text])
+    prefilter = Prefilter([LEXICON.expand(expression).requirement.text])
     return bool(prefilter.always or prefilter.candidates(words_and_signs(text.casefold().encode())))
 
 

@@ -28,7 +28,7 @@ PIECES = [
     ".",
 ]
 WORDS = ["act", "ignore", "rules", "a", "1", " ", ".", "-"]
-TELLS = PatternSet(spelling.TELLS)
+CUES = PatternSet(spelling.CUES)
 LETTERS = st.lists(
     st.sampled_from(["a", "b", "no", "\u00e9", "0", "@", " ", "  ", "\t", "\n", ".", "-", "忽"]), max_size=40
 )
@@ -41,14 +41,14 @@ LETTERS = st.lists(
 def test_what_needs_another_script_is_in_no_text_of_ascii(expression: str, words: list[str]) -> None:
     expanded = LEXICON.expand(expression)
     text = "".join(words)
-    if needs_script(expanded.demand.text):
+    if needs_script(expanded.requirement.text):
         assert not re2.search(f"(?mi){expanded.searched}", text)
-        assert not re2.search(expanded.demand.text.encode(), words_and_signs(text.encode()))
+        assert not re2.search(expanded.requirement.text.encode(), words_and_signs(text.encode()))
 
 
 def test_only_what_no_text_of_ascii_meets_needs_another_script() -> None:
     needs = [
-        needs_script(LEXICON.expand(one).demand.text)
+        needs_script(LEXICON.expand(one).requirement.text)
         for one in ("act", "(?:$drop)", "(?:$orders)", "act$gap忽略")
     ]
     assert needs == [False, False, True, True]
@@ -67,9 +67,9 @@ def test_a_pattern_of_two_scripts_is_found_in_either() -> None:
 @settings(max_examples=400)
 def test_nothing_is_closed_up_or_parted_that_the_tells_do_not_tell(text: str) -> None:
     words = Vocabulary(["ignore", "rules", "no"], ["ignore", "rules", "no"])
-    tells = TELLS.matches(text)
-    assert "letters apart" in tells or spelling.closed_up(text, words) == text
-    assert "run" in tells or spelling.parted(text, words) == text
+    cues = CUES.matches(text)
+    assert "letters apart" in cues or spelling.closed_up(text, words) == text
+    assert "run" in cues or spelling.parted(text, words) == text
 
 
 @given(st.integers(1, 10), st.integers(1, 9), st.integers(0, 10))

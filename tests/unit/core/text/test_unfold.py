@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.text.encodings import ENCODING_TELLS, LONGEST_RUN
+from app.core.text.encodings import ENCODING_CUES, LONGEST_RUN
 from app.core.text.letters import as_seen
 from app.core.text.patterns import PatternSet
 from app.core.text.unfold import FORMS, TooManyForms, forms
 
 COMMAND = "rm -rf /srv/data"
-TELLS = PatternSet([("encoding", ENCODING_TELLS)])
+CUES = PatternSet([("encoding", ENCODING_CUES)])
 PRINTABLE = st.text(st.characters(min_codepoint=32, max_codepoint=126), min_size=12, max_size=60)
 
 
@@ -87,7 +87,7 @@ def test_whatever_is_encoded_in_hexadecimal_comes_out(text: str) -> None:
 def test_a_text_that_hides_another_tells_so(text: str, encoding: str) -> None:
     raw = text.encode(encoding)
     for hidden in (base64.b64encode(raw), base64.urlsafe_b64encode(raw).rstrip(b"="), raw.hex().encode()):
-        assert TELLS.matches(f"see {hidden.decode()} there")
+        assert CUES.matches(f"see {hidden.decode()} there")
 
 
 def test_words_names_and_digests_do_not_tell_of_an_encoding() -> None:
@@ -97,7 +97,7 @@ def test_words_names_and_digests_do_not_tell_of_an_encoding() -> None:
         "550e8400-e29b-41d4-a716-446655440000",
         "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
     ):
-        assert not TELLS.matches(text)
+        assert not CUES.matches(text)
 
 
 @pytest.mark.parametrize(

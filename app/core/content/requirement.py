@@ -1,8 +1,8 @@
 """What a text must hold for an expression to be found in it, written over the text's words, piece by piece.
 
 A text's words stand with one blank around each, a mark. `\\bact\\W+as\\b` becomes ` act as `: where it is
-sure that signs or the edge of a word are between two pieces, the mark is demanded. Where it is not, a break
-(`.*`) is written and less demanded, never more: what an expression matches, its demand finds.
+sure that signs or the edge of a word are between two pieces, the mark is required. Where it is not, a break
+(`.*`) is written and less required, never more: what an expression matches, its requirement finds.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ MARK = " "
 _APART = (r"\b", r"\B")
 EXACT = 16
 """The most strings that FilteredRE2 keeps whole."""
-TOLD_SIGNS = '"#$*<=>@[\\]^`{|}~'
-"""Rare enough in prose that an expression with one of them demands it: between two of `TELL`, or the string
-were shorter than FilteredRE2 looks for. Others are only what is between two words."""
-TELL = "\1"
+RARE_SIGNS = '"#$*<=>@[\\]^`{|}~'
+"""Rare enough in prose that an expression with one of them requires it: between two of `SIGN_MARK`, or the
+string were shorter than FilteredRE2 looks for. Others are only what is between two words."""
+SIGN_MARK = "\1"
 
 _WORD, _SCRIPT, _MARKED, _EDGE, _OPEN = "word", "script", "marked", "edge", "open"
 """How a piece begins or ends: with a letter or digit of ASCII, with a character above, with a mark for signs
@@ -31,7 +31,7 @@ _EDGES = frozenset([EDGE_OF_WORD, EDGE_OF_LINE])
 _MARKS = frozenset([_MARKED, _EDGE])
 
 
-class Demand(NamedTuple):
+class Requirement(NamedTuple):
     """`text`: RE2 over a text's words; `first` and `last`: how it may begin and end; `empty`: or be nothing.
 
     `choices`: the same, where it is one of many strings.
@@ -44,11 +44,11 @@ class Demand(NamedTuple):
     choices: tuple[str, ...] = ()
 
 
-ANYTHING = Demand(BREAK, AT_OPEN, AT_OPEN)
-NOTHING = Demand("", frozenset(), frozenset(), empty=True)
-WORDS_BETWEEN = Demand(MARK + BREAK + MARK, AT_MARK, AT_MARK)
+ANYTHING = Requirement(BREAK, AT_OPEN, AT_OPEN)
+NOTHING = Requirement("", frozenset(), frozenset(), empty=True)
+WORDS_BETWEEN = Requirement(MARK + BREAK + MARK, AT_MARK, AT_MARK)
 """Signs, a few words and signs."""
-SIGNS = Demand(MARK, AT_MARK, AT_MARK)
+SIGNS = Requirement(MARK, AT_MARK, AT_MARK)
 
 
 def one_of(choices: tuple[str, ...], left: str = "", right: str = "") -> str:
@@ -88,7 +88,7 @@ class Sequence:
         self._empty = True
         self._between = _Between()
 
-    def add(self, part: Demand | str, least: int, most: int) -> None:
+    def add(self, part: Requirement | str, least: int, most: int) -> None:
         """One more piece, so many times."""
         if isinstance(part, str):
             self._between.add_sign(part, least)
@@ -97,7 +97,7 @@ class Sequence:
         else:
             self._add_piece(_repeated(part, least, most))
 
-    def _add_piece(self, part: Demand) -> None:
+    def _add_piece(self, part: Requirement) -> None:
         if self._between.any:
             self._emit(self._between.written(self._last, part))
         elif (self._last & _MARKS and part.first & _MARKS) or _clash(self._last, part.first):
@@ -108,7 +108,7 @@ class Sequence:
         self._empty &= part.empty
         self._last = part.last | self._last if part.empty else part.last
 
-    def _append(self, part: Demand) -> None:
+    def _append(self, part: Requirement) -> None:
         """The piece; one of many takes the marks beside it into itself."""
         if part.choices and not part.empty:
             self._left = MARK if self._out and self._out[-1][-1:] == MARK else ""
@@ -132,22 +132,22 @@ class Sequence:
             self._out.append(text)
         self._between = _Between()
 
-    def whole(self) -> Demand:
-        """The demand of all the pieces together."""
+    def whole(self) -> Requirement:
+        """The requirement of all the pieces together."""
         if self._between.any:
             self._emit(self._between.written(self._last, None))
         choices = self._choices if len(self._out) == 1 else ()
-        return Demand("".join(self._out), self._first, self._last, self._empty, choices)
+        return Requirement("".join(self._out), self._first, self._last, self._empty, choices)
 
 
 class _Between:
     """Signs, edges of words and repeated pieces that begin with signs, between two pieces."""
 
-    __slots__ = ("_broken", "_forced", "_forced_last", "_told", "any", "consumed")
+    __slots__ = ("_broken", "_forced", "_forced_last", "_rare", "any", "consumed")
 
     def __init__(self) -> None:
         self.any = self.consumed = self._forced = self._forced_last = self._broken = False
-        self._told: list[str] = []
+        self._rare: list[str] = []
 
     def add_sign(self, sign: str, least: int) -> None:
         """A sign or some sign, or an edge."""
@@ -155,16 +155,16 @@ class _Between:
         if sign in _EDGES or least:
             self._forced = self._forced_last = True
             self.consumed |= sign != EDGE_OF_WORD
-            if sign in TOLD_SIGNS:
-                self._told.append(re.escape(TELL + sign + TELL))
+            if sign in RARE_SIGNS:
+                self._rare.append(re.escape(SIGN_MARK + sign + SIGN_MARK))
 
     def add_repeated(self) -> None:
         """Signs and whatever follows them, any number of times."""
         self.any = self._broken = True
         self._forced_last = False
 
-    def written(self, last: Kinds, following: Demand | None) -> str:
-        """What this demands after a piece that ends so and before the next one, if there is one."""
+    def written(self, last: Kinds, following: Requirement | None) -> str:
+        """What this requires after a piece that ends so and before the next one, if there is one."""
         first = following.first if following else frozenset[str]()
         if not self._forced:
             free = following and not following.empty and last and not self._broken
@@ -173,8 +173,8 @@ class _Between:
             return BREAK
         left = MARK if not last & _MARKS else ""
         right = MARK if self._forced_last and not first & _MARKS else ""
-        if self._broken or self._told:
-            return f"{left}{''.join(BREAK + one for one in self._told)}{BREAK}{right}"
+        if self._broken or self._rare:
+            return f"{left}{''.join(BREAK + one for one in self._rare)}{BREAK}{right}"
         if first & _MARKS:
             serves = left and following and not following.empty and first <= _MARKS | AT_OPEN
             return "" if serves else left + BREAK
@@ -187,9 +187,9 @@ def _clash(last: Kinds, first: Kinds) -> bool:
     return (_EDGE in last and _SCRIPT in first) or (_SCRIPT in last and _EDGE in first)
 
 
-def _repeated(part: Demand, least: int, most: int) -> Demand:
+def _repeated(part: Requirement, least: int, most: int) -> Requirement:
     if most == 1:
         return part if least else part._replace(text=f"(?:{part.text}|)", empty=True, choices=())
     if least:
-        return Demand(part.text + BREAK, part.first, AT_OPEN, part.empty)
-    return Demand(BREAK, AT_OPEN, AT_OPEN, empty=True)
+        return Requirement(part.text + BREAK, part.first, AT_OPEN, part.empty)
+    return Requirement(BREAK, AT_OPEN, AT_OPEN, empty=True)

@@ -36,7 +36,7 @@ TABLES = (
 )
 
 
-def looser_classes(before: QualityBundle, after: QualityBundle) -> Iterator[Loosening]:
+def find_class_loosenings(before: QualityBundle, after: QualityBundle) -> Iterator[Loosening]:
     """What is looser in the classes of both revisions, in the order of their names."""
     old, new = before.lookup.classes, after.lookup.classes
     for name in sorted(old | new):
@@ -133,7 +133,7 @@ def _readers(before: QualityBundle, after: QualityBundle, name: str) -> Iterator
     yield Loosening(f"{name} is opened to {whom}", (f"access.{name}.tenants",))
 
 
-def looser_settings(before: QualityBundle, after: QualityBundle) -> Iterator[Loosening]:
+def find_setting_loosenings(before: QualityBundle, after: QualityBundle) -> Iterator[Loosening]:
     """What is looser in the settings that belong to no class."""
     yield from _schemes(before, after)
     yield from _resolutions(before.file, after.file)
@@ -221,16 +221,16 @@ class BundleChange(NamedTuple):
     looser: bool
 
 
-def looser(before: QualityBundle, after: QualityBundle) -> tuple[str, ...]:
+def loosening_sentences(before: QualityBundle, after: QualityBundle) -> tuple[str, ...]:
     """A sentence for each point in which `after` is less strict; empty if no item can get a milder
     outcome."""
-    return tuple(one.sentence for one in _loosenings(before, after))
+    return tuple(one.sentence for one in _find_loosenings(before, after))
 
 
 def changes(before: QualityBundle, after: QualityBundle) -> tuple[BundleChange, ...]:
     """Every field whose value differs, by its path."""
     old, new = dict(_fields(_written(before))), dict(_fields(_written(after)))
-    loose = {path for one in _loosenings(before, after) for path in one.paths}
+    loose = {path for one in _find_loosenings(before, after) for path in one.paths}
     pairs = ((path, old.get(path, ABSENT), new.get(path, ABSENT)) for path in sorted(old.keys() | new.keys()))
     return tuple(
         BundleChange(path, one, other, _within(path, loose)) for path, one, other in pairs if one != other
@@ -242,9 +242,9 @@ def _within(path: str, loose: set[str]) -> bool:
     return path in loose or any(path.startswith(f"{above}.") for above in loose)
 
 
-def _loosenings(before: QualityBundle, after: QualityBundle) -> Iterator[Loosening]:
-    yield from looser_classes(before, after)
-    yield from looser_settings(before, after)
+def _find_loosenings(before: QualityBundle, after: QualityBundle) -> Iterator[Loosening]:
+    yield from find_class_loosenings(before, after)
+    yield from find_setting_loosenings(before, after)
 
 
 def _written(bundle: QualityBundle) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Reads an expression's demand: what a text must hold for the expression to be found in it.
+"""Reads an expression's requirement: what a text must hold for the expression to be found in it.
 
 RE2's FilteredRE2 tells from strings that none of an expression's matches can do without whether a text may
 hold one (R. Cox, "Regular Expression Matching with a Trigram Index", 2012). It knows no words, so `act` is in
@@ -12,7 +12,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
-from app.core.content.demand import (
+from app.core.content.requirement import (
     ANYTHING,
     AT_SCRIPT,
     AT_WORD,
@@ -22,7 +22,7 @@ from app.core.content.demand import (
     EXACT,
     NOTHING,
     SOME_SIGN,
-    Demand,
+    Requirement,
     Sequence,
     one_of,
     strings_of,
@@ -45,15 +45,15 @@ _ZERO_WIDTH = {r"\b": EDGE_OF_WORD, **dict.fromkeys(["^", "$", r"\A", r"\z"], ED
 _SEPARATORS = frozenset([r"\W", r"\s", r"\n", r"\t", r"\r"])
 
 
-def demand(expression: str, classes: Callable[[str], Demand]) -> Demand:
-    """The demand of an expression; `classes` gives that of a class of the lexicon by its name."""
+def requirement(expression: str, classes: Callable[[str], Requirement]) -> Requirement:
+    """The requirement of an expression; `classes` gives that of a class of the lexicon by its name."""
     return _Reading(expression, classes).alternatives()
 
 
 class _Reading:
     """One pass over an expression's tokens."""
 
-    def __init__(self, expression: str, classes: Callable[[str], Demand]) -> None:
+    def __init__(self, expression: str, classes: Callable[[str], Requirement]) -> None:
         self._tokens = _TOKEN.findall(expression)
         self._classes = classes
         self._at = 0
@@ -61,7 +61,7 @@ class _Reading:
     def _next(self) -> str | None:
         return self._tokens[self._at] if self._at < len(self._tokens) else None
 
-    def alternatives(self) -> Demand:
+    def alternatives(self) -> Requirement:
         branches = [self._sequence()]
         while self._next() == "|":
             self._at += 1
@@ -69,7 +69,7 @@ class _Reading:
         if len(branches) == 1:
             return branches[0]
         choices = tuple(dict.fromkeys(text for one in branches for text in one.choices or (one.text,)))
-        return Demand(
+        return Requirement(
             one_of(choices),
             frozenset[str]().union(*(one.first for one in branches)),
             frozenset[str]().union(*(one.last for one in branches)),
@@ -77,7 +77,7 @@ class _Reading:
             choices if sum(map(strings_of, choices)) > EXACT else (),
         )
 
-    def _sequence(self) -> Demand:
+    def _sequence(self) -> Requirement:
         sequence = Sequence()
         while (token := self._next()) not in {None, "|", ")"}:
             self._at += 1
@@ -89,8 +89,8 @@ class _Reading:
             sequence.add(part, least, most)
         return sequence.whole()
 
-    def _single(self, token: str) -> Demand | str:
-        """The demand of one token, or the signs it stands for, or a place between characters."""
+    def _single(self, token: str) -> Requirement | str:
+        """The requirement of one token, or the signs it stands for, or a place between characters."""
         if token[0] == "(" and token[-1] == ")":
             return NOTHING
         if token[0] == "(":
@@ -110,27 +110,27 @@ def _times(repeat: re.Match[str]) -> tuple[int, int]:
 
 
 @cache
-def _of_token(token: str) -> Demand | str:
+def _of_token(token: str) -> Requirement | str:
     if token in _ZERO_WIDTH:
         return _ZERO_WIDTH[token]
     if token[0] == "\\" and not token[1].isalnum():
         return _of_sign(token[1])
     if token[0] in "\\[.":
         return _of_class(token)
-    return _of_sign(token) if len(token) == 1 else Demand(token.casefold(), AT_WORD, AT_WORD)
+    return _of_sign(token) if len(token) == 1 else Requirement(token.casefold(), AT_WORD, AT_WORD)
 
 
-def _of_sign(sign: str) -> Demand | str:
+def _of_sign(sign: str) -> Requirement | str:
     if not sign.isascii():
-        return Demand(sign.casefold(), AT_SCRIPT, AT_SCRIPT)
-    return Demand(sign.casefold(), AT_WORD, AT_WORD) if sign.isalnum() or sign == "_" else sign
+        return Requirement(sign.casefold(), AT_SCRIPT, AT_SCRIPT)
+    return Requirement(sign.casefold(), AT_WORD, AT_WORD) if sign.isalnum() or sign == "_" else sign
 
 
-def _of_class(token: str) -> Demand | str:
+def _of_class(token: str) -> Requirement | str:
     if token in _SEPARATORS:
         return SOME_SIGN
     if token in {r"\w", r"\d"}:
-        return Demand(BREAK, _WORDS[token], _WORDS[token])
+        return Requirement(BREAK, _WORDS[token], _WORDS[token])
     if (
         not token.startswith("[")
         or len(token) == 1
@@ -145,4 +145,4 @@ def _of_class(token: str) -> Demand | str:
         return ANYTHING if others or not held else SOME_SIGN
     if others or r"\w" in token or not all(sign.isalnum() or sign == "_" for sign in held):
         return ANYTHING
-    return Demand(token.casefold() if len(held) <= _FEW else BREAK, AT_WORD, AT_WORD)
+    return Requirement(token.casefold() if len(held) <= _FEW else BREAK, AT_WORD, AT_WORD)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.quality_bundle.looser import changes, looser
+from app.core.quality_bundle.loosenings import changes, loosening_sentences
 from app.core.quality_bundle.severity import OUTCOMES, TIERS
 from app.core.retrieval.dimensions import ItemFacts, judge_item, under_rollout
 from tests.unit.core.retrieval.quality_scene import MATRIX, NOTE, flag_only, quality_bundle
@@ -192,7 +192,7 @@ def test_each_thing_that_got_looser_is_said_and_marked(
     before: dict[str, Any], after: dict[str, Any], sentence: str, path: str
 ) -> None:
     old, new = quality_bundle(**before), quality_bundle(revision=2, **after)
-    assert sentence in looser(old, new)
+    assert sentence in loosening_sentences(old, new)
     assert path in {change.path for change in changes(old, new) if change.looser}
 
 
@@ -205,7 +205,7 @@ def test_each_thing_that_got_looser_is_said_and_marked(
     ],
 )
 def test_the_same_the_other_way_round_is_stricter(before: dict[str, Any], after: dict[str, Any]) -> None:
-    assert looser(quality_bundle(**before), quality_bundle(revision=2, **after)) == ()
+    assert loosening_sentences(quality_bundle(**before), quality_bundle(revision=2, **after)) == ()
 
 
 def test_a_change_that_loosens_nothing_is_listed_and_not_marked() -> None:
@@ -223,7 +223,7 @@ def test_the_same_outcome_written_in_the_matrix_or_left_to_the_default_is_no_cha
     left_out = quality_bundle(
         action_matrix={"bounded": MATRIX["bounded"], "sandbox": MATRIX["sandbox"]},
     )
-    assert looser(written, left_out) == looser(left_out, written) == ()
+    assert loosening_sentences(written, left_out) == loosening_sentences(left_out, written) == ()
 
 
 def test_a_case_that_is_put_between_others_is_one_change() -> None:
@@ -238,7 +238,7 @@ def test_a_case_that_is_put_between_others_is_one_change() -> None:
 @settings(max_examples=30, deadline=None)
 @given(bundles())
 def test_no_bundle_is_looser_than_itself(bundle: QualityBundle) -> None:
-    assert looser(bundle, bundle) == ()
+    assert loosening_sentences(bundle, bundle) == ()
     assert changes(bundle, bundle) == ()
 
 
@@ -250,7 +250,7 @@ def test_an_item_that_comes_out_milder_was_announced(
     before, after = both
     for tier, facts in itertools.product(TIERS, drawn):
         if milder_under(before, after, tier, facts):
-            assert looser(before, after)
+            assert loosening_sentences(before, after)
             assert any(change.looser for change in changes(before, after))
 
 
