@@ -1,0 +1,128 @@
+"""How many files one input enters on its way through a worker: `python -m load.bench.gates.path_length`.
+
+Counted from `Partition.start` to the staged batch, in a session and a process that have seen such inputs
+before: files of app/ and topics/ whose functions run, how often the call goes from one of them to another,
+and the calls themselves. docs/architecture.md has the first two.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from statistics import median_low
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
+
+from app.core.decide.kinds import BY_TOPIC
+from app.core.foundation.arrival import Arrival
+from app.stream.engine.engine_settings import EngineSettings
+from app.stream.engine.outbox import home_of
+from app.stream.engine.partition import Partition, Surroundings
+from app.stream.intake.evaluation import Ports
+from load.bench.given import actions, bench_policy, items, memory_writes
+from topics.catalog import ACTIONS, CATALOG
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from app.core.decide.decide import DecisionPoint
+
+INPUTS = 24
+TEXT = "The meeting about order {} is on Friday."
+_PARTITIONS = 8
+_COUNTED = tuple(f"{Path(__file__).resolve().parents[3] / name}/" for name in ("app", "topics"))
+_SETTINGS = EngineSettings(
+    input_topics=tuple(BY_TOPIC),
+    real_names={topic.name: topic.name for topic in CATALOG},
+    source="/bench",
+    partitions=_PARTITIONS,
+    max_batch=INPUTS,
+    max_in_flight=INPUTS,
+    offsets_interval_s=1.0,
+    linger_low_s=0.0,
+    linger_high_s=0.0,
+    timer_interval_s=1.0,
+    close_timeout_s=1.0,
+    halt_on_offset_gap=True,
+)
+
+
+class PathLength(NamedTuple):
+    """Files entered, goings from one file to another, and calls."""
+
+    files: int
+    switches: int
+    calls: int
+
+
+class _Profile:
+    """Counts the calls of functions in app/ and topics/."""
+
+    def __init__(self) -> None:
+        self._files: set[str] = set()
+        self._last = ""
+        self._switches = 0
+        self._calls = 0
+
+    def __call__(self, frame: FrameType, event: str, arg: Any) -> None:
+        del arg
+        name = frame.f_code.co_filename
+        if event != "call" or not name.startswith(_COUNTED):
+            return
+        self._calls += 1
+        self._files.add(name)
+        self._switches += name != self._last
+        self._last = name
+
+    @property
+    def length(self) -> PathLength:
+        return PathLength(len(self._files), self._switches, self._calls)
+
+
+def path_lengths(point: DecisionPoint) -> dict[str, PathLength]:
+    """By kind of input the median of some harmless ones of one session, once the first half has warmed it up;
+    retrievals are of one item."""
+    contents = [TEXT.format(number) for number in range(INPUTS)]
+    given = {
+        "action": [_plain(at, *pair) for at, pair in enumerate(actions.events(INPUTS, 1, 1))],
+        "memory write": memory_writes.arrivals(contents, 1),
+        "item": items.arrivals(INPUTS, 1, 1, items.Shape(1)),
+    }
+    return {kind: _median(point, arrivals) for kind, arrivals in given.items()}
+
+
+def _plain(offset: int, key: bytes, value: bytes) -> Arrival:
+    """An action of the panel's tool, with little to read in it."""
+    fields = orjson.loads(value) | {"parameters": {"q": "open orders"}}
+    return Arrival(ACTIONS, 0, offset, actions.AT_MS, key, orjson.dumps(fields))
+
+
+def _median(point: DecisionPoint, arrivals: list[Arrival]) -> PathLength:
+    number = home_of(arrivals[0].key or b"", _PARTITIONS)
+    owner = Partition(number, Surroundings(point, Ports({}), _SETTINGS, {}), {}, {}, _fail)
+    lengths = [_length(owner, replace(one, partition=number)) for one in arrivals]
+    return median_low(lengths[len(lengths) // 2 :])
+
+
+def _length(owner: Partition, arrival: Arrival) -> PathLength:
+    owner.intakes[arrival.topic].admit(arrival.offset)
+    profile = _Profile()
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        owner.start([arrival])
+        owner.take(open_=True)
+    finally:
+        sys.setprofile(before)
+    return profile.length
+
+
+def _fail(fault: BaseException) -> None:
+    raise fault
+
+
+if __name__ == "__main__":
+    for kind, length in path_lengths(bench_policy.point()).items():
+        print(f"{kind:<13} {length.files} files, {length.switches} switches, {length.calls} calls")
