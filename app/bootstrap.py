@@ -33,7 +33,7 @@ from app.stream.engine.engine import Engine, Feeds
 from app.stream.engine.engine_settings import EngineSettings
 from app.stream.engine.transaction import BeforeCommit, TransactionSettings, Transactor
 from app.stream.feeds.policy_feed import PolicyFeed
-from app.stream.feeds.shared_feeds import Beside, Kept, ProvenanceFeed, SourceFeed
+from app.stream.feeds.shared_feeds import Kept, ProvenanceFeed, SourceFeed, ThreadRunner
 from app.stream.intake.evaluation import Ports
 from app.stream.process import Readiness, StopBound, SystemClock, end_stopped, fail_stop
 from app.stream.provenance.provenance_resolver import ProvenanceResolver, ResolverSettings
@@ -207,7 +207,7 @@ def _provenance(settings: Settings) -> ProvenanceFeed:
     return ProvenanceFeed(records, settings.policy.refresh_s, kept, SystemClock().wall_ms)
 
 
-def _resolver(settings: Settings, feed: ProvenanceFeed) -> Beside:
+def _resolver(settings: Settings, feed: ProvenanceFeed) -> ThreadRunner:
     """Every worker has one; they share the references as one consumer group."""
     given, names = settings.provenance, real_names(settings)
     rules = HttpRules(**given.model_dump(include={one.name for one in fields(HttpRules)}))
@@ -227,7 +227,7 @@ def _resolver(settings: Settings, feed: ProvenanceFeed) -> Beside:
         ),
         SystemClock().wall_ms,
     )
-    return Beside("provenance", resolver.run, RESOLVER_AGAIN_S, RESOLVER_CLOSE_S)
+    return ThreadRunner("provenance", resolver.run, RESOLVER_AGAIN_S, RESOLVER_CLOSE_S)
 
 
 def _compacted(settings: Settings, topic: str) -> KafkaCompacted:

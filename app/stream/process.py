@@ -74,7 +74,7 @@ mode names a service's logger after the module of its class, so our subclasses w
 """
 
 
-def background(
+def start_task(
     running: Coroutine[None, None, None], fail: Callable[[BaseException], None]
 ) -> asyncio.Task[None]:
     """Start a background task; `fail` gets its exception. Cancelling it is not a failure."""

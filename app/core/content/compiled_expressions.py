@@ -28,7 +28,7 @@ _PART = re.compile(
 )
 
 
-def rewritten(expression: str) -> str:
+def widen_words(expression: str) -> str:
     """The expression, in which \\w is any letter, digit, underscore or character above ASCII.
 
     RE2's \\w and \\W know ASCII alone. Here every character above ASCII is one of a word: normalised text has
@@ -71,7 +71,7 @@ class Lexicon:
     def __init__(self, classes: Mapping[str, list[str]]) -> None:
         self._classes = classes
         self._expanded = {
-            (name, edges): Expanded(rewritten(between), required)
+            (name, edges): Expanded(widen_words(between), required)
             for name, (between, required) in BUILT_IN.items()
             for edges in (True, False)
         }
@@ -83,11 +83,11 @@ class Lexicon:
         return whole if whole.searched.isascii() else self._expand(expression, edges=False)
 
     def _expand(self, expression: str, *, edges: bool) -> Expanded:
-        spelt = plain_letters(expression if edges else _BOUNDARY.sub(r"\1", expression))
+        plain = plain_letters(expression if edges else _BOUNDARY.sub(r"\1", expression))
         searched = _NAME.sub(
-            lambda one: self._class(one[1], edges=edges).searched if one[1] else one[0], rewritten(spelt)
+            lambda one: self._class(one[1], edges=edges).searched if one[1] else one[0], widen_words(plain)
         )
-        return Expanded(searched, requirement(spelt, lambda name: self._class(name, edges=edges).requirement))
+        return Expanded(searched, requirement(plain, lambda name: self._class(name, edges=edges).requirement))
 
     def _class(self, name: str, *, edges: bool) -> Expanded:
         if (name, edges) not in self._expanded:

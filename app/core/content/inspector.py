@@ -65,11 +65,11 @@ def sought(ranked: Iterable[str], requirements: Iterable[str]) -> list[str]:
     for requirement in set(requirements):
         text = _FIRST_SET.sub(" (?:", _NEXT_SET.sub("|", requirement)).replace("))", ")")
         for found in _PIECES.finditer(text):
-            spelt = {word for spelling in _spellings(found[0]) for word in spelling.split()}
-            begins |= spelt
+            named = {word for spelling in _spellings(found[0]) for word in spelling.split()}
+            begins |= named
             start, end = found.span()
             if text[start - 1 : start] not in _JOINED_BEFORE and text[end : end + 1] not in _JOINED_AFTER:
-                words |= spelt
+                words |= named
     known = (word for word in ranked if _begins(word, begins))
     return sorted({*words, *known})
 

@@ -161,10 +161,10 @@ def plain(text: str) -> Plain:
         return Plain(text, 0, "")
     bare = _INVISIBLE.sub("", text)
     removed = len(text) - len(bare)
-    spelt = _ACCENTS.sub("", _with_plain_signs(bare))
-    if spelt.isascii():
-        return Plain(spelt, removed, "invisible" if removed else "")
-    compatible = unicodedata.normalize("NFKC", _thinned(spelt))
+    unmarked = _ACCENTS.sub("", _with_plain_signs(bare))
+    if unmarked.isascii():
+        return Plain(unmarked, removed, "invisible" if removed else "")
+    compatible = unicodedata.normalize("NFKC", _thinned(unmarked))
     how = ["invisible"] * bool(removed) + ["look-alike"] * _gained_letters(bare, compatible)
     return Plain(_without_accents(compatible), removed, " > ".join(how))
 
@@ -196,10 +196,10 @@ def plain_letters(expression: str) -> str:
     """An expression as `plain` spells its letters; a sign that becomes one of RE2's own is escaped."""
     if expression.isascii():
         return expression
-    return _without_accents("".join(map(_spelt, expression)))
+    return _without_accents("".join(map(_spell_plainly, expression)))
 
 
-def _spelt(sign: str) -> str:
+def _spell_plainly(sign: str) -> str:
     if sign.isascii():
         return sign
     folded = unicodedata.normalize("NFKC", sign.translate(_SIGNS))

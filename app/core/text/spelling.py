@@ -103,9 +103,9 @@ def _ungarbled(word: str, words: Vocabulary) -> str:
     return word if word in words.known else words.ungarbled(word) or word
 
 
-def _changed(text: str, respelt: str) -> str:
+def _changed(text: str, spelling: str) -> str:
     """The text itself where nothing but its case is another."""
-    return text if respelt == text.casefold() else respelt
+    return text if spelling == text.casefold() else spelling
 
 
 def rejoined(text: str, tokens: list[str], words: Vocabulary, fragments: frozenset[str]) -> str:

@@ -143,9 +143,9 @@ class Vocabulary:
                 cost = self._costs.get(part)
                 if cost is not None:
                     best[end] = min(best[end], (before + cost, start))
-        return self._spelt(run, keyed, best)
+        return self._spell(run, keyed, best)
 
-    def _spelt(self, run: str, keyed: str, best: list[tuple[float, int]]) -> Iterator[str]:
+    def _spell(self, run: str, keyed: str, best: list[tuple[float, int]]) -> Iterator[str]:
         cuts = [len(run)]
         while cuts[-1]:
             cuts.append(best[cuts[-1]][1])

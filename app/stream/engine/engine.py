@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 from app.stream.engine.owned import Owned
 from app.stream.engine.partition import CONTROL_PARTITION, Partition, Surroundings
 from app.stream.engine.writer import Linger
-from app.stream.process import Explained, background
+from app.stream.process import Explained, start_task
 
 if TYPE_CHECKING:
     from app.core.decide.decide import DecisionPoint
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from app.stream.engine.sessions import PartitionedStore
     from app.stream.engine.transaction import Transactor
     from app.stream.feeds.policy_feed import PolicyFeed
-    from app.stream.feeds.shared_feeds import Beside, ProvenanceFeed, SourceFeed
+    from app.stream.feeds.shared_feeds import ProvenanceFeed, SourceFeed, ThreadRunner
     from app.stream.intake.evaluation import Ports
 
 log = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class Feeds:
     policy: PolicyFeed
     sources: SourceFeed
     provenance: ProvenanceFeed
-    resolver: Beside | None = None
+    resolver: ThreadRunner | None = None
 
 
 class StateBehind(Explained):
@@ -109,7 +109,7 @@ class Engine:
         self._fenced: dict[int, Transactor] = {}
         self._owned: dict[int, Owned] = {}
         self._generation: int | None = None
-        self._background: list[asyncio.Task[None]] = []
+        self._tasks: list[asyncio.Task[None]] = []
         self._written: dict[int, int] = {}
         self._reviews_end: Callable[[int], int | None] = lambda _: None
 
@@ -160,7 +160,7 @@ class Engine:
         self._note_refused()
         self._reviews_end = recovered.reviews_end
         self._generation = generation
-        self._background = [background(run, self._fail) for run in self._loops()]
+        self._tasks = [start_task(run, self._fail) for run in self._loops()]
         if self._feeds.resolver is not None:
             self._feeds.resolver.start()
         log.info("open: partitions %s", self.numbers)
@@ -221,9 +221,9 @@ class Engine:
         A stop during a revocation has nothing left to close, but still waits until the revocation is done.
         """
         self._generation = None
-        for task in self._background:
+        for task in self._tasks:
             task.cancel()
-        self._background = []
+        self._tasks = []
         owned, self._owned = self._owned, {}
         fenced, self._fenced = self._fenced, {}
         async with asyncio.timeout(self.settings.close_timeout_s), self._draining:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from app.stream.engine.partition import TRANSACTIONAL
 from app.stream.engine.writer import Writer
-from app.stream.process import background
+from app.stream.process import start_task
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -61,7 +61,7 @@ class Owned:
     async def open(self) -> None:
         """Commit the open marker; from then on the next owner sees a crash."""
         if not self._calm():
-            self._probe = background(self._try_suspects(), self._fail)
+            self._probe = start_task(self._try_suspects(), self._fail)
         await self._writer.commit()
 
     def has_room(self) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import aiokafka
 
 from app.stream.engine.transaction import Batch
-from app.stream.process import background
+from app.stream.process import start_task
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,7 +79,7 @@ class Writer:
         self._offsets_at = 0.0
         self._committed: dict[str, int] = {}
         self.changelog_offset: int | None = None
-        self._task = background(self._run(), fail)
+        self._task = start_task(self._run(), fail)
 
     async def commit(self) -> None:
         """Return when a transaction with everything staged so far, and the crash marker, has committed."""

@@ -169,7 +169,7 @@ def _known(record: ProvenanceRecord) -> Known | None:
     return Known(record.hash, record.size or 0, record.etag, record.last_modified)
 
 
-class Beside:
+class ThreadRunner:
     """One coroutine, started anew whenever it ends. `again_s`: seconds between its end and the next start;
     `patience_s`: how long `close` waits for it."""
 

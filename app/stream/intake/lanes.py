@@ -12,7 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from app.core.foundation.requests import Request
-from app.stream.process import background
+from app.stream.process import start_task
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +52,7 @@ class Lanes:
         request, evaluation = self._decide(inbound)
         if request is not None:
             self.waiting[key] = deque()
-            task = background(self._wait(key, evaluation, request), self._fail)
+            task = start_task(self._wait(key, evaluation, request), self._fail)
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 

@@ -70,10 +70,10 @@ def names(registry: Registry, tenant: str = "acme", **item: Any) -> list[str]:
 
 
 def test_two_spellings_of_one_reference_leave_one_hash_whichever_comes_first() -> None:
-    spelt = [recorded(), recorded(uri="https://WIKI.example:443/prices", hash="sha256:" + "cd" * 32)]
-    first = min(spelt, key=lambda one: f"provenance/{one['id']}@1")
-    parts = [build_registry([EntryFile.model_validate(one)]) for one in spelt]
-    known = (loaded(*spelt), loaded(*reversed(spelt)), merged(parts), merged(reversed(parts)))
+    spellings = [recorded(), recorded(uri="https://WIKI.example:443/prices", hash="sha256:" + "cd" * 32)]
+    first = min(spellings, key=lambda one: f"provenance/{one['id']}@1")
+    parts = [build_registry([EntryFile.model_validate(one)]) for one in spellings]
+    known = (loaded(*spellings), loaded(*reversed(spellings)), merged(parts), merged(reversed(parts)))
     for registry in known:
         ((name, one),) = registry.provenance.items()
         assert (name, one.id, one.recorded_hash) == (("acme", URI), first["id"], first["spec"]["hash"])

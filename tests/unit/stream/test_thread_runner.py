@@ -6,7 +6,7 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING
 
-from app.stream.feeds.shared_feeds import Beside
+from app.stream.feeds.shared_feeds import ThreadRunner
 
 if TYPE_CHECKING:
     import pytest
@@ -34,21 +34,21 @@ class Work:
 
 async def test_it_runs_in_a_thread_of_its_own_once_and_ends_when_it_is_told() -> None:
     work = Work()
-    beside = Beside("resolver", work.run, 0.0, 10.0)
-    beside.start()
-    beside.start()
+    runner = ThreadRunner("resolver", work.run, 0.0, 10.0)
+    runner.start()
+    runner.start()
     assert await asyncio.to_thread(work.there.wait, 10)
-    await beside.close()
+    await runner.close()
     assert (work.threads, work.ended) == (["resolver"], 1)
-    await beside.close()
+    await runner.close()
 
 
 async def test_a_fault_is_told_and_it_starts_again(caplog: pytest.LogCaptureFixture) -> None:
     work = Work(fails=True)
-    beside = Beside("resolver", work.run, 0.0, 10.0)
-    beside.start()
+    runner = ThreadRunner("resolver", work.run, 0.0, 10.0)
+    runner.start()
     assert await asyncio.to_thread(work.there.wait, 10)
-    await beside.close()
+    await runner.close()
     assert len(work.threads) == 2
     assert "resolver ended; it starts again" in caplog.text
     assert "ZeroDivisionError" in caplog.text
@@ -64,10 +64,10 @@ async def test_one_that_blocks_its_thread_is_waited_for_no_longer_than_patience_
         on.wait()
         over.set()
 
-    beside = Beside("resolver", block, 0.0, 0.05)
-    beside.start()
+    runner = ThreadRunner("resolver", block, 0.0, 0.05)
+    runner.start()
     assert await asyncio.to_thread(there.wait, 10)
-    await beside.close()
+    await runner.close()
     assert not over.is_set()
     assert "resolver has not ended after 0.05 s" in caplog.text
     on.set()
@@ -75,4 +75,4 @@ async def test_one_that_blocks_its_thread_is_waited_for_no_longer_than_patience_
 
 async def test_one_that_was_never_started_is_closed_at_once() -> None:
     """Its patience is longer than the test's time."""
-    await Beside("resolver", Work().run, 0.0, 1e6).close()
+    await ThreadRunner("resolver", Work().run, 0.0, 1e6).close()
