@@ -124,6 +124,18 @@ def test_the_word_and_the_reason_come_first(tmp_path: Path) -> None:
     assert second.split() == ["why", "fast_reject:", "forbidden_pattern:", "shell.rm"]
 
 
+def test_it_tells_what_a_gate_remembered_and_calls_its_detail_as_the_gate_does(tmp_path: Path) -> None:
+    violation = {"id": "secret-then-out", "reason": "no", "first": "a-9", "after_ms": 7, "undecided": False}
+    detail = {"frozen_until_ms": 1, "violations": [violation]}
+    failed = {"gate": "sequence", "passed": False, "failureReason": "no", "durationMs": 0, "detail": detail}
+    verdict = linked("Verdict", verdict_id=VERDICT_ID, gateResults=[failed])
+    _, out = show(laid(tmp_path / "ledger", [(VERDICTS, verdict)]), VERDICT_ID)
+    assert "frozen until (ms since 1970): 1" in out
+    assert "secret-then-out: no (first a-9, after_ms 7, undecided false)" in out
+    assert "seen by" in out
+    assert 'sequence before: {"firsts": {"r": [[1, "a-1", true]]}, "denials": [1]}' in out
+
+
 def test_it_tells_gates_evidence_totals_what_followed_and_the_place(tmp_path: Path) -> None:
     _, out = show(laid(tmp_path / "ledger", story()), "a-17")
     for part in (

@@ -53,7 +53,12 @@ UNSIGNED = st.builds(EarlyOutcome, IDS, st.none() | IDS, TIMES, ROWS, st.just(Fa
 SIGNED = st.builds(EarlyOutcome, IDS, IDS, TIMES, ROWS, st.just(True), IDS, ORIGIN, st.integers(0, 9), HEX)
 EARLY = UNSIGNED | SIGNED
 STORED = RECENT.map(RecentAction.stored)
-REMEMBERED = st.builds(Remembered, st.dictionaries(IDS, STORED, max_size=3))
+GATES = st.dictionaries(
+    IDS,
+    st.tuples(TIMES, st.dictionaries(IDS, st.lists(TIMES, max_size=2)), st.integers(0, 99)).map(list),
+    max_size=2,
+)
+REMEMBERED = st.builds(Remembered, st.dictionaries(IDS, STORED, max_size=3), gates=GATES)
 ACCOUNT = st.builds(
     Account,
     ROWS,
