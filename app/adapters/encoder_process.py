@@ -1,6 +1,6 @@
 """The process that holds the model: reads questions on standard input, answers on standard output, by line.
 
-A process of its own: in a thread of the worker, loading held the event loop up for four times as long
+A process of its own: in a thread of the worker, loading held the event loop up six times as long
 (docs/performance.md), and a fault in native code that reads strangers' texts would end the worker. It ends
 when its input does, also in the middle of a batch: it never outlives its parent.
 

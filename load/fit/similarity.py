@@ -1,8 +1,9 @@
 """Calibrates the similarity library on labelled writes: `python -m load.fit.similarity FILE...`
 
 Every text is cut and measured as the gate does it. The calibration proposed is the one with the highest mean
-recall over the sources among those that hold at most one harmless text in a thousand of every source. Each
-source is then judged by what the others alone propose, with the library less the texts that come from it.
+recall over the sources among those that find every attack of the library itself and hold at most one harmless
+text in a thousand of every source. Each source is then judged by what the others alone propose, with the
+library less the texts that come from it.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from app.adapters.encoder_model import Encoder
+    from app.core.policy.similarity_settings import SimilarityLibrary
 
 AT_LEAST = tuple(round(0.5 + step / 40, 3) for step in range(19))
 MARGINS = (0.0, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2)
@@ -57,12 +59,13 @@ def main(paths: list[str]) -> int:
     encoder, model = load_model()
     rows = [row for path in paths for row in load_mixed(Path(path)) if isinstance(row, WriteRow)]
     sources = list(_measured(encoder, settings, rows))
+    widest = _widest_margin(encoder, settings.library)
     shipped = (settings.library.calibration.at_least, settings.library.calibration.margin)
     print(f"{model}, {len(rows)} texts")
     for place, one in enumerate(sources):
-        chosen = _propose([*sources[:place], *sources[place + 1 :]]) if len(sources) > 1 else shipped
+        chosen = _propose([*sources[:place], *sources[place + 1 :]], widest) if len(sources) > 1 else shipped
         print(f"{one.name}: shipped {_told([one], shipped)}; others' {chosen} {_told([one], chosen)}")
-    for what, point in (("all propose", _propose(sources)), ("shipped", shipped)):
+    for what, point in (("all propose", _propose(sources, widest)), ("shipped", shipped)):
         print(f"{what} {point}: {_told(sources, point)}")
     return 0
 
@@ -104,9 +107,17 @@ def _found(
     )
 
 
-def _propose(sources: list[Source]) -> Point:
+def _widest_margin(encoder: Encoder, library: SimilarityLibrary) -> float:
+    """At a wider one an attack of the library would not be found: one of its harmless texts is too near."""
+    attack = encoder.vectors([one.text for one in library.attack])
+    benign = encoder.vectors([text for _, text in library.harmless])
+    return float(1 - (attack @ benign.T).max())
+
+
+def _propose(sources: list[Source], widest: float) -> Point:
     """The point with the highest mean recall of those that hold few enough; of equals the strictest."""
-    allowed = [point for point in POINTS if max(_held(sources, point)) <= HELD]
+    narrow = [point for point in POINTS if point[1] <= widest]
+    allowed = [point for point in narrow if max(_held(sources, point)) <= HELD]
     return max(allowed, key=lambda point: (np.mean(_caught(sources, point)), point))
 
 
