@@ -78,7 +78,7 @@ SHORT = Scale(
     changes=1,
     malformed_every=5,
     malformed_rate=300,
-    deadline_s=240,
+    deadline_s=480,
 )
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 HASTY_AGENT = "hasty-agent"
 """Its memories wait for a reviewer for `HASTY_MS` only."""
-HASTY_MS = 4_000
+HASTY_MS = 10_000
 REVIEWER = "carol"
 MEMORY_TOPIC = "gate.memory.writes.proposed"
 NOBODY_KNOWS = ["memory:gate.memory.writes.proposed:0:999999"]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from app.broker.handle import Broker
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
 SEED = 20
 

@@ -1,6 +1,6 @@
 """Mend 8: an idle partition does not end its worker, and an expired producer id gives no zombie a way back.
 
-On a broker that forgets a producer id after a second instead of 7 days.
+On a broker that forgets a producer id after seconds instead of 7 days.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.kafka
 
-AFTER_MS = 1000
+AFTER_MS = 2500
+"""More than passes between two steps of a test on a busy machine: else an owner's id expires too early."""
 PATIENCE_S = 30.0
 
 

@@ -78,7 +78,7 @@ def test_a_worker_resolves_what_is_wanted_and_decides_beside_a_server_that_stall
         "ALLOWED_PORTS": f"[{port}]",
         "ALLOW_LOOPBACK": "true",
         "PINNED": f'{{"{HOST}": "127.0.0.1"}}',
-        "TIMEOUT_MS": "3000",
+        "TIMEOUT_MS": "5000",
     }
     site = site_on(
         kafka, tmp_path, prefix.strip("."), **{f"SLUICE_PROVENANCE__{k}": v for k, v in settings.items()}
@@ -92,7 +92,7 @@ def test_a_worker_resolves_what_is_wanted_and_decides_beside_a_server_that_stall
     told = {one["uri"]: (one["status"], one["hash"], one["detail"]) for one in found}
     assert told == {
         page: ("resolved", DIGEST, ""),
-        slow: ("unresolvable", None, "no whole answer within 3000 ms"),
+        slow: ("unresolvable", None, "no whole answer within 5000 ms"),
     }
 
 

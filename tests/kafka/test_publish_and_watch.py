@@ -40,7 +40,7 @@ async def test_published_actions_are_watched_as_they_were_sent(ledger: Ledger, t
     assert code == FOUND
     invalid, place = map(json.loads, out.splitlines())
     assert (invalid["line"], invalid["error"]["code"], place["line"]) == (2, "not_json", 1)
-    watch = ("watch", "gate.actions.proposed", "--from-beginning", "--timeout", "2", "--json")
+    watch = ("watch", "gate.actions.proposed", "--from-beginning", "--timeout", "5", "--json")
     code, out = await asyncio.to_thread(ledger.sluice, *watch)
     (seen,) = map(json.loads, out.splitlines())
     assert (code, seen["value"], seen["partition"]) == (0, action, place["partition"])

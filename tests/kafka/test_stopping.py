@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.kafka
 
 CLOSE_S = 3.0
-ENOUGH_S = 15.0
-SESSION_S = 30.0
+ENOUGH_S = 40.0
+SESSION_S = 60.0
 STABLE = "Stable"
 TIMEOUT_MS, REQUEST_MS = 3000, 60_000
 

@@ -18,6 +18,7 @@ from app.verifier.verify import verify
 from load.sites import neutral_policy
 from load.sites.worker_process import WorkerProcess
 from tests.kafka.installation import (
+    END_S,
     action,
     awaited,
     publish,
@@ -234,7 +235,7 @@ def test_a_worker_that_starts_while_the_broker_is_away_waits_for_it(
         own_broker.start()
         until(lambda: bool(worker.partitions()), worker)
     finally:
-        status = worker.end(20.0)
+        status = worker.end(END_S)
     assert status == 0, worker.last_words()
 
 

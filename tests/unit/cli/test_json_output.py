@@ -32,6 +32,7 @@ FOOLING = (
     *"\u061c\u200b\u200c\u200d\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e",
     *"\u2060\u2066\u2067\u2068\u2069\ufeff\ufff9\U000e0001\x1b\x08\r",
 )
+TEXTS = st.text(max_size=20)
 PRINTERS = {"echo", "secho", "print", "write", "writelines"}
 WRITERS = {"dumps", "dump_json", "model_dump_json"}
 
@@ -45,7 +46,9 @@ def test_a_sign_that_fools_a_terminal_is_escaped_and_read_back(sign: str) -> Non
 
 @given(
     st.recursive(
-        st.text() | st.integers() | st.none(), lambda of: st.lists(of) | st.dictionaries(st.text(), of)
+        TEXTS | st.integers() | st.none(),
+        lambda of: st.lists(of, max_size=5) | st.dictionaries(TEXTS, of, max_size=5),
+        max_leaves=20,
     )
 )
 def test_whatever_is_printed_is_printable_ascii_on_one_line(value: Any) -> None:

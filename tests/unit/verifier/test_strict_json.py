@@ -11,18 +11,23 @@ from hypothesis import strategies as st
 
 from app.verifier.strict_json import canonical, read_object
 
+TEXTS = st.text(max_size=20)
+"""Of any characters: what a spelling may get wrong is in one of them or between two, not in their number."""
 SCALARS = (
     st.none()
     | st.booleans()
     | st.integers(-(2**53) + 1, 2**53 - 1)
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.sampled_from([1e21, 1e20, 1e16, 1e-6, 1e-7, 0.0001, 1.0, -0.0, 5e-324, 1.7976931348623157e308])
-    | st.text()
+    | TEXTS
 )
-NAMES = st.text() | st.sampled_from(["\ufb33", "\U0001f600", "\u20ac", "a", "A", "1", "\x7f", "\u2028"])
-OBJECTS = st.dictionaries(
-    NAMES, st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(NAMES, inner), max_leaves=8)
+NAMES = TEXTS | st.sampled_from(["\ufb33", "\U0001f600", "\u20ac", "a", "A", "1", "\x7f", "\u2028"])
+NESTED = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(NAMES, inner, max_size=5),
+    max_leaves=8,
 )
+OBJECTS = st.dictionaries(NAMES, NESTED, max_size=6)
 
 
 @settings(max_examples=200, deadline=None)
