@@ -17,8 +17,7 @@ from pydantic import Field, ValidationError
 
 from app.adapters.bounded_http import BoundedTransport
 from app.core.foundation.strict import StrictModel, json_object
-from app.core.memory.analysis import ceiling
-from app.core.memory.analysis_prompt import MAX_EXPLANATION, PROMPT_VERSION, SCHEMA, SYSTEM, user_turn
+from app.core.memory.analysis import MAX_EXPLANATION, PROMPT_VERSION, SCHEMA, SYSTEM, ceiling, user_turn
 from app.ports import PortUnavailable
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import json
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.core.foundation.ids import coordinates_of
+from app.core.foundation.arrival import coordinates_of
 from topics.catalog import (
     ADMITTED,
     ALARMS,

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from app.core.actions.registration import GATE as REGISTRATION
+from app.core.actions.assessment import GATE as REGISTRATION
 from app.core.actions.stages import GATES
 from app.core.decide.decide import DecisionPoint
 from app.core.decide.replay import decide

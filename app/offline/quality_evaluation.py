@@ -13,8 +13,7 @@ from pydantic import ValidationError
 from app.core.foundation.strict import first_error
 from app.core.metadata.provenance import ProvenanceState, form_fault
 from app.core.quality_bundle.lookup import Lookup, milliseconds
-from app.core.retrieval.dimensions import ItemFacts, judge
-from app.core.retrieval.facts import FUTURE, confidence_of
+from app.core.retrieval.dimensions import FUTURE, ItemFacts, confidence_of, judge
 from app.offline.panels import RowTables
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from pydantic.json_schema import GenerateJsonSchema
 
-from app.core.actions.gate import RememberingGate
+from app.core.actions.stage import RememberingGate
 from app.core.actions.stages import BUNDLE_FORM, GATES
 from app.core.quality_bundle.quality_models import QualityBundleFile
 from app.core.registry.registry_entries import EntryFile, Kind
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-    from app.core.actions.gate import Gate
+    from app.core.actions.stage import Gate
 
 Json = dict[str, Any]
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

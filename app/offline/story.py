@@ -12,8 +12,8 @@ import orjson
 
 from app.core.decide.kinds import DECISIONS
 from app.core.foundation.canonical import digest
-from app.core.foundation.dead_letters import SCHEMA as UNREAD
 from app.core.foundation.errors import CanonicalError
+from app.core.foundation.refusals import DEAD_LETTER as UNREAD
 from app.core.retrieval.record import SCHEMA as ITEM
 from topics.catalog import BY_NAME
 

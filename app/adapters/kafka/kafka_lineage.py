@@ -16,7 +16,7 @@ from aiokafka.errors import KafkaError
 from app.adapters.kafka.kafka_consumers import Connection, Pool, batches_since
 from app.adapters.kafka.kafka_inputs import KafkaInputs
 from app.adapters.kafka.kafka_quarantine import about
-from app.core.foundation.ids import coordinates_of
+from app.core.foundation.arrival import coordinates_of
 from app.ports import PortUnavailable
 from topics.catalog import MEMORY_DECISIONS, QUARANTINE
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from app.adapters.kafka.kafka_evidence import DECIDING, KafkaEvidence, id_at
 from app.adapters.kafka.kafka_read import open_reader
 from app.core.decide.kinds import JUDGED
-from app.core.foundation.ids import coordinates_of
+from app.core.foundation.arrival import coordinates_of
 from topics.json_text import parse
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from app.adapters.kafka.kafka_evidence import id_at
 from app.adapters.kafka.kafka_partition import INPUTS, KafkaPartitions
 from app.core.actions.stage import in_order
-from app.core.foundation.ids import coordinates_of
+from app.core.foundation.arrival import coordinates_of
 from app.core.rerun.evidence import PolicyEvidence
 from app.core.rerun.policy_then import PolicyThen
 from app.core.rerun.recount import Recount

@@ -22,8 +22,8 @@ from app.cli.output import (
     stop_unknown_topics,
     visible,
 )
+from app.core.foundation.arrival import coordinates_of, memory_id
 from app.core.foundation.clock import milliseconds_of
-from app.core.foundation.ids import coordinates_of, memory_id
 from app.core.memory.context import digest_of
 from app.core.reports.ledger_values import NotInLedgerError, Waiting, decision_in
 from app.ports import PortUnavailable

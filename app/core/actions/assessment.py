@@ -1,13 +1,28 @@
-"""What an action is, before any gate judges it: who acts, on which tool, of which type, tier and size."""
+"""What an action is, before any gate judges it, and what the gates do not ask.
+
+The former: who acts, on which tool, of which type, tier and size. The latter: is the agent known, is the
+bundle its own, is it still in time?
+
+An agent or a bundle that is not known is denied in high_stakes and needs a person in standard, the thing
+named (product.md, "Bad input"). An agent is bound by the bundle that it is registered with, else by the
+installation's default: naming another would be a way round the rules. So that it is no way round a denial
+either, the agent's own bundle judges in standard mode. An unregistered tool has the same row; it is decided
+in Gate 4, where the tier of an action is.
+
+An action whose `deadline_ms` is over when it is decided is never allowed: its caller no longer waits for the
+verdict, and acting on it later would be acting on old totals.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from app.core.actions.stage import ActionContext, inspect
+from app.core.actions.pipeline import Evaluation
+from app.core.actions.stage import ActionContext, StageResult, inspect
+from app.core.foundation.canonical import wire_int
 from app.core.policy.standing import rows_counted
 from app.core.registry.registry_entries import hashes_of
-from app.core.state.acknowledgement import acknowledgement
+from app.core.state.acknowledgement import acknowledgement, advisory
 
 if TYPE_CHECKING:
     from app.core.actions.seen import ActionSeen
@@ -79,3 +94,95 @@ def used_entries(context: ActionContext) -> dict[str, str]:
     if not context.freezes:
         return context.entries
     return context.entries | hashes_of(*context.freezes)
+
+
+GATE = "registration"
+DEADLINE = "deadline"
+DEADLINE_ELAPSED = "deadline_elapsed"
+
+
+def unregistered(context: ActionContext) -> Evaluation | None:
+    """The evaluation of an action that no gate needs to look at; None for one that the gates judge."""
+    missing = _missing(context)
+    if missing is None:
+        return None
+    evaluation = Evaluation()
+    _object(evaluation, context.mode, GATE, StageResult("block", missing))
+    return evaluation
+
+
+def _missing(context: ActionContext) -> str | None:
+    if context.agent is None:
+        return f"unknown_agent: {context.action.agent_id}"
+    asked_for = context.bundle_asked_for
+    if not context.bundle_granted:
+        return None if context.mode == "standard" else _not_granted(context)
+    return None if asked_for == context.bundle.id else f"unknown_bundle: {asked_for}"
+
+
+def object_to(context: ActionContext, evaluation: Evaluation, waited_ms: int) -> None:
+    """Make of what the gates found what it comes to under a bundle that is not the agent's, and too late."""
+    if evaluation.outcome == "BLOCK":
+        return
+    if context.agent is not None and not context.bundle_granted:
+        _object(evaluation, context.mode, GATE, StageResult("block", _not_granted(context)))
+    object_to_lateness(context, evaluation, waited_ms)
+
+
+def object_to_lateness(context: ActionContext, evaluation: Evaluation, waited_ms: int) -> None:
+    """The same of an action that comes too late, and of nothing else."""
+    if context.action.deadline_ms is None or evaluation.outcome == "BLOCK":
+        return
+    late = lateness(context.action, waited_ms)
+    if late is not None:
+        _object(evaluation, context.mode, DEADLINE, late)
+
+
+def lateness(action: ProposedAction, waited_ms: int) -> StageResult | None:
+    """What speaks against an action that has lain for so long; None while it is in time."""
+    deadline_ms = action.deadline_ms
+    if deadline_ms is None or waited_ms < deadline_ms:
+        return None
+    reason = f"{DEADLINE_ELAPSED}: after {waited_ms} ms, the caller waits {deadline_ms} ms"
+    detail = {"deadline_ms": wire_int(deadline_ms), "waited_ms": wire_int(waited_ms)}
+    return StageResult("block", reason, detail)
+
+
+def _not_granted(context: ActionContext) -> str:
+    return f"bundle_not_granted: {context.bundle_asked_for}"
+
+
+def _object(evaluation: Evaluation, mode: str, gate: str, against: StageResult) -> None:
+    """In standard an escalation that is there already keeps its reason."""
+    evaluation.list_gate(gate, against, 0)
+    if mode == "high_stakes":
+        evaluation.settle("BLOCK", against.reason)
+    elif evaluation.outcome == "ALLOW":
+        evaluation.settle("ESCALATE", against.reason)
+
+
+_MODE_ABSENT = {
+    "source": "sluice.mode",
+    "text": "no mode was declared: decided as high_stakes",
+    "severity": "info",
+}
+
+
+def remarks(context: ActionContext) -> list[dict[str, Any]]:
+    """On an absent mode, totals that are not the session's, and flags that nobody acknowledged.
+
+    They are advisories about the input itself, for people, and change no decision (seed 002).
+    """
+    action = context.action
+    found = [] if action.mode else [_MODE_ABSENT]
+    _compare(found, "aggregateRowsAffected", action.aggregate_rows_affected, context.rows_before)
+    _compare(found, "aggregateActionCount", action.aggregate_action_count, context.actions_before)
+    if context.flags.outstanding:
+        found.append(advisory(context.flags.outstanding))
+    return found
+
+
+def _compare(found: list[dict[str, Any]], name: str, claimed: int | None, ours: int) -> None:
+    if claimed is not None and claimed != ours:
+        text = f"the caller's {name} is {claimed}, the session's is {ours}; the session's counts"
+        found.append({"source": "sluice.session", "text": text, "severity": "warn"})

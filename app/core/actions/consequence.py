@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Self
 
 from pydantic import Field, model_validator
 
-from app.core.actions.gate import Detail, Gate
-from app.core.actions.stage import StageResult
+from app.core.actions.stage import Detail, Gate, StageResult
 from app.core.foundation.canonical import wire_int
 from app.core.foundation.strict import StrictModel
 from app.core.policy.bundle_parts import BundlePart

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
-from app.core.actions.gate import Detail, Gate
-from app.core.actions.stage import PASSED, StageResult
+from app.core.actions.stage import PASSED, Detail, Gate, StageResult
 
 if TYPE_CHECKING:
     from app.core.actions.stage import ActionContext

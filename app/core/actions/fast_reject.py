@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from app.core.actions.gate import Detail, Gate
-from app.core.actions.stage import PASSED, StageResult
+from app.core.actions.stage import PASSED, Detail, Gate, StageResult
 from app.core.foundation.canonical import wire_int
 from topics.records.base import LedgerCount, Severity  # noqa: TC001 - pydantic reads the annotations
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from app.core.actions.assessment import lateness
 from app.core.actions.pipeline import Evaluation
-from app.core.actions.registration import lateness
-from app.core.actions.ruling import Ruling, count
 from app.core.actions.seen import ActionSeen, read_seen, recorded, recorded_seen, seen_by
-from app.core.actions.verdict import verdict_record
+from app.core.actions.verdict import Ruling, count, verdict_record
 from app.core.foundation.canonical import wire_int
-from app.core.foundation.dead_letters import INTERNAL_ERROR, subject_of
+from app.core.foundation.refusals import INTERNAL_ERROR, subject_of
 from app.core.policy.standing import rows_counted
 from app.core.registry.registry_entries import hashes_of
 from app.core.state.acknowledgement import NOTHING as NO_FLAGS

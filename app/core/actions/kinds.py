@@ -6,7 +6,7 @@ from operator import attrgetter
 
 from app.core.actions import faults, outcomes, proposal
 from app.core.actions.verdict import RERUN_FIELDS
-from app.core.foundation.ids import verdict_id
+from app.core.foundation.arrival import verdict_id
 from app.core.policy.bundle_cases import Case
 from app.core.policy.kind import AnswerKind, CaseKind, DecisionKind, Kind
 from topics.catalog import ACTIONS, OUTCOMES, SESSION_EVENTS, VERDICTS

@@ -8,18 +8,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from app.core.foundation.arrival import outcome_id
 from app.core.foundation.canonical import wire_int
 from app.core.foundation.chain import OutRecord
 from app.core.foundation.clock import rfc3339
-from app.core.foundation.ids import outcome_id
 from app.core.foundation.refusals import refused
 from app.core.registry.keys import is_signed
 from app.core.state.decision import Decision
 from app.core.state.draft import SessionDraft
 from app.core.state.expiry import time_records
-from app.core.state.outcome_actions import find_meant, is_past, is_waiting, may_wait
 from app.core.state.remembered import kept_id
-from app.core.state.reservations import Settlement, settle, settled_for_good
+from app.core.state.reservations import (
+    Settlement,
+    find_meant,
+    is_past,
+    is_waiting,
+    may_wait,
+    settle,
+    settled_for_good,
+)
 from app.core.state.session import EarlyOutcome
 from topics.catalog import ACTIONS, ALARMS, SESSION_EVENTS
 

@@ -5,20 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.core.actions.assessment import assess, standing_of, used_entries
-from app.core.actions.gate import Decided, RememberingGate
+from app.core.actions.assessment import (
+    assess,
+    object_to,
+    object_to_lateness,
+    remarks,
+    standing_of,
+    unregistered,
+    used_entries,
+)
 from app.core.actions.outcomes import settle_early
 from app.core.actions.pipeline import Evaluation, run
-from app.core.actions.registration import object_to, object_to_lateness, remarks, unregistered
-from app.core.actions.ruling import Ruling, count, repeated, rule
 from app.core.actions.seen import NOTHING_REMEMBERED, read_seen, recorded, recorded_seen, seen_by
-from app.core.actions.stage import StageResult
+from app.core.actions.stage import Decided, RememberingGate, StageResult
 from app.core.actions.tier_auth import OBLIGATIONS, required_role
-from app.core.actions.verdict import verdict_record
+from app.core.actions.verdict import Ruling, count, repeated, rule, verdict_record
+from app.core.foundation.arrival import escalation_id, verdict_id
 from app.core.foundation.canonical import wire_int
 from app.core.foundation.chain import OutRecord
 from app.core.foundation.clock import rfc3339
-from app.core.foundation.ids import escalation_id, verdict_id
 from app.core.state.decision import Decision
 from app.core.state.draft import SessionDraft
 from app.core.state.expiry import time_records

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from app.core.actions.gate import Detail, Gate
-from app.core.actions.stage import PASSED, StageResult
+from app.core.actions.stage import PASSED, Detail, Gate, StageResult
 from app.core.policy.bundle_parts import BundlePart
 from app.core.quality_bundle.loosenings import Loosening
 from app.core.rules.rule import Rule

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, Field, model_validator
 
-from app.core.actions.gate import Decided, Detail, RememberingGate
 from app.core.actions.pipeline import INCONCLUSIVE
 from app.core.actions.rules import results_by_type
-from app.core.actions.stage import PASSED, StageResult
+from app.core.actions.stage import PASSED, Decided, Detail, RememberingGate, StageResult
 from app.core.foundation.errors import BundleError
 from app.core.foundation.strict import Name, StrictModel
 from app.core.policy.bundle_parts import BundlePart

@@ -14,8 +14,7 @@ from app.core.actions.topology import TopologyCheck
 from app.core.policy.bundles import BundleForm
 
 if TYPE_CHECKING:
-    from app.core.actions.gate import Gate
-    from app.core.actions.stage import Stage
+    from app.core.actions.stage import Gate, Stage
     from app.core.policy.bundles import Bundle
 
 GATES: tuple[Gate, ...] = (

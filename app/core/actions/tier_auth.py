@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from app.core.actions.gate import Detail, Gate
-from app.core.actions.stage import StageResult
+from app.core.actions.stage import Detail, Gate, StageResult
 from topics.records.base import Tier  # noqa: TC001 - pydantic reads the annotations
 
 if TYPE_CHECKING:

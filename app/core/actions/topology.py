@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from pydantic import Field
 
-from app.core.actions.gate import Detail, Gate
 from app.core.actions.pipeline import INCONCLUSIVE
-from app.core.actions.stage import PASSED, StageResult
+from app.core.actions.stage import PASSED, Detail, Gate, StageResult
 from app.core.foundation.canonical import wire_int
 from app.core.foundation.strict import StrictModel
 from app.core.policy.bundle_parts import BundlePart

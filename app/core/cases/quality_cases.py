@@ -8,8 +8,15 @@ from app.core.cases.case_failure import CaseFailure, decided, placed
 from app.core.foundation.clock import milliseconds_of
 from app.core.metadata.moments import time_of
 from app.core.metadata.provenance import ProvenanceState
-from app.core.retrieval.dimensions import ItemFacts, judge_item, under_rollout
-from app.core.retrieval.facts import FUTURE, NO_TIME, class_of, confidence_of
+from app.core.retrieval.dimensions import (
+    FUTURE,
+    NO_TIME,
+    ItemFacts,
+    class_of,
+    confidence_of,
+    judge_item,
+    under_rollout,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from app.core.actions.stage import in_order
 from app.core.decide import faults
 from app.core.decide.kinds import BY_MODEL, DECISIONS
 from app.core.foundation.chain import OutRecord
-from app.core.memory import quarantine
+from app.core.memory import reviews
 from app.core.policy.point import PointParts
 from app.core.policy.standing import standings
 from app.core.retrieval import alarms
@@ -88,7 +88,7 @@ class DecisionPoint:
 
     def expire_held(self, book: Book, now_ms: int, limit: int) -> Decision | None:
         """What time alone does to a partition's quarantine at `now_ms`; None when nothing is due."""
-        return quarantine.expired(book, now_ms, limit)
+        return reviews.expired(book, now_ms, limit)
 
     def judge_again(
         self, arrival: Arrival, message: Message, recorded: Mapping[str, Any]

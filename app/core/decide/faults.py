@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from app.core.decide.kinds import BY_MODEL, BY_TOPIC, DECISIONS
-from app.core.foundation.dead_letters import INTERNAL_ERROR, dead_letter, well_formed
-from app.core.foundation.refusals import refused
+from app.core.foundation.refusals import INTERNAL_ERROR, dead_letter, refused, well_formed
 from app.core.state.decision import Decision
 
 if TYPE_CHECKING:

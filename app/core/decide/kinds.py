@@ -1,4 +1,7 @@
-"""The table of the kinds of input: one row each, and what is asked of the rows together."""
+"""The table of the kinds of input, one row each; and what an arrival reads as by it.
+
+An arrival reads as a record of its topic, under the key that its partition follows from.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from app.core.actions.kinds import ACTION, OUTCOME
 from app.core.memory.kinds import FEEDBACK, REVIEW, WRITE
 from app.core.retrieval.kinds import REPORT, RETRIEVAL
+from topics.record_reading import Unreadable, read
 from topics.records import (
     ActionOutcome,
     ProposedAction,
@@ -20,6 +24,7 @@ from topics.records import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from app.core.foundation.arrival import Arrival
     from app.core.policy.kind import AnswerKind, AnyKind, DecisionKind
     from topics.records.base import Record
 
@@ -46,3 +51,15 @@ DECISIONS: Mapping[str, DecisionKind[Any]] = {
     schema: one.decision for schema, one in ANSWERS.items() if one.decision is not None
 }
 """By the `schema` of a decision."""
+
+
+KEY_MISMATCH = Unreadable("key_mismatch", "$.session_id", "the message key must be the session_id, UTF-8")
+
+
+def message_of(arrival: Arrival) -> Message | Unreadable:
+    """The record in an arrival, or why there is none."""
+    kind = BY_TOPIC[arrival.topic]
+    message: Message | Unreadable = read(kind.model, arrival.value)
+    if not isinstance(message, Unreadable) and kind.key(message).encode() != arrival.key:
+        return KEY_MISMATCH
+    return message

@@ -10,8 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from app.core.decide.decide import NOTHING_SHARED
-from app.core.decide.inbound import message_of
-from app.core.foundation.guarded import guarded
+from app.core.decide.kinds import message_of
+from app.core.foundation.errors import guarded
 from app.core.foundation.requests import Answer
 from app.core.state.book import Book
 from app.core.state.decision import Shared

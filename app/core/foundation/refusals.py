@@ -1,15 +1,63 @@
-"""InputRefused: a readable input about something unknown or impossible. It changed nothing."""
+"""The answers to inputs that are not decided on: DeadLetter and InputRefused.
+
+A dead letter keeps an unreadable input verbatim up to a bound, with the place of its error. A refusal answers
+a readable input about something unknown or impossible. Neither changes anything.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import base64
+from typing import TYPE_CHECKING, Any
 
+from app.core.foundation.arrival import dead_letter_id, refusal_id
 from app.core.foundation.chain import OutRecord
 from app.core.foundation.clock import rfc3339
-from app.core.foundation.ids import refusal_id
-from topics.catalog import SESSION_EVENTS
+from topics.catalog import DEAD_LETTERS, MAX_INPUT_VALUE_BYTES, SESSION_EVENTS
 
-SCHEMA = "sluice/input_refused/v1"
+if TYPE_CHECKING:
+    from app.core.foundation.arrival import Arrival
+
+DEAD_LETTER = "sluice/dead_letter/v1"
+INTERNAL_ERROR = "internal_error"
+"""The code of an input on which the core itself failed."""
+KEPT_BYTES = MAX_INPUT_VALUE_BYTES
+"""Of a larger value the first bytes are kept."""
+
+
+def dead_letter(arrival: Arrival, code: str, path: str, message: str) -> OutRecord:
+    """The dead letter of an input that gets no other answer."""
+    value = arrival.value or b""
+    body = {
+        "schema": DEAD_LETTER,
+        "dead_letter_id": dead_letter_id(arrival.decision_id),
+        "topic": arrival.topic,
+        "code": code,
+        "path": well_formed(path),
+        "message": well_formed(message),
+        "key": None if arrival.key is None else base64.b64encode(arrival.key).decode(),
+        "value_base64": base64.b64encode(value[:KEPT_BYTES]).decode(),
+        "value_size": len(value),
+        "truncated": len(value) > KEPT_BYTES,
+        "decided_at": rfc3339(arrival.timestamp_ms),
+        "input": arrival.coordinates(),
+    }
+    return OutRecord(DEAD_LETTERS, "DeadLetter", body, subject_of(arrival))
+
+
+def subject_of(arrival: Arrival) -> str:
+    """The session that the message's key names; empty if the key is not UTF-8."""
+    try:
+        return (arrival.key or b"").decode()
+    except UnicodeDecodeError:
+        return ""
+
+
+def well_formed(text: str) -> str:
+    """The text with lone surrogates escaped, so that a dead letter can always be written."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+INPUT_REFUSED = "sluice/input_refused/v1"
 
 
 def refused(
@@ -24,7 +72,7 @@ def refused(
     refuses it."""
     decision_id = f"{coordinates['topic']}:{coordinates['partition']}:{coordinates['offset']}"
     body = {
-        "schema": SCHEMA,
+        "schema": INPUT_REFUSED,
         "refusal_id": refusal_id(decision_id),
         "topic": coordinates["topic"],
         "session_id": session_id,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from app.core.foundation.ids import memory_id
+from app.core.foundation.arrival import memory_id
 from app.core.registry.registry_entries import hashes_of
 from app.core.state.history import SourceName
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from app.core.foundation.dead_letters import INTERNAL_ERROR, subject_of
+from app.core.foundation.refusals import INTERNAL_ERROR, subject_of
 from app.core.memory.admitted import Released, admitted
 from app.core.memory.context import digest_of
 from app.core.memory.record import hashed, unread_record

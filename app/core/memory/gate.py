@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from app.core.content.names import NOTHING
 from app.core.foundation.requests import ask
+from app.core.memory.admitted import names_after, names_before
 from app.core.memory.analysis import analysed, question
 from app.core.memory.lineage import lineage_request, resolved, unknown
-from app.core.memory.released_fields import names_after, names_before
 from app.core.memory.similarity import read_answer, similarity_finding, similarity_request
 from app.core.memory.trust import Facts, Trust, reason, route, score
 from app.core.metadata.write_quality import faults

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from app.core.foundation.ids import memory_id
+from app.core.foundation.arrival import memory_id
 from app.core.memory import faults, folding, reviews, write
 from app.core.memory.record import RERUN_FIELDS
 from app.core.policy.bundle_cases import Case

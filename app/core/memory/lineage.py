@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, ValidationError
 
-from app.core.foundation.ids import is_memory_id
+from app.core.foundation.arrival import is_memory_id
 from app.core.foundation.requests import Request
 from app.core.foundation.strict import StrictModel
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from app.core.content.inspection import finding_fields
+from app.core.foundation.arrival import memory_id
 from app.core.foundation.canonical import digest
 from app.core.foundation.chain import OutRecord
 from app.core.foundation.clock import rfc3339
-from app.core.foundation.ids import memory_id
 from app.core.memory.seen import NOTHING_SEEN, recorded
 from topics.catalog import MEMORY_DECISIONS
 

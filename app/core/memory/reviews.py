@@ -1,8 +1,11 @@
-"""Reviews of quarantined memories: signed, bound to the content's digest, by a registered reviewer, once.
+"""The quarantine's events, and reviews of quarantined memories (seed 003, "Quarantine").
+
+A memory enters, and it leaves by a review, by time, or for want of room. A review is signed, bound to the
+content's digest, by a registered reviewer, once.
 
 The content is not in the state: an approval asks for the input that holds it and releases it in the same
-transaction as its own record. While it waits for that, the memory may expire or be evicted, and then has:
-of a review and of time, the one that the partition decides first is the one that happened.
+transaction as its own record. While it waits for that, the memory may expire or be evicted, and then has: of
+a review and of time, the one that the partition decides first is the one that happened.
 """
 
 from __future__ import annotations
@@ -10,19 +13,21 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.core.foundation.ids import escalation_id
+from app.core.foundation.arrival import escalation_id
+from app.core.foundation.chain import OutRecord
+from app.core.foundation.clock import rfc3339
 from app.core.foundation.refusals import refused
 from app.core.foundation.requests import Request
 from app.core.memory.admitted import Released, admitted
-from app.core.memory.quarantine import expire, reviewed
 from app.core.registry.keys import signed_by
-from app.core.state.book import Left
+from app.core.state.book import Entered, Left
 from app.core.state.decision import Decision
 from app.core.state.draft import SessionDraft
 from app.core.state.expiry import time_records
+from app.core.state.held import Held
 from app.core.state.history import reviewed as feedback
 from app.core.state.session import who
-from topics.catalog import RETRIEVALS
+from topics.catalog import QUARANTINE, RETRIEVALS
 from topics.record_reading import Unreadable, read
 from topics.records import ProposedMemoryWrite
 
@@ -31,13 +36,98 @@ if TYPE_CHECKING:
 
     from app.core.foundation.arrival import Arrival
     from app.core.foundation.requests import Answer
+    from app.core.memory.context import WriteContext
+    from app.core.memory.gate import Judgement
     from app.core.policy.point import PointParts
     from app.core.registry.registry import Registry
     from app.core.registry.registry_entries import Approver
+    from app.core.state.book import Book, Change
     from app.core.state.decision import Shared
-    from app.core.state.held import Held
     from app.core.state.session import SessionState
     from topics.records import ReviewDecision
+
+EXPIRED = "nobody reviewed it in time"
+EVICTED = "the quarantine was full and this was the oldest of the agent that held the most"
+
+
+def held_of(arrival: Arrival, context: WriteContext, judged: Judgement) -> Held:
+    """The write as the state keeps it. Its time runs from the input's own."""
+    write, policy = context.write, context.bundle.memory
+    return Held(
+        context.memory_id,
+        write.write_id,
+        write.agent_id,
+        write.session_id,
+        context.tenant,
+        write.source.id,
+        context.source_type,
+        context.content_digest,
+        arrival.digest,
+        arrival.topic,
+        arrival.partition,
+        arrival.offset,
+        0 if judged.trust is None else judged.trust.total,
+        policy.trust.write_threshold,
+        context.now_ms,
+        context.now_ms + policy.review_after_ms,
+    )
+
+
+def enter(
+    arrival: Arrival, held: Held, reason: str, book: Book, most: int
+) -> tuple[list[OutRecord], list[Change]]:
+    """The records and changes of a memory that goes into quarantine. While it is full, the agent that holds
+    the most loses its oldest."""
+    evicted = book.crowding(max(0, len(book) + 1 - most))
+    records = [
+        _event("QuarantineEvicted", one, held.entered_ms, arrival, reason=EVICTED, by=held.memory_id)
+        for one in evicted
+    ]
+    after = held.expires_ms - held.entered_ms
+    records.append(
+        _event("QuarantineEntered", held, held.entered_ms, arrival, reason=reason, reviewAfterMs=after)
+    )
+    return records, [*map(Left, evicted), Entered(held)]
+
+
+def expire(held: Held, now_ms: int, arrival: Arrival | None = None) -> tuple[OutRecord, Change]:
+    """A memory whose time is over at `now_ms`; `arrival`: the input that found it so, None for a timer."""
+    return _event("QuarantineExpired", held, now_ms, arrival, reason=EXPIRED), Left(held)
+
+
+def expired(book: Book, now_ms: int, limit: int) -> Decision | None:
+    """What time alone does to a partition's quarantine; None when nothing is due."""
+    due = [expire(one, now_ms) for one in book.due(now_ms, limit)]
+    if not due:
+        return None
+    return Decision(None, [record for record, _ in due], tuple(change for _, change in due))
+
+
+def reviewed(held: Held, arrival: Arrival, review: dict[str, Any], *, approved: bool) -> OutRecord:
+    """`review`: approver_id, approver_entry, approver_hash and justification."""
+    kind = "QuarantineApproved" if approved else "QuarantineRejected"
+    return _event(kind, held, arrival.timestamp_ms, arrival, **review)
+
+
+_SCHEMAS = {
+    "QuarantineEntered": "sluice/quarantine_entered/v1",
+    "QuarantineApproved": "sluice/quarantine_approved/v1",
+    "QuarantineRejected": "sluice/quarantine_rejected/v1",
+    "QuarantineExpired": "sluice/quarantine_expired/v1",
+    "QuarantineEvicted": "sluice/quarantine_evicted/v1",
+}
+
+
+def _event(kind: str, held: Held, now_ms: int, arrival: Arrival | None, **more: Any) -> OutRecord:
+    body = {
+        "schema": _SCHEMAS[kind],
+        **held.fields(),
+        **more,
+        "decided_at": rfc3339(now_ms),
+        "input": None if arrival is None else arrival.coordinates(),
+    }
+    return OutRecord(QUARANTINE, kind, body, held.session_id)
+
 
 PORT = "held_input"
 """Gives the bytes of an input by its coordinates."""

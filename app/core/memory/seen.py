@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.core.foundation.ids import memory_id
+from app.core.foundation.arrival import memory_id
 from app.core.state.history import UNSEEN, History, SourceName
 
 if TYPE_CHECKING:

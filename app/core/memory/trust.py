@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from app.core.content.inspection import ContentInspection, Finding
-    from app.core.policy.trust_policy import AlignmentPolicy, CoherencePolicy, ConsistencyPolicy, TrustPolicy
+    from app.core.policy.memory_policy import AlignmentPolicy, CoherencePolicy, ConsistencyPolicy, TrustPolicy
     from app.core.state.history import History
 
 

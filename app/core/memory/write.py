@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.core.foundation.ids import memory_id
+from app.core.foundation.arrival import memory_id
 from app.core.memory.admitted import Released, admitted
 from app.core.memory.context import assess
 from app.core.memory.gate import Judgement
 from app.core.memory.gate import judge as judge_new
-from app.core.memory.quarantine import enter, held_of
 from app.core.memory.record import decision_record
+from app.core.memory.reviews import enter, held_of
 from app.core.memory.seen import read_seen, recorded_seen
 from app.core.quality_bundle.provenance_request import wanted, wants_resolving
 from app.core.registry.registry_entries import UNREGISTERED

@@ -1,17 +1,24 @@
-"""The policy that past decisions rest on: every bundle (of policy, of quality) and registry entry in the
-control topics, by hash.
+"""What a rerun rests on: the policy of then by hash, the decision point made of it, and the recorded answers.
 
-Nobody's signature is judged here. A decision names the hash of each thing that it used, so what has that hash
-is what it used; whether it should have been trusted was decided then, and is no part of a rerun.
+Signatures are not judged here. A decision names the hash of each thing that it used, so what has that hash is
+what it used; whether it should have been trusted was decided then, and is no part of a rerun. In a rerun no
+model is asked: its answers are those that the decision recorded.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Protocol
 
 from app.core.actions.stages import load_bundle
+from app.core.decide.decide import DecisionPoint
 from app.core.foundation.canonical import canonical
+from app.core.foundation.errors import UnknownStageError
+from app.core.foundation.limits import ROOM_FOR_ONE
+from app.core.foundation.requests import Answer
+from app.core.policy.policy import Policy
 from app.core.quality_bundle.quality_bundle import load_quality_bundle
+from app.core.registry.loading import build_registry
 from app.core.registry.registry_entries import EntryFile
 from app.core.trust.dsse import read_envelope
 from app.core.trust.refused import Reason
@@ -19,6 +26,10 @@ from app.core.trust.signed_entries import BUNDLE, QUALITY_BUNDLE, Statement, sta
 from topics.unreadable import Unreadable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from app.core.actions.stage import Stage
+    from app.core.foundation.requests import Request
     from app.core.policy.bundles import Bundle
     from app.core.quality_bundle.quality_bundle import QualityBundle
 
@@ -68,3 +79,95 @@ class PolicyEvidence:
         known = self._entries.get(key, {})
         said = known.get(entry_hash) or next(iter(known.values()), None)
         return None if said is None else EntryFile.model_validate(said.document)
+
+
+REMEMBERED_POINTS = 256
+Quality = tuple[str | None, str | None]
+"""Id and hash of a quality bundle."""
+
+
+class Gone(Exception):
+    """Names what a rerun lacks."""
+
+    def __init__(self, *missing: str) -> None:
+        super().__init__(", ".join(missing))
+        self.missing = missing
+
+
+class Points(Protocol):
+    """Gives the decision point that a record is executed again at."""
+
+    def point(self, recorded: dict[str, Any]) -> DecisionPoint:
+        """The point."""
+
+
+class PointsOfThen:
+    """Decision points over one body of evidence. `stage_of` gives a stage by its name, or raises
+    UnknownStageError: an installation's own stages are its own to bring."""
+
+    def __init__(self, evidence: PolicyEvidence, stage_of: Callable[[str], Stage]) -> None:
+        self._evidence = evidence
+        self._stage_of = stage_of
+        self._point = lru_cache(maxsize=REMEMBERED_POINTS)(self._built)
+
+    def point(self, recorded: dict[str, Any]) -> DecisionPoint:
+        """Of what the record names by hash, for judgements. Raises Gone, BundleError and RegistryError."""
+        entries = tuple(sorted(recorded["registry_hashes"].items()))
+        quality = recorded.get("quality_bundle_id"), recorded.get("quality_bundle_hash")
+        environment = recorded.get("environment", "rerun")
+        return self._point(recorded["bundle_hash"], entries, quality, environment)
+
+    def _built(
+        self,
+        bundle_hash: str,
+        entries: tuple[tuple[str, str], ...],
+        quality: Quality,
+        environment: str,
+    ) -> DecisionPoint:
+        missing: list[str] = []
+        bundle = self._evidence.bundle(bundle_hash)
+        if bundle is None:
+            missing.append(f"bundle {bundle_hash}")
+        found = [(key, self._evidence.entry(key, entry_hash)) for key, entry_hash in entries]
+        missing += [f"registry entry {key}" for key, entry in found if entry is None]
+        stages = [self._stage(name, missing) for name in (() if bundle is None else bundle.stages)]
+        judging = self._quality(quality, missing)
+        if missing or bundle is None:
+            raise Gone(*missing)
+        registry = build_registry(entry for _, entry in found if entry is not None)
+        policy = Policy({bundle.id: bundle}, registry, bundle.id, judging, quality[0] or "")
+        known = [stage for stage in stages if stage is not None]
+        return DecisionPoint(policy, known, ROOM_FOR_ONE, stopwatch=lambda: 0, environment=environment)
+
+    def _quality(self, quality: Quality, missing: list[str]) -> dict[str, QualityBundle]:
+        """The quality bundle by the id under which it was asked for; none where none was in force."""
+        asked_for, bundle_hash = quality
+        if asked_for is None or bundle_hash is None:
+            return {}
+        found = self._evidence.quality_bundle(bundle_hash)
+        if found is None:
+            missing.append(f"quality bundle {bundle_hash}")
+            return {}
+        return {asked_for: found}
+
+    def _stage(self, name: str, missing: list[str]) -> Stage | None:
+        try:
+            return self._stage_of(name)
+        except UnknownStageError:
+            missing.append(f"stage {name}")
+            return None
+
+
+class RecordedAnswers:
+    """In their order; what was asked `beyond` them is kept by its port."""
+
+    def __init__(self, outputs: list[dict[str, Any]]) -> None:
+        self._left = [Answer(one["status"], one["payload"], one["detail"]) for one in outputs]
+        self.beyond: list[str] = []
+
+    def next(self, request: Request) -> Answer:
+        """The answer to the next request."""
+        if self._left:
+            return self._left.pop(0)
+        self.beyond.append(request.port)
+        return Answer("unavailable", detail="no answer is recorded")

@@ -15,15 +15,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.core.actions.verdict import SCHEMA as VERDICT
-from app.core.decide.inbound import message_of
-from app.core.decide.kinds import ANSWERS, BY_TOPIC, DECISIONS
+from app.core.decide.kinds import ANSWERS, BY_TOPIC, DECISIONS, message_of
 from app.core.decide.replay import decide
 from app.core.foundation.clock import milliseconds_of
-from app.core.foundation.refusals import SCHEMA as REFUSED
+from app.core.foundation.refusals import INPUT_REFUSED as REFUSED
 from app.core.memory.record import SCHEMA as MEMORY
 from app.core.memory.seen import recorded_history, recorded_trust
 from app.core.registry.registry_entries import UNREGISTERED
-from app.core.rerun.recorded_answers import RecordedAnswers
+from app.core.rerun.evidence import RecordedAnswers
 from app.core.rerun.rerun_result import HASH_FIELD, Difference
 from app.core.retrieval.record import SCHEMA as QUALITY
 from app.core.retrieval.seen import recorded_seen

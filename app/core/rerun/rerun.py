@@ -11,13 +11,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from app.core.decide.inbound import message_of
-from app.core.decide.kinds import ANSWERS, BY_MODEL, DECISIONS
+from app.core.decide.kinds import ANSWERS, BY_MODEL, DECISIONS, message_of
 from app.core.decide.replay import drive
-from app.core.foundation.errors import BundleError, RegistryError
-from app.core.foundation.guarded import guarded
-from app.core.rerun.recorded_answers import RecordedAnswers
-from app.core.rerun.rerun_evidence import Gone, PointsOfThen
+from app.core.foundation.errors import BundleError, RegistryError, guarded
+from app.core.rerun.evidence import Gone, PointsOfThen, RecordedAnswers
 from app.core.rerun.rerun_result import Difference, Rerun, differences
 from topics.record_reading import Unreadable
 
@@ -29,9 +26,8 @@ if TYPE_CHECKING:
     from app.core.decide.kinds import Message
     from app.core.foundation.arrival import Arrival
     from app.core.foundation.chain import OutRecord
-    from app.core.rerun.evidence import PolicyEvidence
+    from app.core.rerun.evidence import Points, PolicyEvidence
     from app.core.rerun.policy_then import PolicyThen
-    from app.core.rerun.rerun_evidence import Points
 
 REMEMBERED_INPUTS = 8
 """Decisions on the items of one request lie together, and each is executed by itself."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from app.core.foundation.arrival import quality_id
 from app.core.foundation.chain import OutRecord
 from app.core.foundation.clock import rfc3339
-from app.core.foundation.dead_letters import INTERNAL_ERROR as REASON
-from app.core.foundation.dead_letters import subject_of
-from app.core.foundation.guarded import guarded
-from app.core.foundation.ids import quality_id
+from app.core.foundation.errors import guarded
+from app.core.foundation.refusals import INTERNAL_ERROR as REASON
+from app.core.foundation.refusals import subject_of
 from app.core.quality_bundle.severity import TIERS
 from app.core.registry.registry_entries import hashes_of
 from app.core.retrieval.context import names_in

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypedDict, get_args
 
 from app.core.quality_bundle.severity import SEVERITY, milder
-from app.core.retrieval.dimensions import judge_by, under_rollout
-from app.core.retrieval.facts import facts_of
+from app.core.retrieval.dimensions import facts_of, judge_by, under_rollout
 from app.core.retrieval.names import at_the_body
 from app.core.retrieval.provenance_check import provenance_of
 from topics.records.retrievals import StageName
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
     from app.core.registry.quality_entries import QualityOverrideEntry
     from app.core.registry.registry_entries import Entry
     from app.core.retrieval.bodies import Body
-    from app.core.retrieval.class_terms import ClassTerms
-    from app.core.retrieval.context import RetrievalContext
+    from app.core.retrieval.context import ClassTerms, RetrievalContext
     from app.core.retrieval.dimensions import DimensionResult, ItemFacts, Quality
     from app.core.retrieval.names import ItemNames
     from app.core.retrieval.provenance_check import ProvenanceCheck

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from app.core.foundation.ids import quality_id
+from app.core.foundation.arrival import quality_id
 from app.core.policy.kind import AnswerKind, CaseKind, DecisionKind, Kind
 from app.core.quality_bundle.quality_models import QualityCase
 from app.core.retrieval import faults, reported, retrieval

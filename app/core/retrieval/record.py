@@ -12,12 +12,12 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.core.content.inspection import finding_fields
+from app.core.foundation.arrival import quality_id
 from app.core.foundation.canonical import canonical, digest, in_order, is_odd_float
 from app.core.foundation.chain import OutRecord
 from app.core.foundation.clock import rfc3339
-from app.core.foundation.ids import quality_id
 from app.core.registry.registry_entries import hashes_of
-from app.core.retrieval.facts import NUMBERS
+from app.core.retrieval.dimensions import NUMBERS
 from app.core.retrieval.names import class_text, uri_text
 from app.core.retrieval.seen import recorded
 from topics.catalog import QUALITY_DECISIONS

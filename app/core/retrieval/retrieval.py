@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from app.core.foundation.arrival import escalation_id
 from app.core.foundation.chain import OutRecord
 from app.core.foundation.clock import rfc3339
-from app.core.foundation.ids import escalation_id
 from app.core.quality_bundle.provenance_request import wanted
 from app.core.retrieval.context import assess, barred
 from app.core.retrieval.judgement import judge

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, get_args
 
 from app.core.content.inspection import ContentInspection
+from app.core.foundation.arrival import served_id
 from app.core.foundation.chain import OutRecord
 from app.core.foundation.clock import rfc3339
-from app.core.foundation.ids import served_id
 from app.core.quality_bundle.severity import SEVERITY
 from app.core.retrieval.judgement import content_action
 from app.core.retrieval.names import ITEM_FIELDS, REQUEST_FIELDS, withheld_id

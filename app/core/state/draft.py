@@ -6,13 +6,10 @@ has no effect.
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
 from app.core.registry.registry_entries import UNREGISTERED
-from app.core.state.recent_retrieval import FORGOTTEN, FORGOTTEN_FLAG, MAX_FLAGGED, add_flagged, flags_of_all
+from app.core.state.recent_retrieval import LOST, MAX_FLAGGED, add_flagged, flags_of_all, join_all
 from app.core.state.remembered import (
     ACTION_BYTES,
     FLAGGED_BYTES,
@@ -67,14 +64,11 @@ class SessionDraft:
         self.early: list[EarlyOutcome] = state.early
         self.refused: list[EarlyOutcome] = []
         if self.early:
-            self._expire_early()
+            self.refused = [one for one in self.early if one.at_ms <= self._cut_ms]
+            self.early = [one for one in self.early if one.at_ms > self._cut_ms]
         self.folded = bool(state.accounts) and state.last_at + limits.idle_timeout_ms <= self.now
         self._base = {} if self.folded else state.accounts
         self._opened_at = self.now if self.folded or state.gone else state.opened_at
-
-    def _expire_early(self) -> None:
-        self.refused = [one for one in self.early if one.at_ms <= self._cut_ms]
-        self.early = [one for one in self.early if one.at_ms > self._cut_ms]
 
     def account(self, tenant: str) -> Account | None:
         """For reading."""
@@ -140,9 +134,7 @@ class SessionDraft:
 
     def writes(self, tenant: str) -> list[RecentWrite]:
         """All that is remembered of writes of a tenant's agents."""
-        account = self.account(tenant)
-        memories = [] if account is None else account.agents.values()
-        return [RecentWrite(*stored) for memory in memories for stored in memory.writes.values()]
+        return [RecentWrite(*kept) for one in self._of_tenant(tenant) for kept in one.writes.values()]
 
     def remember_write(self, owner: Who, write_id: str, write: RecentWrite) -> None:
         """Keep a memory write for its window, or replace what is kept of it."""
@@ -155,9 +147,8 @@ class SessionDraft:
     def source(self, tenant: str, source_id: str) -> tuple[str | None, int | None]:
         """The type of a memory source and the time of its last write in this session, ms, by any agent of the
         tenant; None if nothing is kept."""
-        account, kept = self.account(tenant), kept_id(source_id)
-        memories = [] if account is None else account.agents.values()
-        entries = [one.sources[kept] for one in memories if kept in one.sources]
+        kept = kept_id(source_id)
+        entries = [one.sources[kept] for one in self._of_tenant(tenant) if kept in one.sources]
         return (entries[0][0], max(one[1] for one in entries)) if entries else (None, None)
 
     def has_room_for_write(self, owner: Who) -> bool:
@@ -180,13 +171,8 @@ class SessionDraft:
     def retrieval(self, tenant: str, request_id: str) -> RecentRetrieval | None:
         """What is remembered under a request's id, for all agents of the tenant, with the tier of the last
         request; None outside its window."""
-        account = self.account(tenant)
-        memories = [] if account is None else account.agents.values()
-        found = [one for memory in memories if (one := memory.retrieval(request_id)) is not None]
-        known = [one for one in found if self.in_window(one.at_ms)]
-        known.sort(key=lambda one: (one.at_ms, one.offset))
-        items = sum(one.size for one in known)
-        return reduce(lambda one, later: one.joined(later, items), known) if known else None
+        found = (memory.retrieval(request_id) for memory in self._of_tenant(tenant))
+        return join_all([one for one in found if one is not None and self.in_window(one.at_ms)])
 
     def remember_retrieval(self, owner: Who, request_id: str, retrieval: RecentRetrieval) -> None:
         """Keep the decided items of a retrieval, together with those already kept under its id. If the
@@ -203,9 +189,8 @@ class SessionDraft:
 
         def has_room() -> bool:
             few = len(memory.retrievals) < limits.max_recent_retrievals
-            return (
-                few and memory.items + retrieval.size <= limits.max_recent_items and self._fits(memory, size)
-            )
+            few = few and memory.items + retrieval.size <= limits.max_recent_items
+            return few and self._fits(memory, size)
 
         while memory.retrievals and not has_room():
             del memory.retrievals[next(iter(memory.retrievals))]
@@ -217,18 +202,16 @@ class SessionDraft:
         if owner.tenant == UNREGISTERED or not items:
             return
         memory = self._memory(owner)
-        if not self._fits(memory, FLAGGED_BYTES * min(len(items), MAX_FLAGGED)):
-            items = {FORGOTTEN: (FORGOTTEN_FLAG,)}
-        for item, flags in items.items():
+        fits = self._fits(memory, FLAGGED_BYTES * min(len(items), MAX_FLAGGED))
+        for item, flags in (items if fits else LOST).items():
             add_flagged(memory.flagged, kept_id(item), flags, self.now)
 
     def served_flags(self, owner: Who) -> dict[str, list[str]]:
         """The flags of items that the tenant's agents were served within the window, by kept id: all of this
         agent, and of the other agents as many as one agent may have."""
         account = self.account(owner.tenant)
-        if account is None:
-            return {}
-        flagged = {agent: one.flagged for agent, one in account.agents.items() if one.flagged}
+        agents = {} if account is None else account.agents
+        flagged = {agent: one.flagged for agent, one in agents.items() if one.flagged}
         if not flagged:
             return {}
         own = [flagged.pop(agent) for agent in (owner.agent, OLD_AGENT) if agent in flagged]
@@ -236,19 +219,17 @@ class SessionDraft:
 
     def remembered_by_gates(self, owner: Who, account: Account | None) -> Mapping[str, Any]:
         """What gates remember of an agent, by the gate's name. `account`: the tenant's."""
-        memory = None if account is None else account.agents.get(owner.agent)
-        if memory is None or not memory.gates:
-            return NOTHING.gates
-        return {name: kept[1] for name, kept in memory.gates.items()}
+        memory = NOTHING if account is None else account.agents.get(owner.agent, NOTHING)
+        return memory.values_of_gates()
 
     def remember_for_gate(self, owner: Who, gate: str, kept: GateMemory | None) -> None:
         """Keep what a gate remembers of an agent from here on, in place of what it did; None: nothing."""
-        if kept is None and gate not in self._read(owner).gates:
-            return
-        gates = self._memory(owner).gates
-        gates.pop(gate, None)
-        if kept is not None:
-            gates[gate] = (kept.until_ms, kept.value, len(orjson.dumps(kept.value)))
+        if kept is not None or gate in self._read(owner).gates:
+            self._memory(owner).keep_for_gate(gate, kept)
+
+    def _of_tenant(self, tenant: str) -> Iterable[Remembered]:
+        account = self.account(tenant)
+        return () if account is None else account.agents.values()
 
     def _memories(self, owner: Who) -> list[Remembered]:
         """The agent's own memories, and those that an older worker kept for all agents together."""
@@ -256,21 +237,19 @@ class SessionDraft:
         if account is None:
             return []
         own, old = account.agents.get(owner.agent), account.agents.get(OLD_AGENT)
-        memories = [] if own is None else [own]
-        return memories if old is None or old is own else [*memories, old]
+        return [one for one in (own, None if old is own else old) if one is not None]
 
     def _memory(self, owner: Who) -> Remembered:
         """The memories of an agent, for changing, without those that have left the window."""
-        account = self.change(owner.tenant)
+        agents = self.change(owner.tenant).agents
         if owner not in self._own:
             self._own.add(owner)
-            account.agents[owner.agent] = account.agents.get(owner.agent, NOTHING).copied(self._cut_ms)
-        return account.agents[owner.agent]
+            agents[owner.agent] = agents.get(owner.agent, NOTHING).copied(self._cut_ms)
+        return agents[owner.agent]
 
     def _finds_room(self, owner: Who, size: int, has_less: Callable[[Remembered], bool]) -> bool:
         """Whether there is room; if needed, drop memories outside the window first, then actions that a
         signed outcome has settled."""
-
         memory = self._read(owner)
         if has_less(memory) and self._fits(memory, size):
             return True
@@ -301,9 +280,8 @@ class SessionDraft:
         """The session's values now. `touched` False: only time acted, so the session is not marked as
         active."""
         last_at = self.now if touched else self.state.last_at
-        due = last_at + self._limits.idle_timeout_ms
-        if self.early:
-            due = min(due, self.early[0].at_ms + self._limits.action_window_ms)
+        dues = [last_at + self._limits.idle_timeout_ms, NEVER_DUE_MS]
+        dues += [one.at_ms + self._limits.action_window_ms for one in self.early[:1]]
         for tenant, account in self._base.items():
             if tenant not in self._changed and account.has_over(self._cut_ms):
                 self.change(tenant)
@@ -311,9 +289,7 @@ class SessionDraft:
             agents = self._changed[owner.tenant].agents
             if owner.agent in agents and agents[owner.agent].is_empty:
                 del agents[owner.agent]
-        return Transition(
-            self.folded, self._changed, self.early, self._opened_at, last_at, min(due, NEVER_DUE_MS)
-        )
+        return Transition(self.folded, self._changed, self.early, self._opened_at, last_at, min(dues))
 
     def in_window(self, at_ms: int) -> bool:
         """Whether an input of this time is still remembered."""

@@ -7,6 +7,7 @@ of flags by reading more.
 
 from __future__ import annotations
 
+from functools import reduce
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +19,7 @@ MAX_FLAGGED = 64
 """Number of a tenant's items whose flags a session keeps; each of its verdicts carries them."""
 FORGOTTEN, FORGOTTEN_FLAG = "*", "forgotten"
 """The item and flag that stand for flagged items without room."""
+LOST: Mapping[str, tuple[str, ...]] = {FORGOTTEN: (FORGOTTEN_FLAG,)}
 
 
 class RecentRetrieval(NamedTuple):
@@ -58,6 +60,13 @@ def add_flagged(kept: dict[str, Any], item: str, flags: Iterable[str], at_ms: in
         oldest = next(name for name in kept if name != FORGOTTEN)
         del kept[oldest]
         _put(kept, FORGOTTEN, (FORGOTTEN_FLAG,), at_ms)
+
+
+def join_all(known: list[RecentRetrieval]) -> RecentRetrieval | None:
+    """One memory of all requests under one id, in the order of their inputs; None for none."""
+    known.sort(key=lambda one: (one.at_ms, one.offset))
+    items = sum(one.size for one in known)
+    return reduce(lambda one, later: one.joined(later, items), known) if known else None
 
 
 def flags_in(kept: Mapping[str, Any], after_ms: int) -> dict[str, list[str]]:

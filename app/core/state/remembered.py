@@ -10,10 +10,15 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
 
 from app.core.foundation.canonical import MAX_SAFE_INTEGER, wire_int
 from app.core.state.recent_retrieval import MARK_DIGITS, RecentRetrieval
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 LONGEST_KEPT_ID = 64
 REMEMBERED_IDS = 1 << 14
@@ -26,6 +31,7 @@ RETRIEVAL_BYTES = 136
 FLAGGED_BYTES = 304
 GATE_BYTES = 96
 """Beside the value that a gate remembers: its name and its time."""
+NO_VALUES: Mapping[str, Any] = {}
 
 
 class RecentAction(NamedTuple):
@@ -161,6 +167,16 @@ class Remembered:
         return not (
             self.recent or self.writes or self.sources or self.retrievals or self.flagged or self.gates
         )
+
+    def values_of_gates(self) -> Mapping[str, Any]:
+        """What gates remember, by the gate's name."""
+        return {name: kept[1] for name, kept in self.gates.items()} if self.gates else NO_VALUES
+
+    def keep_for_gate(self, gate: str, kept: GateMemory | None) -> None:
+        """Keep what a gate remembers in place of what it did; None: nothing."""
+        self.gates.pop(gate, None)
+        if kept is not None:
+            self.gates[gate] = (kept.until_ms, kept.value, len(orjson.dumps(kept.value)))
 
     def copied(self, cut_ms: int) -> Remembered:
         """A copy without inputs of this time or before."""

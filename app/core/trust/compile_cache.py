@@ -13,8 +13,7 @@ from app.core.actions.stages import load_bundle
 from app.core.cases.case_failure import count_cases
 from app.core.cases.quality_cases import run_quality_cases
 from app.core.foundation.canonical import canonical
-from app.core.foundation.errors import BundleError, RegistryError, UnknownStageError
-from app.core.foundation.guarded import guarded
+from app.core.foundation.errors import BundleError, RegistryError, UnknownStageError, guarded
 from app.core.quality_bundle.loosenings import loosening_sentences
 from app.core.quality_bundle.quality_bundle import load_quality_bundle
 from app.core.registry.loading import FACT, build_registry, merged

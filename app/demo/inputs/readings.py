@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from app.core.foundation.clock import rfc3339
-from app.core.retrieval.signed_assertion import signed_assertion
+from app.core.retrieval.provenance_check import signed_assertion
 from app.demo.inputs.panel_sessions import REPEATING
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from app.core.foundation.chain import Chain
-from app.core.foundation.dead_letters import dead_letter
+from app.core.foundation.refusals import dead_letter
 from app.core.state.book import Book
 from app.core.state.decision import Shared
 from app.core.state.session import KEY_PREFIX

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from app.core.decide.inbound import message_of
-from app.core.foundation.guarded import guarded as answered
+from app.core.decide.kinds import message_of
+from app.core.foundation.errors import guarded as answered
 
 if TYPE_CHECKING:
     from collections.abc import Callable

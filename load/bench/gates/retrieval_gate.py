@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from app.core.decide.inbound import message_of
+from app.core.decide.kinds import message_of
 from app.core.decide.replay import drive, nobody
 from app.core.foundation.chain import Chain
 from app.core.state.decision import Shared

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from app.core.decide.inbound import message_of
+from app.core.decide.kinds import message_of
 from app.core.decide.replay import drive, nobody
 from app.core.foundation.canonical import canonical
 from app.core.foundation.chain import Chain

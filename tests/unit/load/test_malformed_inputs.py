@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.core.decide.inbound import message_of
+from app.core.decide.kinds import message_of
 from app.core.foundation.arrival import Arrival
 from load.inputs.malformed_inputs import kinds_by_topic, proposed, reported
 from topics.catalog import MEMORY_WRITES, REPORTED, RETRIEVALS, REVIEWS

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
-from app.core.decide.inbound import message_of
+from app.core.decide.kinds import message_of
 from load.bench.gates import memory_fuzz
 from load.bench.gates.long_writes import BYTES, SHAPES, long_text
 from load.bench.gates.memory_gate import Seconds

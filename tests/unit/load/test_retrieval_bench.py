@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
-from app.core.decide.inbound import message_of
+from app.core.decide.kinds import message_of
 from load.bench.gates.retrieval_gate import JudgingGate, Seconds
 from load.bench.given import bench_policy
 from load.bench.given.items import Bodies, Elsewhere, Shape, arrivals, requests

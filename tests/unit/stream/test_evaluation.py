@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from app.bootstrap import build_decision_point
 from app.core.actions.stages import load_bundle
-from app.core.decide.inbound import KEY_MISMATCH
+from app.core.decide.kinds import KEY_MISMATCH
 from app.core.foundation.arrival import Arrival
 from app.core.foundation.chain import Chain
 from app.core.foundation.requests import Answer, Request

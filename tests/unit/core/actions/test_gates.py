@@ -10,8 +10,7 @@ from jsonschema import Draft202012Validator
 from pydantic import Field
 
 from app.cli.ledger.show_story import titles_of
-from app.core.actions.gate import Detail, Gate, RememberingGate
-from app.core.actions.stage import PASSED, StageResult
+from app.core.actions.stage import PASSED, Detail, Gate, RememberingGate, StageResult
 from app.core.actions.stages import BUNDLE_FORM, GATES, load_bundle
 from app.core.foundation.errors import BundleError
 from app.core.foundation.strict import StrictModel

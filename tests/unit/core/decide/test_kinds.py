@@ -13,8 +13,7 @@ from app.adapters.kafka.kafka_evidence import DECIDING, id_at
 from app.adapters.kafka.kafka_named import NAMES
 from app.cli.ledger.rerun import PLURALS
 from app.cli.machine.publish import INPUTS, checked
-from app.core.decide.inbound import message_of
-from app.core.decide.kinds import ANSWERS, BY_MODEL, BY_TOPIC, DECISIONS, JUDGED, KINDS, Message
+from app.core.decide.kinds import ANSWERS, BY_MODEL, BY_TOPIC, DECISIONS, JUDGED, KINDS, Message, message_of
 from app.core.decide.replay import Replay
 from app.core.foundation.arrival import Arrival
 from app.core.rerun import walk

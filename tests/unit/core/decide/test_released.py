@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 import pytest
 from pydantic import BaseModel
 
-from app.core.decide.inbound import message_of
+from app.core.decide.kinds import message_of
 from app.core.decide.released import HEADERS, RELEASED
 from tests.unit import memory_records, retrieval_records
 from tests.unit.core.memory.write_scene import Place, place

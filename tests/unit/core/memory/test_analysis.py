@@ -13,11 +13,19 @@ from hypothesis import strategies as st
 
 from app.core.content.inspection import ContentInspection, Kind
 from app.core.foundation.requests import Answer
-from app.core.memory.analysis import PORT, Analysis, Ceiling, analysed, ceiling, question
-from app.core.memory.analysis_prompt import PROMPT_VERSION, SCHEMA, user_turn
+from app.core.memory.analysis import (
+    PORT,
+    PROMPT_VERSION,
+    SCHEMA,
+    Analysis,
+    Ceiling,
+    analysed,
+    ceiling,
+    question,
+    user_turn,
+)
 from app.core.memory.trust import Facts, route, score
-from app.core.policy.memory_policy import AnalysisPolicy
-from app.core.policy.trust_policy import TrustPolicy
+from app.core.policy.memory_policy import AnalysisPolicy, TrustPolicy
 from app.core.state.history import UNSEEN
 from app.ports import AnalysisOff
 from app.stream.intake.evaluation import Ports

@@ -6,7 +6,7 @@ from typing import Any
 
 from app.core.content.inspection import ContentInspection, Finding
 from app.core.memory.trust import Facts
-from app.core.policy.trust_policy import TrustPolicy
+from app.core.policy.memory_policy import TrustPolicy
 from app.core.state.history import History
 
 POLICY = TrustPolicy()

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from app.core.metadata.provenance import ProvenanceState
-from app.core.retrieval.dimensions import ItemFacts, judge_item
-from app.core.retrieval.facts import class_of, facts_of
+from app.core.retrieval.dimensions import ItemFacts, class_of, facts_of, judge_item
 from app.core.retrieval.provenance_check import ProvenanceCheck
 from tests.unit.core.retrieval.quality_scene import NOTE, item_facts, quality_bundle
 from topics.records.retrieval_inputs import RetrievedItem

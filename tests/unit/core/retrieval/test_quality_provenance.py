@@ -12,9 +12,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from app.core.metadata.provenance import Resolution, unverified
 from app.core.registry.loading import load_registry
 from app.core.registry.quality_entries import provenance_id
-from app.core.retrieval.facts import facts_of
-from app.core.retrieval.provenance_check import ProvenanceCheck, provenance_of
-from app.core.retrieval.signed_assertion import signed_assertion
+from app.core.retrieval.dimensions import facts_of
+from app.core.retrieval.provenance_check import ProvenanceCheck, provenance_of, signed_assertion
 from tests.unit.core.retrieval.quality_scene import quality_bundle
 from tests.unit.core.scene import entry
 from topics.records.retrieval_inputs import RetrievedItem

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.state.draft import SHARES_IN_ALL
-from app.core.state.outcome_actions import EARLY_BYTES
 from app.core.state.remembered import RecentAction, Remembered, recent_action
+from app.core.state.reservations import EARLY_BYTES
 from app.core.state.session import (
     NEVER_DUE_MS,
     Account,
