@@ -188,7 +188,7 @@ class Totals(RuleBasedStateMachine):
             known.true_rows = known.true_rows or [otherwise]
             which %= len(known.true_rows)
             rows = known.true_rows[which]
-        signed = signed and known is not None
+        signed = signed and known is not None and which == 0  # a signature is bound to the id's first action
         if signed and known is not None:
             self.signed.append(self.session.signed_outcome(known.arrival, action_id=name, rows_affected=rows))
             self.session.put(self.signed[-1])
