@@ -75,6 +75,8 @@ class WorkerSettings(_Group):
             raise ValueError("linger_min_ms is above linger_max_ms")
         if self.heartbeat_interval_s * 3 > self.session_timeout_s:
             raise ValueError("heartbeat_interval_s must fit three times into session_timeout_s")
+        if self.session_timeout_s > self.request_timeout_s:
+            raise ValueError("session_timeout_s is above request_timeout_s")
         return self
 
 

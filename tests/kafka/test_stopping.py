@@ -60,7 +60,10 @@ def test_a_worker_whose_group_rebalances_while_it_stops_leaves_the_group_in_good
     kafka: str, prefix: str, tmp_path: Path
 ) -> None:
     """Faust closed its connections from another thread: it died of SIGSEGV, or stayed a member."""
-    site = site_on(kafka, tmp_path, prefix.rstrip("."), SLUICE_WORKER__SESSION_TIMEOUT_S=str(SESSION_S))
+    bounds = dict.fromkeys(
+        ("SLUICE_WORKER__SESSION_TIMEOUT_S", "SLUICE_WORKER__REQUEST_TIMEOUT_S"), str(SESSION_S)
+    )
+    site = site_on(kafka, tmp_path, prefix.rstrip("."), **bounds)
     stops, leaves = (WorkerProcess(site, name, 0.0) for name in ("stops", "leaves"))
     try:
         until(lambda: bool(stops.partitions()), stops)

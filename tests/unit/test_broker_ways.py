@@ -16,7 +16,11 @@ from app.broker.locate import ExternalBroker
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 COMPOSE = (ROOT / "docker-compose.yml").read_text()
-START = "import sys, pathlib; from app.broker import own; own.start(pathlib.Path(sys.argv[1]), own.Wish())"
+START = """
+import sys, pathlib
+from app.broker import own
+own.start(pathlib.Path(sys.argv[1]), own.StartOptions())
+"""
 
 
 def test_without_any_way_the_error_names_all_three_and_why(tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ def test_settings_without_a_stated_default_are_shown_in_comments() -> None:
         ("SLUICE_KAFKA__PARTITIONS", "0", "kafka.partitions"),
         ("SLUICE_WORKER__SESSION_TIMEOUT_S", "1", "worker.session_timeout_s"),
         ("SLUICE_WORKER__LINGER_MIN_MS", "500", "linger_min_ms is above linger_max_ms"),
+        ("SLUICE_WORKER__SESSION_TIMEOUT_S", "31", "session_timeout_s is above request_timeout_s"),
         ("SLUICE_SESSION__IDLE_TIMEOUT_S", "10", "idle_timeout_s must not be below action_window_s"),
         ("SLUICE_LOGGING__LEVEL", "DEBUG", "logging.level"),
         ("SLUICE_WORKER__LINGER", "5", "SLUICE_WORKER__LINGER: no such setting"),
