@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class Lanes:
     """The waiting sessions of one partition.
 
-    `begin` makes an Evaluation on the session's state at that moment; `finish` stages its result. There is no
-    await between the core's decision and `finish`.
+    `begin` makes an InputInProgress on the session's state at that moment; `finish` stages its result. There
+    is no await between the core's decision and `finish`.
     """
 
     def __init__(
