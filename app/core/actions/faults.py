@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from app.core.actions.assessment import lateness
 from app.core.actions.pipeline import Evaluation
 from app.core.actions.seen import ActionSeen, read_seen, recorded, recorded_seen, seen_by
-from app.core.actions.verdict import Ruling, count, verdict_record
-from app.core.foundation.canonical import wire_int
+from app.core.actions.verdict import NO_IDS, Ruling, count, ids_of, verdict_record
+from app.core.foundation.canonical import hex_of, wire_int
 from app.core.foundation.refusals import INTERNAL_ERROR, subject_of
 from app.core.policy.standing import rows_counted
 from app.core.registry.registry_entries import hashes_of
@@ -46,7 +46,7 @@ FAILED = {
 def unread(parts: PointParts, arrival: Arrival, letter: OutRecord) -> Decision:
     """Deny an action without reading it; `letter` is its dead letter."""
     about: dict[str, Any] = {
-        **_ids(None, None),
+        **NO_IDS,
         "mode": "high_stakes",
         "enforcement": "enforce",
         "policy_bundle_id": None,
@@ -99,13 +99,13 @@ def _judge(
     ruling = _ruling(mode, org.enforcement, late=late is not None)
     most = bundle.largest_rows_upper_bound
     rows = rows_counted(parts.policy.registry.tools.get(action.tool_name), action.rows_affected, most) or most
-    digest = arrival.digest[len("sha256:") :]
+    digest = hex_of(arrival.digest)
     if seen.remembered:
         seen = seen_by(seen, bundle.stages)
     repeats = seen.known is not None and seen.known.digest == digest
     counted = rows if ruling.carried and not repeats else None
     about: dict[str, Any] = {
-        **_ids(action, principal.tenant_id),
+        **ids_of(action, principal.tenant_id),
         "mode": mode,
         "enforcement": org.enforcement,
         "policy_bundle_id": action.policy_bundle_id or principal.bundle_asked_for,
@@ -141,14 +141,3 @@ def _ruling(mode: str, enforcement: str, *, late: bool) -> Ruling:
     if enforcement == "shadow":
         return Ruling("ALLOW", "BLOCK", carried=True, waits=False)
     return DENIED
-
-
-def _ids(action: ProposedAction | None, tenant: str | None) -> dict[str, Any]:
-    return {
-        "action_id": action and action.action_id,
-        "agent_id": action and action.agent_id,
-        "session_id": action and action.session_id,
-        "tenant_id": tenant,
-        "traceId": action and action.trace_id,
-        "request_id": action and action.request_id,
-    }

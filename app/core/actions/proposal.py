@@ -19,9 +19,9 @@ from app.core.actions.pipeline import Evaluation, run
 from app.core.actions.seen import NOTHING_REMEMBERED, read_seen, recorded, recorded_seen, seen_by
 from app.core.actions.stage import Decided, RememberingGate, StageResult
 from app.core.actions.tier_auth import OBLIGATIONS, required_role
-from app.core.actions.verdict import Ruling, count, repeated, rule, verdict_record
+from app.core.actions.verdict import Ruling, count, ids_of, repeated, rule, verdict_record
 from app.core.foundation.arrival import escalation_id, verdict_id
-from app.core.foundation.canonical import wire_int
+from app.core.foundation.canonical import hex_of, wire_int
 from app.core.foundation.chain import OutRecord
 from app.core.foundation.clock import rfc3339
 from app.core.state.decision import Decision
@@ -78,7 +78,6 @@ ACTION_ID_CONFLICT = "action_id_conflict"
 SESSION_CAPACITY = "session_capacity"
 DISPUTE_GATE = "outcomes"
 OUTCOME_DISPUTED = "outcome_disputed"
-_DIGEST_PREFIX = len("sha256:")
 _MILLISECOND_NS = 1_000_000
 
 
@@ -129,7 +128,7 @@ def judge(
     known = seen.known
     if known is not None:
         seen = seen if seen.room else seen._replace(room=True)
-        if known.digest == arrival.digest[_DIGEST_PREFIX:]:
+        if known.digest == hex_of(arrival.digest):
             return _repeat(arrival, context, seen, known)
         return _decide(arrival, context, gates, seen, Evaluation("BLOCK", ACTION_ID_CONFLICT))
     if not seen.room:
@@ -176,7 +175,7 @@ def _decide(
     counted = Sighting(
         who(context.tenant, action.agent_id),
         action.action_id,
-        arrival.digest[_DIGEST_PREFIX:],
+        hex_of(arrival.digest),
         arrival.offset,
         context.rows,
         context.bundle.outcomes.unsigned_factor,
@@ -223,12 +222,7 @@ def _about(arrival: Arrival, context: ActionContext, seen: ActionSeen, counted: 
     """What the verdict says of the action, its policy and its session; `counted` as in `recorded`."""
     action = context.action
     about: dict[str, Any] = {
-        "action_id": action.action_id,
-        "agent_id": action.agent_id,
-        "session_id": action.session_id,
-        "tenant_id": None if context.agent is None else context.tenant,
-        "traceId": action.trace_id,
-        "request_id": action.request_id,
+        **ids_of(action, None if context.agent is None else context.tenant),
         "mode": context.mode,
         "enforcement": context.org.enforcement,
         "tier": context.tier,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from app.core.foundation.canonical import hex_of
 from app.core.state.acknowledgement import flags_of
 from app.core.state.session import totals_of
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from app.core.state.session import Who
     from topics.records import ProposedAction
 
-_DIGEST_PREFIX = len("sha256:")
 NOTHING_REMEMBERED: Mapping[str, Any] = {}
 
 
@@ -99,9 +99,7 @@ def recorded_seen(verdict: Mapping[str, Any]) -> ActionSeen:
     return ActionSeen(
         int(before["aggregateRowsAffected"]),
         before["aggregateActionCount"],
-        None
-        if known is None
-        else KnownAction(known["digest"][_DIGEST_PREFIX:], known["offset"], known["mark"]),
+        None if known is None else KnownAction(hex_of(known["digest"]), known["offset"], known["mark"]),
         session["room"],
         flags_of(session["flags"]),
         session.get("disputed"),

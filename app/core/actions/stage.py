@@ -10,6 +10,7 @@ docs/adding-a-gate.md takes a person through one.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
@@ -140,7 +141,7 @@ class Detail(BaseModel):
     required; its `title` is what `sluice show` calls it."""
 
 
-class Gate:
+class Gate(ABC):
     """A stage that ships. A subclass says all of this and decides in `evaluate`.
 
     `detail`: the shape of its results' detail. `judges_content`: whether it judges what an action does;
@@ -152,9 +153,9 @@ class Gate:
     judges_content: ClassVar[bool] = True
     part: ClassVar[BundlePart[Any] | None] = None
 
+    @abstractmethod
     def evaluate(self, context: ActionContext) -> StageResult | Asking:
         """Decide, without changing anything; see `Stage`."""
-        raise NotImplementedError
 
 
 class Decided(NamedTuple):
@@ -186,8 +187,8 @@ class RememberingGate(Gate):
 
     memory: ClassVar[type[BaseModel]]
 
+    @abstractmethod
     def keep(self, context: ActionContext, decided: Decided) -> GateMemory | None:
         """What is remembered after an action that was decided; None: nothing. Called for every action that is
         new, that has room in its session and whose agent is registered, whether or not the gate was reached.
         Only `context` and `decided` may be looked at."""
-        raise NotImplementedError

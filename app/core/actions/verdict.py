@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from app.core.actions.stage import ActionContext
     from app.core.foundation.arrival import Arrival
     from app.core.state.draft import SessionDraft
+    from topics.records import ProposedAction
 
 VERDICT_OF = {"ALLOW": "allowed", "BLOCK": "denied", "ESCALATE": "needs_human"}
 _MARK_SEPARATOR = "/"
@@ -123,6 +124,23 @@ RERUN_FIELDS = (
 """
 _MICROSECOND_NS = 1000
 _MILLISECOND_US = 1000
+
+
+def ids_of(action: ProposedAction, tenant_id: str | None) -> dict[str, Any]:
+    """The fields by which a verdict names its action; `tenant_id` None for an agent that is not
+    registered."""
+    return {
+        "action_id": action.action_id,
+        "agent_id": action.agent_id,
+        "session_id": action.session_id,
+        "tenant_id": tenant_id,
+        "traceId": action.trace_id,
+        "request_id": action.request_id,
+    }
+
+
+NO_IDS = dict.fromkeys(("action_id", "agent_id", "session_id", "tenant_id", "traceId", "request_id"))
+"""The same of an action that was not read."""
 
 
 def verdict_record(

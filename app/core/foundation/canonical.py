@@ -73,6 +73,11 @@ def digest(value: Any, *, finite: bool = False) -> str:
     return "sha256:" + sha256(canonical(value, finite=finite)).hexdigest()
 
 
+def hex_of(digest_text: str) -> str:
+    """The hex digits of a digest as `digest` gives it: state keeps them without "sha256:"."""
+    return digest_text[len("sha256:") :]
+
+
 def wire_safe(value: Any) -> Any:
     """The same value with every integer beyond 2^53-1 as a decimal string, as ledger records carry them."""
     if isinstance(value, dict):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.core.foundation.arrival import memory_id
+from app.core.foundation.canonical import hex_of
 from app.core.state.history import UNSEEN, History, SourceName
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from app.core.state.decision import Shared
     from app.core.state.draft import SessionDraft
     from topics.records import ProposedMemoryWrite
-
-_DIGEST_PREFIX = len("sha256:")
 
 
 class Parent(NamedTuple):
@@ -105,7 +104,7 @@ def recorded_seen(decision: Mapping[str, Any], write: ProposedMemoryWrite) -> Wr
     return WriteSeen(
         None
         if known is None
-        else KnownWrite(known["digest"][_DIGEST_PREFIX:], known["offset"], known["action"], known["shadow"]),
+        else KnownWrite(hex_of(known["digest"]), known["offset"], known["action"], known["shadow"]),
         known is not None or seen["room"],
         recorded_history(decision),
         seen["source"]["session_type"],

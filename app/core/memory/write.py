@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.core.foundation.arrival import memory_id
+from app.core.foundation.canonical import hex_of
 from app.core.memory.admitted import Released, admitted
 from app.core.memory.context import assess
 from app.core.memory.gate import Judgement
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
 WRITE_ID_CONFLICT = "write_id_conflict"
 SESSION_CAPACITY = "session_capacity"
-_DIGEST_PREFIX = len("sha256:")
 
 
 class DecidedWrite(NamedTuple):
@@ -84,7 +84,7 @@ def judge(
     """Judge a write on what was seen of state. An id seen within its window is answered from memory."""
     context = assess(parts, arrival, write, principal, seen)
     known = seen.known
-    if known is not None and known.digest == arrival.digest[_DIGEST_PREFIX:]:
+    if known is not None and known.digest == hex_of(arrival.digest):
         return _repeat(arrival, context, known)
     if known is not None:
         judgement = Judgement("reject", f"{WRITE_ID_CONFLICT}: {write.write_id}")
@@ -161,7 +161,7 @@ def _remembered(
     if context.tenant == UNREGISTERED:
         return []
     remembered = RecentWrite(
-        arrival.digest[_DIGEST_PREFIX:],
+        hex_of(arrival.digest),
         arrival.offset,
         draft.now,
         judged.action,
