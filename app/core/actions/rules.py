@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from app.core.rules.compiled_rule import RuleResult
 
 
+MOST_KEPT = 4096
+"""Results of a bundle's rules that are kept; each is a few hundred bytes."""
+
+
 def find_loosenings(before: list[Rule], after: list[Rule]) -> Iterator[Loosening]:
     """A rule that is gone or that a person may overrule now; of changed conditions nobody can tell which asks
     for more."""
@@ -50,46 +54,78 @@ class RulesDetail(Detail):
     inconclusive: Annotated[list[str] | None, Field(title="undecided rule")] = None
 
 
+class CompiledRules:
+    """A bundle's `rules`, ready to judge by."""
+
+    __slots__ = ("_by_codes", "rules")
+
+    def __init__(self, written: list[Rule]) -> None:
+        """Raises BundleError for the first rule refused."""
+        self.rules = RuleSet(written)
+        self._by_codes: dict[tuple[int, ...], StageResult] = {}
+
+    def judge(self, context: ActionContext) -> StageResult:
+        """The result of all rules. Most actions come to one of a few results, which are kept."""
+        rules = self.rules
+        if context.types != (context.action_type,):
+            return _judged(_worst(results_by_type(context, rules)))
+        variables = variables_of(context, rules.variables)
+        codes = rules.codes(variables)
+        if codes is None:
+            return _judged(rules.evaluate(variables, _cited(context)))
+        known = self._by_codes.get(codes)
+        if known is None:
+            known = _judged(rules.results_of(codes))
+            if len(self._by_codes) < MOST_KEPT:
+                self._by_codes[codes] = known
+        return known
+
+
 class Rules(Gate):
     """Blocks on a failed rule, escalates on an inconclusive one."""
 
     name = "rules"
     detail = RulesDetail
-    part = BundlePart(name, list[Rule], find_loosenings, [], RuleSet)
+    part = BundlePart(name, list[Rule], find_loosenings, [], CompiledRules)
 
     def evaluate(self, context: ActionContext) -> StageResult:
         """`rules` lists every rule; the evidence is the ids of the facts used, `entries` their hashes."""
-        bundle_rules: RuleSet = context.bundle.parts[self.name]
-        if not bundle_rules:
-            return PASSED
-        results = _worst(results_by_type(context, bundle_rules))
-        listed = tuple([one.entry for one in results])
-        telling = [one for one in results if one.passed is not True or one.facts]
-        if not telling:
-            return StageResult("pass", detail=_detail(results, [], []), rules=listed)
-        failed = [one for one in telling if one.passed is False]
-        open_ones = [one for one in telling if one.passed is None]
-        outcome, reason = _outcome(failed, open_ones)
-        facts = [fact for one in telling for fact in one.facts.values()]
-        return StageResult(
-            outcome,
-            reason,
-            _detail(results, failed, open_ones),
-            tuple(dict.fromkeys(fact.id for fact in facts)),
-            rules=listed,
-            entries={fact.key: fact.hash for fact in facts},
-        )
+        compiled: CompiledRules = context.bundle.parts[self.name]
+        return compiled.judge(context) if len(compiled.rules) else PASSED
+
+
+def _judged(results: Sequence[RuleResult]) -> StageResult:
+    listed = tuple([one.entry for one in results])
+    telling = [one for one in results if one.passed is not True or one.facts]
+    if not telling:
+        return StageResult("pass", detail=_detail(results, [], []), rules=listed)
+    failed = [one for one in telling if one.passed is False]
+    open_ones = [one for one in telling if one.passed is None]
+    outcome, reason = _outcome(failed, open_ones)
+    facts = [fact for one in telling for fact in one.facts.values()]
+    return StageResult(
+        outcome,
+        reason,
+        _detail(results, failed, open_ones),
+        tuple(dict.fromkeys(fact.id for fact in facts)),
+        rules=listed,
+        entries={fact.key: fact.hash for fact in facts},
+    )
 
 
 def results_by_type(context: ActionContext, rules: RuleSet) -> list[list[RuleResult]]:
     """Every rule's result, once for each type that the action may be of."""
-    cited = Cited(context.registry.facts, context.tenant, context.now_ms)
+    cited = _cited(context)
     if context.types == (context.action_type,):
         return [rules.evaluate(variables_of(context, rules.variables), cited)]
     return [
         rules.evaluate(variables_of(replace(context, action_type=name), rules.variables), cited)
         for name in context.types
     ]
+
+
+def _cited(context: ActionContext) -> Cited:
+    return Cited(context.registry.facts, context.tenant, context.now_ms)
 
 
 def _worst(by_type: list[list[RuleResult]]) -> Sequence[RuleResult]:

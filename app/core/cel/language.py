@@ -42,11 +42,16 @@ class WorkBudget:
         )
         self._by_reads = _by_reads(expressions)
 
+    def covers(self, size: Size) -> bool:
+        """Whether values of this size make no more work than is enough: larger values never make less."""
+        safe = self._safe
+        return size.text <= safe.text and size.nodes <= safe.nodes and size.items <= safe.items
+
     def bound(self, values: Values) -> int:
         """Picoseconds at most on these values: all of the sum where that is more than enough."""
-        size, safe = values.whole, self._safe
-        if size.text <= safe.text and size.nodes <= safe.nodes and size.items <= safe.items:
-            return self.enough  # larger values never make less work
+        size = values.whole
+        if self.covers(size):
+            return self.enough
         work = self._coarse.bound(size)
         if work <= self.enough:
             return work

@@ -41,7 +41,7 @@ class Values:
         self.left_out: set[Path] = set()
         self._above_left_out: dict[Path, Path] = {}
         self._sizes: dict[Path, Size] = {}
-        size = _size_within_bounds(variables)
+        size = size_within_bounds(variables)
         if size is None:
             taking = _Taking(self._leave_out)
             own: Mapping[str, Any] = {name: taking.taken((name,), one) for name, one in variables.items()}
@@ -156,13 +156,13 @@ def _int64_or_double(value: int) -> int | float:
         return math.copysign(math.inf, value)
 
 
-def _size_within_bounds(variables: Mapping[str, Any]) -> Size | None:
-    """What taking them would come to; None where something has to be left out or changed.
+def size_within_bounds(variables: Mapping[str, Any]) -> Size | None:
+    """The size of JSON values; None where something has to be left out or changed.
 
     Nearly always nothing has, and then they need no copy: nobody below writes into them.
     """
     items = nodes = text = 0
-    pending = list(variables.values())
+    pending = [*variables.values()]
     for one in pending:
         kind = type(one)
         if kind is str:
@@ -174,7 +174,8 @@ def _size_within_bounds(variables: Mapping[str, Any]) -> Size | None:
             nodes += entries
             if entries > MAX_ITEMS or nodes > MAX_ALL_ITEMS:
                 return None
-            items = max(items, entries)
+            if entries > items:
+                items = entries
             if kind is dict:
                 text += len("".join(one))
                 pending += one.values()

@@ -9,13 +9,14 @@ from cel_expr_python import cel
 
 from app.core.cel.bounds import EVALUATION, NODE, coarse
 from app.core.cel.language import MAX_WORK, Activation, ExpressionError, Language, WorkBudget
-from app.core.cel.tree import NOTHING
+from app.core.cel.tree import NOTHING, Size
+from app.core.cel.values import size_within_bounds
 from app.core.foundation.errors import BundleError
 from app.core.rules.compiled_rule import FACTS, CompiledRule
 from app.core.rules.variables import NO_FACTS, VARIABLES, Citation, Citations, citation, known_as
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from app.core.rules.compiled_rule import RuleResult
     from app.core.rules.rule import FactReference, Rule
@@ -41,7 +42,7 @@ class Group:
         """Every rule was compiled alone before."""
         self._rules = tuple(rules)
         fits = 1 < len(rules) <= LARGEST
-        self._listing = language.listing([rule.coded for rule in rules]) if fits else None
+        self.listing = language.listing([rule.coded for rule in rules]) if fits else None
         self._outcomes = [rule.outcomes for rule in rules]
         size = LARGEST if len(rules) > LARGEST else PARTS
         starts = range(0, len(rules), size) if len(rules) > size else ()
@@ -60,21 +61,25 @@ class Group:
 
     def evaluate(self, asked: Activation) -> list[RuleResult]:
         """Every rule's result."""
-        codes = None if self._listing is None else asked.values_of(self._listing)
+        codes = None if self.listing is None else asked.values_of(self.listing)
         if codes is not None:
-            return [outcomes[code] for outcomes, code in zip(self._outcomes, codes, strict=True)]
+            return self.results_of(codes)
         if self._parts:
             return [result for part in self._parts for result in part.evaluate(asked)]
         return [rule.evaluate(asked, NO_FACTS) for rule in self._rules]
 
+    def results_of(self, codes: Iterable[int]) -> list[RuleResult]:
+        """What the values of `listing` mean, rule by rule."""
+        return [outcomes[code] for outcomes, code in zip(self._outcomes, codes, strict=True)]
+
     @property
     def depth(self) -> int:
         """How many lists a rule is in at most."""
-        return (self._listing is not None) + max((part.depth for part in self._parts), default=0)
+        return (self.listing is not None) + max((part.depth for part in self._parts), default=0)
 
     def lists(self) -> Iterator[tuple[CompiledRule, ...]]:
         """The rules of each list."""
-        if self._listing is not None:
+        if self.listing is not None:
             yield self._rules
         for part in self._parts:
             yield from part.lists()
@@ -100,6 +105,7 @@ class RuleSet:
         if coarse(one.work for one in expressions).bound(NOTHING) > MAX_WORK:
             raise BundleError("$.rules: too many to be decided together in time")
         self._group = Group(self._language, [rule for rule in self._rules if not rule.cites])
+        self._listing = None if any(rule.cites for rule in self._rules) else self._group.listing
         self._together = WorkBudget(expressions, self._group.enough)
         read = {path[0] for one in (*expressions, *self._citations.expressions) for path in one.reads}
         self.variables = known_as(read)
@@ -107,6 +113,23 @@ class RuleSet:
 
     def __len__(self) -> int:
         return len(self._rules)
+
+    def codes(self, variables: Mapping[str, Any]) -> tuple[int, ...] | None:
+        """What all results follow from (`results_of`), by one call of the evaluator: None where a rule cites
+        a fact, is undecided, or where the values are too large to be shown as they are.
+        """
+        listing = self._listing
+        size = None if listing is None else size_within_bounds(variables)
+        if listing is None or size is None:
+            return None
+        if not self._together.covers(Size(size.items, size.nodes + len(variables), size.text)):
+            return None
+        found = listing.evaluate(self._language.activation(variables))
+        return None if found is None else tuple(found)
+
+    def results_of(self, codes: Iterable[int]) -> list[RuleResult]:
+        """Every rule's result, in the bundle's order, from what `codes` gave."""
+        return self._group.results_of(codes)
 
     def evaluate(self, variables: Mapping[str, Any], cited: Cited) -> list[RuleResult]:
         """Every rule's result, in the bundle's order."""

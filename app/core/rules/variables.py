@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from cel_expr_python import cel
@@ -72,30 +73,30 @@ def _governance(context: ActionInput) -> dict[str, Any]:
 
 
 VARIABLES: dict[str, Variable] = {
-    "action.id": Variable(_TEXT, lambda it: it.action.action_id),
-    "action.tool": Variable(_TEXT, lambda it: it.action.tool_name),
-    "action.tool_description": Variable(_ANY, lambda it: it.action.tool_description),
-    "action.type": Variable(_TEXT, lambda it: it.action_type),
-    "action.tier": Variable(_TEXT, lambda it: it.tier),
-    "action.mode": Variable(_TEXT, lambda it: it.mode),
+    "action.id": Variable(_TEXT, attrgetter("action.action_id")),
+    "action.tool": Variable(_TEXT, attrgetter("action.tool_name")),
+    "action.tool_description": Variable(_ANY, attrgetter("action.tool_description")),
+    "action.type": Variable(_TEXT, attrgetter("action_type")),
+    "action.tier": Variable(_TEXT, attrgetter("tier")),
+    "action.mode": Variable(_TEXT, attrgetter("mode")),
     "action.rows": Variable(_INT, lambda it: _int64(it.rows)),
-    "action.reversible": Variable(_ANY, lambda it: it.reversible),
-    "action.reasoning": Variable(_ANY, lambda it: it.action.reasoning),
-    "action.delegate_to": Variable(_ANY, lambda it: it.action.delegate_to),
+    "action.reversible": Variable(_ANY, attrgetter("reversible")),
+    "action.reasoning": Variable(_ANY, attrgetter("action.reasoning")),
+    "action.delegate_to": Variable(_ANY, attrgetter("action.delegate_to")),
     "action.acknowledged_flags": Variable(_TEXTS, lambda it: it.action.acknowledged_flags or []),
     "action.governanceContext": Variable(_OBJECT, _governance),
-    "agent.id": Variable(_TEXT, lambda it: it.action.agent_id),
-    "agent.tenant": Variable(_TEXT, lambda it: it.tenant),
+    "agent.id": Variable(_TEXT, attrgetter("action.agent_id")),
+    "agent.tenant": Variable(_TEXT, attrgetter("tenant")),
     "agent.tier": Variable(_ANY, lambda it: None if it.agent is None else it.agent.tier),
     "tool.registered": Variable(_BOOL, lambda it: it.tool is not None),
-    "session.id": Variable(_TEXT, lambda it: it.action.session_id),
+    "session.id": Variable(_TEXT, attrgetter("action.session_id")),
     "session.aggregateRowsAffected": Variable(_INT, lambda it: _int64(it.rows_before + it.rows)),
     "session.aggregateActionCount": Variable(_INT, lambda it: _int64(it.actions_before + 1)),
     "session.unacknowledged_flags": Variable(_TEXTS, lambda it: list(it.flags.outstanding)),
     "now": Variable(cel.Type.TIMESTAMP, lambda it: moment(it.now_ms)),
     "reading.patterns": Variable(_TEXTS, lambda it: sorted({hit.id for hit in it.reading().hits})),
     "reading.complete": Variable(_BOOL, lambda it: it.reading().inconclusive is None),
-    "action.parameters": Variable(_OBJECT, lambda it: it.action.parameters),
+    "action.parameters": Variable(_OBJECT, attrgetter("action.parameters")),
 }
 """In the order in which they take their share of the bounds: what a caller can fill at will comes last."""
 
