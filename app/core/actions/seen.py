@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from topics.records import ProposedAction
 
 NOTHING_REMEMBERED: Mapping[str, Any] = {}
+NO_FLAGS: Mapping[str, Sequence[str]] = {}
 
 
 class KnownAction(NamedTuple):
@@ -49,10 +50,12 @@ class ActionSeen(NamedTuple):
 def read_seen(draft: SessionDraft, owner: Who, action: ProposedAction) -> ActionSeen:
     """From the session, for an action of `owner`."""
     account = draft.account(owner.tenant)
+    if account is None:
+        return ActionSeen(0, 0, None, draft.has_room(owner), NO_FLAGS, None)
     known = draft.action(owner, action.action_id)
     return ActionSeen(
-        0 if account is None else account.rows,
-        0 if account is None else account.actions,
+        account.rows,
+        account.actions,
         None if known is None else KnownAction(known.digest, known.offset, known.mark),
         known is not None or draft.has_room(owner),
         draft.served_flags(owner),

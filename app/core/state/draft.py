@@ -99,16 +99,22 @@ class SessionDraft:
 
     def remember(self, owner: Who, action_id: str, action: RecentAction) -> None:
         """Keep an action for its window, or replace what is kept of it."""
-        kept, place = kept_id(action_id), str(action.offset)
-        account = self.change(owner.tenant)
+        kept, account = kept_id(action_id), self.change(owner.tenant)
         if self.in_window(action.at_ms):
-            old = account.agents.get(OLD_AGENT)
-            holder = Who(owner.tenant, OLD_AGENT) if old is not None and kept in old.recent else owner
-            self._memory(holder).recent[kept] = action.stored()
+            self._keep_action(account, owner, kept, action.stored())
         if action.disputed:
-            account.disputed[place] = (kept, owner.agent, *action.stored())
-        else:
-            account.disputed.pop(place, None)
+            account.disputed[str(action.offset)] = (kept, owner.agent, *action.stored())
+        elif account.disputed:
+            account.disputed.pop(str(action.offset), None)
+
+    def remember_first(self, owner: Who, action_id: str, stored: tuple[Any, ...]) -> None:
+        """Keep an action that has just come, in its stored form, for its window."""
+        self._keep_action(self.change(owner.tenant), owner, kept_id(action_id), stored)
+
+    def _keep_action(self, account: Account, owner: Who, kept: str, stored: tuple[Any, ...]) -> None:
+        old = account.agents.get(OLD_AGENT)
+        holder = Who(owner.tenant, OLD_AGENT) if old is not None and kept in old.recent else owner
+        self._memory(holder).recent[kept] = stored
 
     def dispute(self, tenant: str) -> str | None:
         """The id of an action of this tenant with a disputed outcome; None if there is none."""
@@ -125,6 +131,9 @@ class SessionDraft:
         account = self.account(owner.tenant)
         if account is not None and account.disputed:
             most -= sum(stored[1] == owner.agent for stored in account.disputed.values())
+        memory = NOTHING if account is None else account.agents.get(owner.agent, NOTHING)
+        if len(memory.recent) < most and self._fits(memory, ACTION_BYTES):
+            return True
         return self._finds_room(owner, ACTION_BYTES, lambda one: len(one.recent) < most)
 
     def write(self, owner: Who, write_id: str) -> RecentWrite | None:
@@ -210,8 +219,9 @@ class SessionDraft:
         """The flags of items that the tenant's agents were served within the window, by kept id: all of this
         agent, and of the other agents as many as one agent may have."""
         account = self.account(owner.tenant)
-        agents = {} if account is None else account.agents
-        flagged = {agent: one.flagged for agent, one in agents.items() if one.flagged}
+        if account is None:
+            return {}
+        flagged = {agent: one.flagged for agent, one in account.agents.items() if one.flagged}
         if not flagged:
             return {}
         own = [flagged.pop(agent) for agent in (owner.agent, OLD_AGENT) if agent in flagged]
@@ -267,7 +277,8 @@ class SessionDraft:
         Each of several agents may fill its share, however much the others hold.
         """
         most, agents, filled = self._limits.max_state_bytes, int(memory is NOTHING), 0
-        for account in {**self._base, **self._changed}.values():
+        accounts = {**self._base, **self._changed} if self._changed else self._base
+        for account in accounts.values():
             agents += len(account.agents)
             filled += account.size
         return memory.size + size <= most // agents and filled + size <= SHARES_IN_ALL * most
@@ -280,8 +291,9 @@ class SessionDraft:
         """The session's values now. `touched` False: only time acted, so the session is not marked as
         active."""
         last_at = self.now if touched else self.state.last_at
-        dues = [last_at + self._limits.idle_timeout_ms, NEVER_DUE_MS]
-        dues += [one.at_ms + self._limits.action_window_ms for one in self.early[:1]]
+        due = min(last_at + self._limits.idle_timeout_ms, NEVER_DUE_MS)
+        if self.early:
+            due = min(due, self.early[0].at_ms + self._limits.action_window_ms)
         for tenant, account in self._base.items():
             if tenant not in self._changed and account.has_over(self._cut_ms):
                 self.change(tenant)
@@ -289,7 +301,7 @@ class SessionDraft:
             agents = self._changed[owner.tenant].agents
             if owner.agent in agents and agents[owner.agent].is_empty:
                 del agents[owner.agent]
-        return Transition(self.folded, self._changed, self.early, self._opened_at, last_at, min(dues))
+        return Transition(self.folded, self._changed, self.early, self._opened_at, last_at, due)
 
     def in_window(self, at_ms: int) -> bool:
         """Whether an input of this time is still remembered."""

@@ -14,12 +14,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.core.registry.registry_entries import UNREGISTERED
-from app.core.state.remembered import RecentAction, kept_id
+from app.core.state.remembered import kept_id, stored_first
 from app.core.state.session import Who
 
 if TYPE_CHECKING:
     from app.core.foundation.limits import SessionLimits
     from app.core.state.draft import SessionDraft
+    from app.core.state.remembered import RecentAction
     from app.core.state.session import EarlyOutcome
 
 EARLY_BYTES = 1024
@@ -112,13 +113,8 @@ def reserve(draft: SessionDraft, seen: Sighting, mark: str, *, carried: bool) ->
         account.rows += seen.rows
         account.actions += 1
     counted, times = (seen.rows, 1) if carried else (0, 0)
-    draft.remember(
-        seen.owner,
-        seen.action_id,
-        RecentAction(
-            seen.digest, seen.offset, draft.now, mark, counted, times, shared=False, peak=0, most=seen.most
-        ),
-    )
+    stored = stored_first(seen.digest, seen.offset, draft.now, mark, counted, times, seen.most)
+    draft.remember_first(seen.owner, seen.action_id, stored)
 
 
 def share_id(draft: SessionDraft, seen: Sighting, known: RecentAction, *, carried: bool) -> None:
