@@ -50,23 +50,18 @@ class Evaluation:
 
     def list_gate(self, gate: str, result: StageResult, duration_ns: int) -> None:
         """Enter a stage that ran."""
-        self.gates.append(
-            {
-                "gate": gate,
-                "passed": result.outcome == "pass",
-                "failureReason": result.reason,
-                "detail": result.detail,
-            }
-        )
+        outcome, reason, detail, evidence, obligations, rules, entries = result
+        passed = outcome == "pass"
+        self.gates.append({"gate": gate, "passed": passed, "failureReason": reason, "detail": detail})
         self.durations_ns.append(duration_ns)
-        if result.rules:
-            self.rules += result.rules
-        if result.evidence:
-            self.evidence += result.evidence
-        if result.entries:
-            self.entries |= result.entries
-        if result.obligations:
-            self.obligations += result.obligations
+        if rules:
+            self.rules += rules
+        if evidence:
+            self.evidence += evidence
+        if entries:
+            self.entries |= entries
+        if obligations:
+            self.obligations += obligations
 
 
 def run(
@@ -86,10 +81,11 @@ def run(
                 continue
             step = found
         done.list_gate(stage.name, step, stopwatch() - began)
-        if step.outcome == "block":
+        outcome = step.outcome
+        if outcome == "block":
             done.settle("BLOCK", step.reason)
             break
-        if step.outcome == "escalate":
+        if outcome == "escalate":
             context.escalated = context.escalated or step.reason or stage.name
             done.settle("ESCALATE", context.escalated)
     return done

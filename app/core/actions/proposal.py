@@ -17,7 +17,7 @@ from app.core.actions.assessment import (
 from app.core.actions.outcomes import settle_early
 from app.core.actions.pipeline import Evaluation, run
 from app.core.actions.seen import NOTHING_REMEMBERED, read_seen, recorded, recorded_seen, seen_by
-from app.core.actions.stage import Decided, RememberingGate, StageResult
+from app.core.actions.stage import Decided, StageResult
 from app.core.actions.tier_auth import OBLIGATIONS, required_role
 from app.core.actions.verdict import Ruling, count, ids_of, repeated, rule, verdict_record
 from app.core.foundation.arrival import escalation_id, verdict_id
@@ -32,10 +32,10 @@ from app.core.state.session import who
 from topics.catalog import ESCALATIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Mapping
+    from collections.abc import Generator, Mapping
 
     from app.core.actions.seen import ActionSeen, KnownAction
-    from app.core.actions.stage import ActionContext, Stage
+    from app.core.actions.stage import ActionContext, RememberingGate, StageOrder
     from app.core.foundation.arrival import Arrival
     from app.core.foundation.requests import Answer, Request
     from app.core.policy.point import PointParts
@@ -121,7 +121,7 @@ def judge(
     An id seen within its window is answered from memory: no stage runs.
     """
     began = parts.stopwatch()
-    gates = parts.stages[standing.principal.bundle.hash]
+    gates: StageOrder = parts.stages[standing.principal.bundle.hash]
     if seen.remembered:
         seen = seen_by(seen, standing.principal.bundle.stages)
     context = assess(parts, action, standing, seen, arrival.timestamp_ms)
@@ -130,17 +130,17 @@ def judge(
         seen = seen if seen.room else seen._replace(room=True)
         if known.digest == hex_of(arrival.digest):
             return _repeat(arrival, context, seen, known)
-        return _decide(arrival, context, gates, seen, Evaluation("BLOCK", ACTION_ID_CONFLICT))
+        return _decide(arrival, context, gates.remembering, seen, Evaluation("BLOCK", ACTION_ID_CONFLICT))
     if not seen.room:
-        return _decide(arrival, context, gates, seen, Evaluation("BLOCK", SESSION_CAPACITY))
+        return _decide(arrival, context, gates.remembering, seen, Evaluation("BLOCK", SESSION_CAPACITY))
     evaluation = unregistered(context)
     if evaluation is None:
-        evaluation = yield from run(gates, context, parts.stopwatch)
+        evaluation = yield from run(gates.stages, context, parts.stopwatch)
     if evaluation.outcome == "ALLOW" and seen.dispute is not None:
         _escalate(evaluation, seen.dispute)
     arrival = _waited(parts, arrival, action, began)
     object_to(context, evaluation, arrival.waited_ms)
-    return _decide(arrival, context, gates, seen, evaluation)
+    return _decide(arrival, context, gates.remembering, seen, evaluation)
 
 
 def _escalate(evaluation: Evaluation, dispute: str) -> None:
@@ -161,7 +161,7 @@ def _waited(parts: PointParts, arrival: Arrival, action: ProposedAction, began_n
 def _decide(
     arrival: Arrival,
     context: ActionContext,
-    gates: Iterable[Stage],
+    gates: tuple[RememberingGate, ...],
     seen: ActionSeen,
     evaluation: Evaluation,
 ) -> RuledAction:
@@ -182,12 +182,10 @@ def _decide(
     )
     records = (verdict, opened(arrival, context, evaluation.reason or "")) if ruling.waits else (verdict,)
     room = seen.room and context.agent is not None
-    kept: dict[str, GateMemory | None] = {}
-    if room:
-        decided = Decided(ruling.real, ruling.carried, seen.known is not None)
-        for gate in gates:
-            if isinstance(gate, RememberingGate):
-                kept[gate.name] = gate.keep(context, decided)
+    if not room or not gates:
+        return RuledAction(records, ruling, counted, room)
+    decided = Decided(ruling.real, ruling.carried, seen.known is not None)
+    kept = {gate.name: gate.keep(context, decided) for gate in gates}
     return RuledAction(records, ruling, counted, room, kept)
 
 

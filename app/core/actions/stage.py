@@ -192,3 +192,16 @@ class RememberingGate(Gate):
         """What is remembered after an action that was decided; None: nothing. Called for every action that is
         new, that has room in its session and whose agent is registered, whether or not the gate was reached.
         Only `context` and `decided` may be looked at."""
+
+
+class StageOrder(NamedTuple):
+    """The stages of one bundle in their order, and those of them that remember something of an agent."""
+
+    stages: tuple[Stage, ...]
+    remembering: tuple[RememberingGate, ...]
+
+    @classmethod
+    def of(cls, names: Iterable[str], stages: Iterable[Stage]) -> StageOrder:
+        """As `in_order` has them. Raises UnknownStageError."""
+        ordered = in_order(names, stages)
+        return cls(ordered, tuple(one for one in ordered if isinstance(one, RememberingGate)))

@@ -7,10 +7,12 @@ publishes ALLOW and stores the real outcome. Records are plain dicts for speed.
 
 from __future__ import annotations
 
+from functools import cache
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.core.foundation.arrival import verdict_id
-from app.core.foundation.canonical import digest
+from app.core.foundation.canonical import digest_alike
 from app.core.foundation.chain import OutRecord
 from app.core.foundation.clock import rfc3339
 from app.core.state.reservations import Sighting, count_only, reserve, share_id
@@ -71,6 +73,7 @@ def repeated(mark: str, mode: str) -> Ruling:
     return _ruling(outcome, shadow or None, mode)
 
 
+@cache
 def _ruling(outcome: str, shadow: str | None, mode: str) -> Ruling:
     held_up = mode == "high_stakes" and outcome != "ALLOW"
     return Ruling(outcome, shadow, not held_up, held_up and outcome == "ESCALATE")
@@ -122,6 +125,12 @@ RERUN_FIELDS = (
 
 `waited_ms` is there where the caller gave a deadline: verdicts from before there was one keep their hash.
 """
+_VALUES = itemgetter(*RERUN_FIELDS)
+_VALUES_WITHOUT_DEADLINE = itemgetter(*(name for name in RERUN_FIELDS if name != "waited_ms"))
+_CHECKPOINTS = {
+    autonomy: {"front": "observed", "autonomy": autonomy, "integrity": "observed", "back": "observed"}
+    for autonomy in ("pass", "observed", "enforced")
+}
 _MICROSECOND_NS = 1000
 _MILLISECOND_US = 1000
 
@@ -168,12 +177,7 @@ def verdict_record(
         "gateResults": evaluation.gates,
         "rule_results": evaluation.rules,
         "evidence_refs": evaluation.evidence,
-        "checkpoints": {
-            "front": "observed",
-            "autonomy": ruling.autonomy,
-            "integrity": "observed",
-            "back": "observed",
-        },
+        "checkpoints": _CHECKPOINTS[ruling.autonomy],
         "obligations": evaluation.obligations,
         "rows_reserved": 0,
         "model_outputs": evaluation.model_outputs,
@@ -182,13 +186,10 @@ def verdict_record(
         **about,
         "advisories": [*evaluation.advisories, *about["advisories"], NOT_RUN],
     }
-    body["rerun_hash"] = digest([body[name] for name in RERUN_FIELDS if name in body], finite=True)
+    values = (_VALUES if "waited_ms" in body else _VALUES_WITHOUT_DEADLINE)(body)
+    body["rerun_hash"], alike = digest_alike(values)
     for gate, duration_ns in zip(evaluation.gates, evaluation.durations_ns, strict=True):
-        gate["durationMs"] = milliseconds(duration_ns)
-    return OutRecord(VERDICTS, "Verdict", body, subject)
-
-
-def milliseconds(duration_ns: int) -> int | float:
-    """A duration in ms, to the microsecond. Whole ones are integers: RFC 8785 writes 1, not 1.0."""
-    ms = duration_ns // _MICROSECOND_NS / _MILLISECOND_US
-    return int(ms) if ms.is_integer() else ms
+        us = duration_ns // _MICROSECOND_NS
+        # Whole ones are integers: RFC 8785 writes 1, not 1.0.
+        gate["durationMs"] = us / _MILLISECOND_US if us % _MILLISECOND_US else us // _MILLISECOND_US
+    return OutRecord(VERDICTS, "Verdict", body, subject, alike=alike)

@@ -174,8 +174,7 @@ def size_within_bounds(variables: Mapping[str, Any]) -> Size | None:
             nodes += entries
             if entries > MAX_ITEMS or nodes > MAX_ALL_ITEMS:
                 return None
-            if entries > items:
-                items = entries
+            items = max(items, entries)
             if kind is dict:
                 text += len("".join(one))
                 pending += one.values()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from app.core.actions.stage import in_order
+from app.core.actions.stage import StageOrder
 from app.core.decide import faults
 from app.core.decide.kinds import BY_MODEL, DECISIONS
 from app.core.foundation.chain import OutRecord
@@ -52,7 +52,7 @@ class DecisionPoint:
 
         Raises UnknownStageError for a bundle that names another stage.
         """
-        ordered = {one.hash: in_order(one.stages, stages) for one in policy.bundles.values()}
+        ordered = {one.hash: StageOrder.of(one.stages, stages) for one in policy.bundles.values()}
         self._parts = PointParts(policy, limits, stopwatch, environment, standings(policy), ordered)
 
     @property

@@ -57,6 +57,27 @@ def canonical(value: Any, *, finite: bool = False) -> bytes:
     return _slow(value)
 
 
+def digest_alike(value: Any) -> tuple[str, bool]:
+    """As `digest`, of a finite value; and whether orjson writes its numbers and sorts its keys as RFC 8785
+    does, for `canonical_alike`."""
+    try:
+        written = orjson.dumps(value, option=_OPTIONS)
+    except (TypeError, ValueError, RecursionError):
+        return "sha256:" + sha256(_slow(value)).hexdigest(), False
+    alike = _same_by_bytes(written, finite=True)
+    if not alike and _is_odd(value):
+        written = _slow(value)
+    return "sha256:" + sha256(written).hexdigest(), alike
+
+
+def canonical_alike(value: Any) -> bytes:
+    """The canonical form of a value that orjson is known to write alike: nothing is searched for."""
+    try:
+        return orjson.dumps(value, option=_OPTIONS)
+    except (TypeError, ValueError, RecursionError):
+        return _slow(value)
+
+
 def in_order(value: Any) -> bytes:
     """The canonical form of a value that was built for it: its keys are in order by code point, and
     `is_odd_float` is false for each number. Only characters that sort differently are searched for.

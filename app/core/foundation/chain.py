@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from app.core.foundation.canonical import canonical, in_order
+from app.core.foundation.canonical import canonical, canonical_alike, in_order
 
 GENESIS = "GENESIS"
 PLACE: tuple[str, ...] = ("decider_version", "partition", "prev_hash", "sequence")
@@ -32,9 +32,9 @@ class Chain:
         self.sequence = sequence
         self.head = head
 
-    def link(self, body: dict[str, Any], *, ordered: bool = False) -> bytes:
+    def link(self, body: dict[str, Any], *, ordered: bool = False, alike: bool = False) -> bytes:
         """Give `body` its place in the chain and return its wire value; `body` gets these fields too.
-        `ordered` as in OutRecord.
+        `ordered` and `alike` as in OutRecord.
 
         The wire value is the canonical form with `event_hash` appended, so that the record is serialised
         once. Raises CanonicalError, and then leaves the chain as it was.
@@ -44,7 +44,10 @@ class Chain:
         body["partition"] = self.partition
         body["sequence"] = self.sequence + 1
         body["prev_hash"] = self.head
-        written = in_order(body) if ordered else canonical(body, finite=True)
+        if ordered:
+            written = in_order(body)
+        else:
+            written = canonical_alike(body) if alike else canonical(body, finite=True)
         event_hash = "sha256:" + sha256(written).hexdigest()
         body["event_hash"] = event_hash
         self.sequence += 1
@@ -59,7 +62,8 @@ class OutRecord:
     `topic` is the base name of the output topic, `kind` the record's model ("Verdict", ...), `subject` the
     Kafka key: the session's id, or the input's coordinates when no session could be read. Records of other
     topics than the ledger's have no place in the chain. `ordered`: the maker of the body promises that it is
-    in canonical order, with room for the place (app/core/foundation/canonical.py, `in_order`).
+    in canonical order, with room for the place (app/core/foundation/canonical.py, `in_order`); `alike`: that
+    orjson writes its numbers and sorts its keys as RFC 8785 does.
     """
 
     topic: str
@@ -67,3 +71,4 @@ class OutRecord:
     body: dict[str, Any]
     subject: str
     ordered: bool = False
+    alike: bool = False

@@ -18,7 +18,7 @@ class PointParts:
     """One snapshot of policy and registry, the bounds, and the stopwatch (ns).
 
     `standing`: what bundle and registry say about an agent's use of a tool. `stages`: by a bundle's hash its
-    stages in their order (app/core/actions/stage.py).
+    StageOrder (app/core/actions/stage.py).
     """
 
     policy: Policy
@@ -26,4 +26,4 @@ class PointParts:
     stopwatch: Callable[[], int]
     environment: str
     standing: Standings
-    stages: Mapping[str, tuple[Any, ...]]
+    stages: Mapping[str, Any]

@@ -71,16 +71,6 @@ class RecentAction(NamedTuple):
 _UNSETTLED = RecentAction._fields.index("signed")
 
 
-def stored_first(
-    digest: str, offset: int, at_ms: int, mark: str, counted: int, carried: int, most: int
-) -> tuple[Any, ...]:
-    """The stored form of a RecentAction that has just come: no outcome has told of it, no other shares its
-    id."""
-    if counted > MAX_SAFE_INTEGER or most > MAX_SAFE_INTEGER:
-        return digest, offset, at_ms, mark, wire_int(counted), carried, False, 0, wire_int(most)
-    return digest, offset, at_ms, mark, counted, carried, False, 0, most
-
-
 class RecentWrite(NamedTuple):
     """A memory write's id within its window.
 

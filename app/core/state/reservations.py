@@ -11,10 +11,11 @@ action.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from app.core.foundation.canonical import MAX_SAFE_INTEGER, wire_int
 from app.core.registry.registry_entries import UNREGISTERED
-from app.core.state.remembered import kept_id, stored_first
+from app.core.state.remembered import kept_id
 from app.core.state.session import Who
 
 if TYPE_CHECKING:
@@ -113,8 +114,15 @@ def reserve(draft: SessionDraft, seen: Sighting, mark: str, *, carried: bool) ->
         account.rows += seen.rows
         account.actions += 1
     counted, times = (seen.rows, 1) if carried else (0, 0)
-    stored = stored_first(seen.digest, seen.offset, draft.now, mark, counted, times, seen.most)
-    draft.remember_first(seen.owner, seen.action_id, stored)
+    draft.remember_first(seen.owner, seen.action_id, _stored_first(seen, draft.now, mark, counted, times))
+
+
+def _stored_first(seen: Sighting, at_ms: int, mark: str, counted: int, times: int) -> tuple[Any, ...]:
+    """The stored form of a RecentAction that no outcome has told of and that shares its id with no other."""
+    most = seen.most
+    if max(counted, most) > MAX_SAFE_INTEGER:
+        return seen.digest, seen.offset, at_ms, mark, wire_int(counted), times, False, 0, wire_int(most)
+    return seen.digest, seen.offset, at_ms, mark, counted, times, False, 0, most
 
 
 def share_id(draft: SessionDraft, seen: Sighting, known: RecentAction, *, carried: bool) -> None:

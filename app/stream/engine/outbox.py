@@ -68,7 +68,7 @@ class Outbox:
 
     def _value(self, record: OutRecord) -> bytes:
         if record.topic in _LEDGER:
-            return self._chain.link(record.body, ordered=record.ordered)
+            return self._chain.link(record.body, ordered=record.ordered, alike=record.alike)
         return canonical(record.body, finite=True)
 
     def _output(self, record: OutRecord, value: bytes, traceparent: str | None) -> Output:

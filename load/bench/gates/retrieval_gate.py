@@ -74,7 +74,7 @@ class JudgingGate:
         """Judge the requests and chain the decisions on their items."""
         decided = [record for one in read for record in self._decide(*one)]
         for record in decided:
-            self._chain.link(record.body, ordered=record.ordered)
+            self._chain.link(record.body, ordered=record.ordered, alike=record.alike)
         return [record.body for record in decided]
 
     def _decide(self, arrival: Arrival, message: ProposedRetrieval) -> list[OutRecord]:

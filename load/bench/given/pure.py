@@ -73,7 +73,7 @@ class Pipeline:
 
     def _write(self, record: OutRecord) -> None:
         if record.topic in _LEDGER:
-            self._chain.link(record.body, ordered=record.ordered)
+            self._chain.link(record.body, ordered=record.ordered, alike=record.alike)
             return
         body = record.body
         canonical(body, finite=True)
