@@ -23,6 +23,10 @@ from rich.text import Text
 from app.settings import Settings, SettingsError, load_settings
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import RenderableType
+
     from app.adapters.kafka.kafka_read import UnknownTopics
     from app.core.reports.report import Rate
 
@@ -47,6 +51,12 @@ def print_json(value: Any) -> None:
     terminal's cursor or turn its text round; DEL is the one control character that JSON lets stand.
     """
     typer.echo(json.dumps(value).replace("\x7f", "\\u007f"))
+
+
+def print_parts(parts: Iterable[RenderableType], to: Console = console) -> None:
+    """Tables, and sentences in rich markup, one after the other; a sentence keeps its one line."""
+    for part in parts:
+        to.print(part, soft_wrap=isinstance(part, str), highlight=False)
 
 
 def stop(message: str, code: int = IMPOSSIBLE) -> NoReturn:

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from app.cli.demo.throwaway_trust import ThrowawayTrust
 from app.core.actions.stages import shipped_stages
 from app.core.decide.decide import NOTHING_SHARED, DecisionPoint
 from app.core.decide.replay import Replay, decide, nobody
@@ -23,7 +24,6 @@ from app.core.rerun.rerun import Rerunner
 from app.core.rerun.walk import DECIDED, PartitionWalk, Written, entry_of, together
 from app.core.state.session import KEY_PREFIX, SessionState
 from app.core.trust.in_force import PolicyInForce
-from app.demo.inputs.throwaway_trust import ThrowawayTrust
 from app.setting_groups import MemorySettings, SessionSettings
 from app.settings import ROOT
 from app.verifier.located import Located
@@ -34,9 +34,9 @@ from topics.headers import output_headers
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from app.cli.demo.throwaway_trust import ControlRecord
     from app.core.policy.policy import Policy
     from app.core.state.decision import Shared
-    from app.demo.inputs.throwaway_trust import ControlRecord
 
 BEGAN_MS, HOUR = 1_763_730_000_000, 3_600_000
 LAG_MS = 10_000

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import rfc8785
 
-from app.demo.inputs.throwaway_trust import REVIEWER
+from app.cli.demo.throwaway_trust import REVIEWER
 from load.sites.neutral_policy import AGENT, ATTACK, EXEMPT_SOURCE
 from load.sites.site import POISON, POISON_MARK, SLOW_MARK, InputRecord, Write
 from topics.catalog import MEMORY_WRITES, REVIEWS

@@ -13,14 +13,14 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from app.demo.inputs.throwaway_trust import ThrowawayTrust
+from app.cli.demo.throwaway_trust import ThrowawayTrust
 from load.sites import neutral_policy, quality_policy
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Iterator
 
-    from app.demo.inputs.throwaway_trust import ControlRecord
+    from app.cli.demo.throwaway_trust import ControlRecord
 
 ELSEWHERE = "elsewhere"
 SPARE_TOOL = "load.spare"

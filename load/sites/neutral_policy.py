@@ -17,7 +17,7 @@ from topics.records.inputs import ActionType
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.demo.inputs.throwaway_trust import ControlRecord, ThrowawayTrust
+    from app.cli.demo.throwaway_trust import ControlRecord, ThrowawayTrust
 
 TENANT = "load"
 AGENT = "load-agent"

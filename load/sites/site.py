@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from app.adapters.kafka.kafka_topics import create
-from app.demo.inputs.throwaway_trust import ThrowawayTrust, publish_policy
+from app.cli.demo.throwaway_trust import ThrowawayTrust, publish_policy
 from load.sites import neutral_policy
 from topics.catalog import CATALOG, SESSIONS_CHANGELOG
 from topics.layout import TopicLayout

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from app.cli.demo.throwaway_trust import publish_policy
 from app.core.registry.keys import SigningKey
 from app.core.trust.dsse import sign
 from app.core.trust.signed_entries import PAYLOAD_TYPES
 from app.core.trust.signing import signed_review
-from app.demo.inputs.throwaway_trust import publish_policy
 from app.stream.engine.outbox import home_of
 from load.sites import neutral_policy
 from tests.kafka.installation import site_on

@@ -16,22 +16,21 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app.broker.process_identity import ProcessIdentity
-from app.demo import run_place
-from app.demo.inputs.material import RunOptions, prepare
-from app.demo.inputs.panel_sessions import MESSAGES, WRITES
-from app.demo.inputs.readings import STORY_AGAIN
-from app.demo.result import by_session, cause_of, settled
-from app.demo.run import perform
-from app.demo.run_place import WorkerError
+from app.cli.demo import run_place
+from app.cli.demo.demo_answers import by_session, cause_of, settled
+from app.cli.demo.material import RunOptions, prepare
+from app.cli.demo.run import perform
+from app.cli.demo.run_place import WorkerError
+from app.cli.demo.sessions import STORY_AGAIN
 from app.settings import ROOT
 from tests.conftest import KEPT
-from topics.catalog import DEAD_LETTERS, VERDICTS
+from topics.catalog import ALARMS, DEAD_LETTERS, VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from app.demo.result import Result
+    from app.cli.demo.run import Result
 
 pytestmark = pytest.mark.kafka
 
@@ -78,9 +77,9 @@ def _limits_bite(result: Result) -> None:
             for one in result.answers.of(VERDICTS)
             if one.planned.session_id == session
         ]
-        for session in (MESSAGES, WRITES)
+        for session in ("growing-messages", "growing-writes")
     }
-    assert kinds[MESSAGES][0] == "", "the first actions pass"
+    assert kinds["growing-messages"][0] == "", "the first actions pass"
     for found in kinds.values():
         assert "consequence_score" in found
         assert found[-1] == "irreversible_rows"
@@ -91,7 +90,7 @@ def _totals_are_the_inputs_own(result: Result) -> None:
     rows = {
         one.planned.fields["action_id"]: one.planned
         for one in result.answers.of(VERDICTS)
-        if one.planned.kind == "action"
+        if one.planned.role == "action"
         and (one.body["verdict"] == "allowed" or one.planned.fields.get("mode") == "standard")
     }
     counted = {action: planned.fields["rows_affected"] for action, planned in rows.items()}
@@ -106,7 +105,7 @@ def _totals_are_the_inputs_own(result: Result) -> None:
 
 
 def _unreadable_records_alone_are_dead_letters(result: Result) -> None:
-    spoilt = [one for one in result.material.plan if one.kind == "unreadable"]
+    spoilt = [one for one in result.material.plan if one.role == "unreadable"]
     assert [one.planned for one in result.answers.of(DEAD_LETTERS)] == spoilt
     assert len(spoilt) >= 10
 
@@ -123,8 +122,10 @@ def _the_report_has_what_was_decided_and_what_nobody_decided_on(result: Result) 
     decided = Counter(one["outcome"] for read in result.answers.retrievals() for one in read.decisions)
     assert quality.overall.outcomes == dict(decided)
     assert [one.tier for one in quality.coverage if one.short] == ["bounded"]
-    assert [alarm["subject"] for alarm in quality.alarms] == [result.material.library.rollout.flag_only]
-    assert len(result.answers.alarms) == 1
+    assert [alarm["subject"] for alarm in quality.alarms] == [
+        result.material.config.readings.rollout.flag_only
+    ]
+    assert len(result.answers.bodies[ALARMS]) == 1
 
 
 def test_a_worker_that_cannot_start_is_reported_with_its_log(wish: RunOptions, tmp_path: Path) -> None:
@@ -139,10 +140,10 @@ def test_a_kept_demo_runs_on_until_it_is_stopped(wish: RunOptions, tmp_path: Pat
         assert result.worker.alive()
         assert run_place.recall(tmp_path) is not None
     finally:
-        run_place.stop(tmp_path)
+        run_place.stop_kept(tmp_path)
     assert not result.worker.alive()
     assert not result.place.folder.exists()
-    assert run_place.stop(tmp_path) is None
+    assert run_place.stop_kept(tmp_path) is None
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

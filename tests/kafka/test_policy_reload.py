@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.demo.inputs.throwaway_trust import ThrowawayTrust, publish_policy
+from app.cli.demo.throwaway_trust import ThrowawayTrust, publish_policy
 from load.sites import neutral_policy
 from tests.kafka.installation import action, publish, running, site_on, stored, until, written
 from topics.catalog import BUNDLES, DEAD_LETTERS, VERDICTS
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from app.demo.inputs.throwaway_trust import ControlRecord
+    from app.cli.demo.throwaway_trust import ControlRecord
     from load.sites.site import Site
     from load.sites.worker_process import WorkerProcess
 

@@ -10,12 +10,12 @@ import orjson
 import pytest
 from typer.testing import CliRunner, Result
 
+from app.cli.demo.throwaway_trust import publish_policy
 from app.cli.main import cli
 from app.cli.policy.key_files import new_private_key
 from app.core.foundation.canonical import canonical
 from app.core.trust.dsse import sign
 from app.core.trust.signed_entries import PAYLOAD_TYPES
-from app.demo.inputs.throwaway_trust import publish_policy
 from load.sites import neutral_policy
 from tests.kafka import memories
 from tests.kafka.installation import awaited, publish, publish_to, running

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
+from app.cli.demo.throwaway_trust import ThrowawayTrust, publish_policy
 from app.cli.main import cli
-from app.demo.inputs.throwaway_trust import ThrowawayTrust, publish_policy
 from load.sites import neutral_policy, quality_policy
 from load.sites.worker_process import WorkerProcess
 from tests.kafka.installation import action, awaited, publish, running, until

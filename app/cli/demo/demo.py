@@ -5,90 +5,55 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections import Counter
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated
+from string import Template
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from app.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
 from app.adapters.kafka.kafka_topics import KafkaTopicError
 from app.broker import locate
 from app.broker.handle import BrokerError
-from app.cli.demo.demo_report import print_opening, print_result, summary_fields
+from app.cli.demo.demo_answers import by_session, cause_of, settled
+from app.cli.demo.demo_tables import print_opening, print_result
+from app.cli.demo.material import RunOptions, prepare
+from app.cli.demo.run import perform
+from app.cli.demo.run_place import KeptError, WorkerError, recall, stop_kept
+from app.cli.ledger.ledger import report_fields
 from app.cli.output import WELL, WRONG, console, errors, print_json, shown, stop
 from app.cli.quality.page import page
-from app.demo import run_place
-from app.demo.inputs.material import RunOptions, prepare
-from app.demo.run import perform
-from app.demo.run_place import WorkerError
 from app.settings import ROOT
+from topics.catalog import ADMITTED, DEAD_LETTERS, MEMORY_DECISIONS, VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from app.core.reports.report import QualityReport
-    from app.demo.run_place import KeptRun, RunPlace
+    from app.cli.demo.run import Result
+    from app.cli.demo.run_place import RunPlace
 
 
-_ACTION = (
-    '{"action_id":"mine-1","agent_id":"sql_agent","session_id":"mine","toolName":"sql",'
-    '"parameters":{"query":"DROP TABLE users"}}'
-)
-
-
-_RETRIEVAL = (
-    '{"request_id":"mine-2","agent_id":"legal_consultant_agent","session_id":"mine","items":[{"item_id":"i1",'
-    '"content_class":"legal_text","timestamp":"2020-01-01T00:00:00Z","confidence_score":0.9,'
-    '"body":"The lease ends in May."}]}'
-)
 PAGE = "quality.html"
-
-
-def write_page(place: RunPlace, quality: QualityReport, written_at: str) -> None:
-    """The quality report as one page, beside the worker's log."""
-    (place.folder / PAGE).write_text(page(quality, written_at), encoding="utf-8")
 
 
 def say_how_to_use(teller: Console, place: RunPlace, flag_only: str) -> None:
     """Exact commands to watch, publish, promote the class in flag-only, and stop."""
-    lines = ["", "Broker and worker go on. In another terminal, in this folder:", ""]
-    lines += [f"  export {name}={quote(value)}" for name, value in place.for_commands().items()]
-    lines += [
-        "",
-        "  .venv/bin/sluice watch gate.verdicts gate.escalations      # leave it running",
-        f"  echo '{_ACTION}' \\",
-        "    | .venv/bin/sluice publish -",
-        "  .venv/bin/sluice ledger verify",
-        "  .venv/bin/sluice rerun --sample 20",
-        "  .venv/bin/sluice quarantine list",
-        "  .venv/bin/sluice quarantine stats --recount",
-        "  .venv/bin/sluice watch gate.memory.quality_decision        # leave it running",
-        f"  echo '{_RETRIEVAL}' \\",
-        "    | .venv/bin/sluice publish - --topic gate.memory.retrievals.proposed",
-        "  .venv/bin/sluice quality report",
-        f"  .venv/bin/sluice quality promote {flag_only}",
-        "  .venv/bin/sluice bundle new mine mine.json                 # a bundle to start from",
-        f"  .venv/bin/sluice bundle sign mine.json --key {place.keys}/owner.pem --out mine.dsse.json",
-        "  .venv/bin/sluice bundle publish mine.dsse.json             # in force half a second later",
-        "",
-        f"The quality report as a page: {place.folder / PAGE}",
-        f"The worker's log: {place.log}",
-        "To stop worker and broker and remove their files: .venv/bin/sluice demo --stop",
-    ]
-    for line in lines:
-        teller.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-def say_stopped(stopped: KeptRun | None) -> None:
-    """What `--stop` did."""
-    if stopped is None:
-        errors.print("No demo was left running.")
-    else:
-        console.print(f"{stopped.run} stopped, its files removed.", highlight=False)
+    template = Template((CONFIG / "kept.txt").read_text(encoding="utf-8"))
+    exports = (f"  export {name}={quote(value)}" for name, value in place.for_commands().items())
+    text = template.substitute(
+        exports="\n".join(exports),
+        flag_only=flag_only,
+        keys=place.keys,
+        page=place.folder / PAGE,
+        log=place.log,
+    )
+    teller.print(text, markup=False, highlight=False, soft_wrap=True, end="")
 
 
 _WIDTH = 16
@@ -104,29 +69,30 @@ class Narration:
     @contextmanager
     def step(self, what: str) -> Iterator[_Moving]:
         """A step; on a terminal it moves while it lasts. One that fails is marked so."""
-        begin = time.monotonic()
-        with _bars(self._console) as bars:
-            moving = _Moving(bars, what)
+        begin, failed = time.monotonic(), True
+        columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(_BAR), TimeElapsedColumn()
+        # Not on a terminal nothing moves, and the step's own line is all there is.
+        disable = not self._console.is_terminal
+        with Progress(*columns, console=self._console, transient=True, disable=disable) as bars:
+            moving = _Moving(bars, bars.add_task(f"{what} …", total=None))
             try:
                 yield moving
-            except BaseException:
-                self._line("[red]✗[/]", what, moving.detail or "not done", begin)
-                raise
-        self._line("[green]✓[/]", what, moving.detail, begin)
-
-    def _line(self, mark: str, what: str, detail: str, begin: float) -> None:
-        seconds = f"[dim]{time.monotonic() - begin:.1f} s[/]"
-        text = f"{mark} [bold]{what:<{_WIDTH}}[/]{shown(detail)}{'  ' if detail else ''}{seconds}"
-        self._console.print(text, highlight=False, soft_wrap=True)
+                failed = False
+            finally:
+                mark = "[red]✗[/]" if failed else "[green]✓[/]"
+                detail = shown(moving.detail or ("not done" if failed else ""))
+                seconds = f"[dim]{time.monotonic() - begin:.1f} s[/]"
+                text = f"{mark} [bold]{what:<{_WIDTH}}[/]{detail}{'  ' if detail else ''}{seconds}"
+                self._console.print(text, highlight=False, soft_wrap=True)
 
 
+@dataclass
 class _Moving:
     """The step under way."""
 
-    def __init__(self, bars: Progress, what: str) -> None:
-        self.detail = ""
-        self._bars = bars
-        self._waiting = bars.add_task(f"{what} …", total=None)
+    bars: Progress
+    task: TaskID
+    detail: str = ""
 
     def say(self, detail: str) -> None:
         """What came of the step."""
@@ -135,13 +101,7 @@ class _Moving:
     def progress(self, published: int, answered: int, total: int) -> None:
         """How far the inputs are."""
         count = f"{published} published, {answered} answered of {total}"
-        self._bars.update(self._waiting, completed=answered, total=total, description=count)
-
-
-def _bars(console: Console) -> Progress:
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(_BAR), TimeElapsedColumn())
-    # Not on a terminal nothing moves, and the step's own line is all there is.
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self.bars.update(self.task, completed=answered, total=total, description=count)
 
 
 HOME = ROOT / "build" / "demo"
@@ -150,7 +110,7 @@ BUNDLE = ROOT / "config" / "bundles" / "default.json"
 QUALITY = ROOT / "config" / "quality" / "default.json"
 INTERRUPTED = 130
 WIDTH = 100
-FAULTS = (BrokerError, KafkaUnreachable, KafkaTopicError, UnknownTopics, WorkerError, run_place.KeptError)
+FAULTS = (BrokerError, KafkaUnreachable, KafkaTopicError, UnknownTopics, WorkerError, KeptError)
 
 
 def register(cli: typer.Typer) -> None:
@@ -163,7 +123,7 @@ def demo(
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave broker and worker running, and show how to use them.")
     ] = False,
-    stop_kept: Annotated[bool, typer.Option("--stop", help="Only stop what --keep left running.")] = False,
+    stop_only: Annotated[bool, typer.Option("--stop", help="Only stop what --keep left running.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
 ) -> None:
     """Show Sluice at work: 400 real tool calls, 50 texts to remember and 150 readings in, decisions out, the
@@ -178,8 +138,14 @@ def demo(
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        if stop_kept:
-            say_stopped(run_place.stop(HOME))
+        if stop_only:
+            stopped = stop_kept(HOME)
+            told = (
+                "No demo was left running."
+                if stopped is None
+                else f"{stopped.run} stopped, its files removed."
+            )
+            (errors if stopped is None else console).print(told, highlight=False)
             return
         well = _run(keep=keep, json=json)
     except FAULTS as fault:
@@ -192,7 +158,7 @@ def demo(
 
 def _run(*, keep: bool, json: bool) -> bool:
     begin = time.monotonic()
-    if keep and (left := run_place.recall(HOME)) is not None:
+    if keep and (left := recall(HOME)) is not None:
         stop(f"{left.run} is still there; `sluice demo --stop` stops it")
     wish = RunOptions(_run_name(), HOME, locate.HOME, CONFIG, BUNDLE, QUALITY, os.environ, keep, _now)
     material = prepare(wish)
@@ -205,8 +171,9 @@ def _run(*, keep: bool, json: bool) -> bool:
     else:
         print_result(teller, result, seconds)
     if keep and result.well:
-        write_page(result.place, result.examined.quality, _now())
-        say_how_to_use(teller, result.place, result.material.library.rollout.flag_only)
+        html = page(result.examined.quality, _now())
+        (result.place.folder / PAGE).write_text(html, encoding="utf-8")
+        say_how_to_use(teller, result.place, result.material.config.readings.rollout.flag_only)
     return result.well
 
 
@@ -221,3 +188,52 @@ def _run_name() -> str:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+GENERATED = "row estimates, sessions, registry, outcomes, unreadable records, memory metadata, reviews, "
+GENERATED += "retrievals, reports of stores, overrides"
+"""What does not come from the panel."""
+
+
+def summary_fields(result: Result, seconds: float) -> dict[str, Any]:
+    """Everything as JSON; `generated` names what is not the panel's, `unfounded` counts items that were shown
+    without a decision."""
+    answers, examined = result.answers, result.examined
+    causes = Counter(cause_of(one.body)[:3] for one in answers.of(VERDICTS))
+    return {
+        "well": result.well,
+        "run": result.place.run,
+        "generated": GENERATED.split(", "),
+        "inputs": answers.published,
+        "answered": answers.answered,
+        "unanswered": [one.fields for one in answers.unanswered],
+        "verdicts": [
+            {"verdict": verdict, "gate": gate, "reason": kind, "count": times}
+            for (verdict, gate, kind), times in causes.most_common()
+        ],
+        "sessions": {
+            one.session_id: {"aggregateRowsAffected": one.rows, "aggregateActionCount": one.actions}
+            for one in by_session(answers)
+        },
+        "escalations": len(answers.escalations),
+        "settled": len(settled(answers)),
+        "dead_letters": [
+            {"code": one.body["code"], "path": one.body["path"]} for one in answers.of(DEAD_LETTERS)
+        ],
+        "memory": {
+            "decisions": Counter(one.body["action"] for one in answers.of(MEMORY_DECISIONS)),
+            "admitted": len(answers.bodies[ADMITTED]),
+            "statistics": examined.memories.overall.fields(),
+            "recount_equal": examined.memories.equal,
+        },
+        "retrievals": {
+            "readings": sum(1 for _ in answers.retrievals()),
+            "unfounded": answers.unfounded,
+            "escalations": len(answers.item_escalations),
+            "quality": examined.quality.fields(),
+        },
+        "ledger": report_fields(examined.report),
+        "reruns": examined.reruns.by_kind,
+        "not_identical": examined.reruns.kept_fields(),
+        "seconds": round(seconds, 1),
+    }

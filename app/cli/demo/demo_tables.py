@@ -1,39 +1,72 @@
-"""The tables of a demo's result: how they look, and those that list and sum up what became of the inputs."""
+"""A demo's result on the screen, for someone who sees Sluice for the first time, and as JSON.
+
+What a `sluice` command reports of the ledger is shown as that command shows it.
+"""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Column, Table
+from rich.text import Text
 
-from app.cli.output import shown
-from app.demo.result import by_session, cause_of, counted, escalations_by_reason, examples_of, settled
-from topics.catalog import DEAD_LETTERS, VERDICTS
+from app.cli.demo.demo_answers import cause_of, examples_of, settled
+from app.cli.ledger.ledger import report_parts
+from app.cli.ledger.quarantine_counts import By, counted_parts
+from app.cli.ledger.record_line import COLOURS
+from app.cli.ledger.rerun import rerun_parts
+from app.cli.output import print_parts, shown
+from app.cli.quality.quality import report_parts as quality_parts
+from topics.catalog import DEAD_LETTERS, MEMORY_DECISIONS, VERDICTS
 
 if TYPE_CHECKING:
-    from app.demo.demo_answers import Answers
-    from app.demo.result import SessionTally
-    from app.verifier.findings import Report
+    from collections.abc import Iterable, Iterator
+    from types import SimpleNamespace
 
-COLOURS = {"allowed": "green", "denied": "bold red", "needs_human": "yellow"}
+    from rich.console import Console, RenderableType
+
+    from app.cli.demo.demo_answers import Answers
+    from app.cli.demo.material import Material
+    from app.cli.demo.run import Result
+
+Cell = str | int | Text
+_BAR, _BAR_WIDTH = "█", 30
+_EXAMPLES = 3
+_SETTLED_SHOWN = 6
+_MOST_UNANSWERED = 5
+_MOST_RERUNS = 10
+_STORY = """An action id counts once: the same bytes again get the first answer, other bytes are denied. A
+memory derived from an unknown one waits for a review, and a review counts once. An item is served (pass),
+served with its flags (flag), served without its body (downgrade) or withheld (deny). A template that is
+needed for a contract is denied; a person signs an override, and the agent asks again and is served."""
 
 
-def table(title: str, *columns: Column | str) -> Table:
-    """A table that stands by its header's line alone; a column given by name keeps its whole text."""
-    whole = (Column(one, no_wrap=True) if isinstance(one, str) else one for one in columns)
-    return Table(
-        *whole,
+def table(title: str, *columns: Column | str, rows: Iterable[Iterable[Cell]], caption: str = "") -> Table:
+    """A column given by its name keeps its whole text; numbers get their thousands apart."""
+    made = Table(
+        *(Column(one, no_wrap=True) if isinstance(one, str) else one for one in columns),
         title=title,
         title_justify="left",
         title_style="bold",
+        caption=caption or None,
         caption_justify="left",
         box=SIMPLE_HEAD,
         pad_edge=False,
         padding=(0, 1, 0, 0),
         show_edge=False,
     )
+    for row in rows:
+        made.add_row(*map(_cell, row))
+    return made
+
+
+def _cell(value: Cell) -> str | Text:
+    if isinstance(value, Text):
+        return value
+    return f"{value:,}".replace(",", " ") if isinstance(value, int) else shown(value)
 
 
 def number(header: str) -> Column:
@@ -41,176 +74,200 @@ def number(header: str) -> Column:
     return Column(header, justify="right", no_wrap=True)
 
 
-def cut(header: str, width: int | None = None) -> Column:
-    """A column of one line a cell, cut at `width` or where the screen ends."""
+def cut(header: str, width: int) -> Column:
+    """A column of one line a cell, cut at `width`."""
     return Column(header, no_wrap=True, overflow="ellipsis", max_width=width)
 
 
-def wrapped(header: str) -> Column:
-    """A column of sentences, over as many lines as they need: it gives way to the others."""
-    return Column(header, overflow="fold")
+def word(of: str) -> Text:
+    """What was decided, in its colour."""
+    return Text(of, style=COLOURS.get(of, ""))
 
 
-def word(verdict: str) -> str:
-    """A verdict in its colour."""
-    return f"[{COLOURS[verdict]}]{shown(verdict)}[/]"
+def counts_table(title: str, headings: tuple[Column | str, ...], counts: Counter[Any]) -> Table:
+    """How often each was decided and why, with a bar; a key's first text is what was decided."""
+    most = max(counts.values(), default=1)
+    rows: list[list[Cell]] = []
+    for (decided, *why), times in sorted(counts.items(), key=lambda item: (item[0][0], -item[1])):
+        bar = Text(_BAR * max(1, times * _BAR_WIDTH // most), style=COLOURS.get(decided, ""))
+        rows.append([word(decided), *(each or "-" for each in why), times, bar])
+    return table(title, *headings, number("count"), "", rows=rows)
 
 
-def count(value: int | str) -> str:
-    """A whole number with its thousands apart."""
-    return f"{int(value):,}".replace(",", " ")
-
-
-def shortened(parameters: dict[str, Any]) -> str:
-    """An action's parameters in a line: of a single one its text, else JSON."""
-    if len(parameters) == 1:
-        (only,) = parameters.values()
-        return " ".join(str(only).split())
-    return " ".join(json.dumps(parameters, ensure_ascii=False).split())
-
-
-_BAR = "█"
-_BAR_WIDTH = 30
-_SETTLED_SHOWN = 6
-_EXAMPLES = 3
-_SENT = {"action": "first", "repeat": "again, the same bytes", "conflict": "again, other bytes"}
-
-
-def causes_table(answers: Answers) -> Table:
-    """Verdicts by word, gate and kind of reason."""
-    rows = counted(answers)
-    most = max((times for _, times in rows), default=1)
-    made = table("Verdicts by gate and reason", "verdict", "gate", "reason", number("count"), "")
-    for cause, times in rows:
-        bar = f"[{COLOURS[cause.verdict]}]{_BAR * max(1, times * _BAR_WIDTH // most)}[/]"
-        made.add_row(word(cause.verdict), shown(cause.gate), shown(cause.kind or "-"), str(times), bar)
-    return made
-
-
-def examples_table(answers: Answers) -> Table:
-    """Some verdicts of each kind, one a line."""
-    made = table(
-        "Some of them", cut("proposed action", 30), number("rows"), "verdict", "gate", cut("reason", 34)
+def print_opening(console: Console, material: Material) -> None:
+    """What is going to happen, and what of it is real."""
+    sources = [row.source for row in material.rows] + [row["source"] for row in material.writes]
+    repositories = len({source.partition("@")[0] for source in sources})
+    items = sum(len(one.fields["items"]) for one in material.retrievals)
+    console.print(
+        f"[bold]{len(material.rows)} real tool calls[/] of agents and [bold]{len(material.writes)} texts[/] "
+        f"to be remembered, from {repositories} public\nrepositories, and in the same "
+        f"{len(material.sessions)} sessions [bold]{len(material.retrievals)} readings[/] of {items} made-up "
+        f"items.\n[yellow]Generated:[/] the items and the stores' reports, row estimates, session ids, "
+        f"registry, outcomes, the\ntexts' metadata, the stories, reviews, unreadable records "
+        f"(seed {material.config.recipe.seed}).\n",
+        highlight=False,
+        soft_wrap=True,
     )
-    made.caption = "rows: generated estimates"
+
+
+def print_result(console: Console, result: Result, seconds: float) -> None:
+    """Every table, what the commands report of the ledger, and at the end one sentence."""
+    for part in _tables(result.answers, result.material.config.recipe):
+        print_parts(("", part), console)
+    examined = result.examined
+    reports: tuple[tuple[str, Iterable[RenderableType]], ...] = (
+        ("quarantine stats --recount", counted_parts(examined.memories, By.tenant)),
+        ("quality report", quality_parts(examined.quality, ["class"])),
+        ("ledger verify", report_parts(examined.report)),
+        ("rerun --all", rerun_parts(examined.reruns, _MOST_RERUNS)),
+    )
+    for command, parts in reports:
+        print_parts((f"\n[bold]`sluice {command}` says:[/]\n", *parts), console)
+    print_parts(("", _sentence(result, seconds)), console)
+
+
+def _tables(answers: Answers, recipe: SimpleNamespace) -> Iterator[RenderableType]:
+    causes = Counter(cause_of(one.body)[:3] for one in answers.of(VERDICTS))
+    yield counts_table("Verdicts by gate and reason", ("verdict", "gate", "reason"), causes)
+    yield _examples(answers)
+    for session in recipe.growing:
+        yield _growth(answers, session)
+    yield _settled(answers)
+    decided = Counter((one.body["action"], _found(one.body)) for one in answers.of(MEMORY_DECISIONS))
+    yield counts_table("Memory writes, in the same sessions", ("action", cut("reason", 60)), decided)
+    yield _suspects(answers)
+    items = [one for read in answers.retrievals() for one in read.decisions]
+    outcomes = Counter(
+        (one["outcome"], ", ".join(one["flags_set"] or one["reason_codes"]), _hidden(one)) for one in items
+    )
+    headings = ("outcome", Column("found", overflow="fold"), "enforced it would be")
+    yield counts_table("Retrieved items, in the same sessions", headings, outcomes)
+    yield _story(answers, recipe.story)
+    yield _STORY
+    letters = ((one.planned.fields.get("what", "-"), one.body) for one in answers.of(DEAD_LETTERS))
+    yield table(
+        "Dead letters: records that could not be read, between readable ones",
+        *("what was sent", "code", cut("path", 24), cut("message", 35)),
+        rows=((what, body["code"], body["path"], body["message"]) for what, body in letters),
+    )
+    waiting = Counter(
+        (one["tier"], one["required_role"], one["reason"].partition(":")[0]) for one in answers.escalations
+    )
+    title = f"Escalations opened: {len(answers.escalations)}"
+    yield counts_table(title, ("tier", "who may approve", "reason"), waiting)
+
+
+def _verdict(body: dict[str, Any]) -> tuple[Cell, ...]:
+    cause = cause_of(body)
+    return word(cause.verdict), cause.gate, cause.reason or "-"
+
+
+def _examples(answers: Answers) -> Table:
+    """Some verdicts of each kind, one a line."""
+    columns = cut("proposed action", 30), number("rows"), "verdict", "gate", cut("reason", 34)
+    rows = []
     for one in examples_of(answers, _EXAMPLES):
         fields = one.planned.fields
-        proposed = f"{fields['toolName']} {shortened(fields['parameters'])}"
-        made.add_row(shown(proposed), count(fields["rows_affected"]), *_verdict(one.body))
-    return made
+        parameters = list(fields["parameters"].values())
+        given = parameters[0] if len(parameters) == 1 else json.dumps(fields["parameters"])
+        proposed = " ".join(f"{fields['toolName']} {given}".split())
+        rows.append((proposed, fields["rows_affected"], *_verdict(one.body)))
+    return table("Some of them", *columns, rows=rows, caption="rows: generated estimates")
 
 
-def growth_table(answers: Answers, session_id: str, how: str) -> Table:
+def _growth(answers: Answers, session: SimpleNamespace) -> Table:
     """One session step by step, until a limit bites."""
-    title = f"Session {session_id}, step by step"
-    made = table(
-        title, cut("tool", 22), number("rows"), number("total"), "verdict", "gate", cut("reason", 34)
+    columns = cut("tool", 22), number("rows"), number("total"), "verdict", "gate", cut("reason", 34)
+    rows = (
+        (
+            one.planned.fields["toolName"],
+            one.planned.fields["rows_affected"],
+            int(one.body["session"]["after"]["aggregateRowsAffected"]),
+            *_verdict(one.body),
+        )
+        for one in answers.of(VERDICTS)
+        if one.planned.session_id == session.session
     )
-    made.caption = how
-    for one in answers.of(VERDICTS):
-        if one.planned.session_id == session_id:
-            fields = one.planned.fields
-            numbers = (fields["rows_affected"], _total_after(one.body))
-            made.add_row(shown(fields["toolName"]), *map(count, numbers), *_verdict(one.body))
-    return made
+    title = f"Session {session.session}, step by step"
+    return table(title, *columns, rows=rows, caption=session.note)
 
 
-def repeats_table(answers: Answers) -> Table:
-    """The action id that came three times."""
-    made = table("One action id, three times", "action", "sent", "verdict", "why", number("total"))
-    verdicts = list(answers.of(VERDICTS))
-    repeated = {one.planned.fields["action_id"] for one in verdicts if one.planned.kind == "repeat"}
-    for one in verdicts:
-        action_id = one.planned.fields["action_id"]
-        if action_id in repeated:
-            sent = _SENT[one.planned.kind]
-            total = count(_total_after(one.body))
-            made.add_row(shown(action_id), sent, word(one.body["verdict"]), shown(_why(one.body)), total)
-    return made
-
-
-def settled_table(answers: Answers) -> Table:
+def _settled(answers: Answers) -> Table:
     """Some outcomes that replaced an estimate."""
     found = settled(answers)
-    title = f"Outcomes: {len(found)} reservations settled, for example"
-    made = table(title, cut("action", 34), "session", number("reserved"), number("really"), number("total"))
-    made.caption = "without an enforcement point's signature an outcome may raise a total, never lower it"
-    for one in found[:_SETTLED_SHOWN]:
-        body = one.body
-        numbers = (body["reserved"], body["actual"], body["aggregateRowsAffected"])
-        made.add_row(shown(body["action_id"]), shown(body["session_id"]), *map(count, numbers))
-    return made
-
-
-def dead_letters_table(answers: Answers) -> Table:
-    """Every unreadable record with the place of its error."""
-    title = "Dead letters: records that could not be read, between readable ones"
-    made = table(title, "what was sent", "code", cut("path", 24), cut("message", 35))
-    for one in answers.of(DEAD_LETTERS):
-        body = one.body
-        cells = (one.planned.fields.get("what", "-"), body["code"], body["path"], body["message"])
-        made.add_row(*map(shown, cells))
-    return made
-
-
-def escalations_table(answers: Answers) -> Table:
-    """Escalations by tier, who may approve, and why."""
-    title = f"Escalations opened: {len(answers.escalations)}"
-    made = table(title, "tier", "who may approve", "reason", number("count"))
-    for (tier, role, reason), times in escalations_by_reason(answers):
-        made.add_row(shown(tier), shown(role), shown(reason), str(times))
-    return made
-
-
-def _verdict(body: dict[str, Any]) -> tuple[str, str, str]:
-    cause = cause_of(body)
-    return word(cause.verdict), shown(cause.gate), shown(cause.reason or "-")
-
-
-def _why(body: dict[str, Any]) -> str:
-    first = body.get("duplicate_of")
-    return f"duplicate_of {first.removeprefix('verdict:')}" if first else cause_of(body).reason or "-"
-
-
-def _total_after(body: dict[str, Any]) -> int | str:
-    total: int | str = body["session"]["after"]["aggregateRowsAffected"]
-    return total
-
-
-_NONE = "·"
-_HEAD_SHOWN = 23
-
-
-def sessions_tables(answers: Answers) -> list[Table]:
-    """Totals per session, in two tables to stand side by side."""
-    tallies = by_session(answers)
-    half = (len(tallies) + 1) // 2
-    return [
-        _sessions("Sessions: [green]a[/]llowed, [red]d[/]enied, [yellow]n[/]eeds_human", tallies[:half]),
-        _sessions("acts, rows: the totals counted at the end", tallies[half:]),
-    ]
-
-
-def chains_table(report: Report) -> Table:
-    """Each partition's chain: how long, and the beginning of its head."""
-    made = table(
-        "The ledger, verified from its topics alone",
-        number("partition"),
-        number("records"),
-        "numbered",
-        "head",
+    fields = "action_id", "session_id", "reserved", "actual", "aggregateRowsAffected"
+    return table(
+        f"Outcomes: {len(found)} reservations settled, for example",
+        *(cut("action", 34), "session", number("reserved"), number("really"), number("total")),
+        rows=([one.body[name] for name in fields] for one in found[:_SETTLED_SHOWN]),
+        caption="without an enforcement point's signature an outcome may raise a total, never lower it",
     )
-    for partition, summary in report.partitions.items():
-        numbered = f"{summary.first} to {summary.last}"
-        head = f"{(summary.head or '')[:_HEAD_SHOWN]}…"
-        made.add_row(str(partition), str(summary.records), numbered, shown(head))
-    return made
 
 
-def _sessions(title: str, tallies: list[SessionTally]) -> Table:
-    words = [number(f"[{colour}]{verdict[0]}[/]") for verdict, colour in COLOURS.items()]
-    made = table(title, cut("session", 22), *words, number("acts"), number("rows"))
-    for one in tallies:
-        verdicts = (str(one.verdicts[verdict] or _NONE) for verdict in COLOURS)
-        made.add_row(shown(one.session_id), *verdicts, str(one.actions), count(one.rows))
-    return made
+def _found(decision: dict[str, Any]) -> str:
+    """The reason of a decision on a memory; of a finding its kind."""
+    reason: str = decision["reason"]
+    kinds = (one["kind"] for one in decision["findings"] if reason.endswith(one["id"]))
+    return f"found: {next(kinds, reason)}" if reason.startswith("finding: ") else reason
+
+
+def _suspects(answers: Answers) -> Table:
+    """Some texts that were not allowed, with what was found in them."""
+    rows: dict[str, list[tuple[Cell, ...]]] = {"quarantine": [], "reject": []}
+    for one in answers.of(MEMORY_DECISIONS):
+        found = next((each for each in one.body["findings"] if not each["framed"]), None)
+        chosen = rows.get(one.body["action"])
+        if found and chosen is not None and len(chosen) < _EXAMPLES:
+            content = " ".join(one.planned.fields["content"].split())
+            chosen.append((word(one.body["action"]), content, found["id"], found["form"]))
+    columns = "action", cut("content", 44), cut("found", 30), cut("in the form", 18)
+    return table("Some of them", *columns, rows=[*rows["quarantine"], *rows["reject"]])
+
+
+def _hidden(decision: dict[str, Any]) -> str:
+    """The outcome that flag-only hides, if it is another one."""
+    would_be: str | None = decision["would_have_been"]
+    return "" if would_be in (None, decision["outcome"]) else str(would_be)
+
+
+def _story(answers: Answers, story: SimpleNamespace) -> Table:
+    """Every ledger record about the story's session, in the words of `sluice watch`."""
+    rows = []
+    for topic, line, body in sorted(answers.lines, key=lambda one: one.body["sequence"]):
+        record, about = topic.removeprefix("gate."), body.get("write_id", line.subject).removeprefix("story-")
+        decided = word(line.word.removeprefix("quarantine_").removeprefix("retrieval_")) + line.again
+        rows.append((body["sequence"], record, about, decided, line.reason or _flags(body)))
+    title = f"Session {story.session}, record by record, as `sluice watch` shows it"
+    columns = number("number"), cut("record", 14), cut("about", 18), cut("decided", 19)
+    return table(title, *columns, Column("why", overflow="fold"), rows=rows, caption=story.note)
+
+
+def _flags(body: dict[str, Any]) -> str:
+    """What an action said of the flags of the items that its session had read."""
+    flags = body["session"]["flags"] if "verdict" in body else {}
+    said = (f"{len(found)} flags {name}" for name, found in flags.items() if found)
+    return ", ".join(said)
+
+
+def _sentence(result: Result, seconds: float) -> str:
+    answers, examined = result.answers, result.examined
+    took = f"[dim]The demo took {seconds:.1f} s.[/]"
+    if result.well:
+        return (
+            f"[bold green]✓ All {answers.published} inputs were answered, each once, the ledger is intact "
+            f"({examined.report.records} records),\n"
+            f"  and all {examined.reruns.total} decisions came out the same when executed again.[/]\n"
+            f"{took}"
+        )
+    missing = [shown(one.fields) for one in answers.unanswered[:_MOST_UNANSWERED]]
+    counts = (
+        f"{len(answers.unanswered)} of {answers.published} inputs unanswered, "
+        f"{answers.answered_twice} answered twice, {answers.held} memories still held, "
+        f"{answers.unfounded} items shown without a decision, "
+        f"the ledger {'intact' if examined.report.intact else 'not intact'}, "
+        f"{examined.reruns.counts['identical']} of {examined.reruns.total} reruns identical, "
+        f"statistics {'equal' if examined.memories.equal else 'not equal'}."
+    )
+    kept = f"Kept for you to look at: {result.place.folder}. {took}"
+    return "\n".join([f"[bold red]Not well:[/] {counts}", *missing, kept])

@@ -15,9 +15,9 @@ from app.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
 from app.cli.output import (
     WELL,
     WRONG,
-    console,
     errors,
     print_json,
+    print_parts,
     settings_or_stop,
     shown,
     stop,
@@ -27,7 +27,9 @@ from app.verifier.export import NotAnExport, from_lines, to_line
 from app.verifier.verify import verify
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterator
+
+    from rich.console import RenderableType
 
     from app.adapters.kafka.kafka_read import StoredRecord
     from app.verifier.findings import Finding, Report
@@ -46,12 +48,12 @@ def report_fields(report: Report) -> dict[str, Any]:
     }
 
 
-def print_report(report: Report) -> None:
+def report_parts(report: Report) -> Iterator[RenderableType]:
     """A table of the partitions, the findings, and one sentence."""
-    console.print(_partitions(report))
+    yield _partitions(report)
     if report.findings:
-        console.print(_findings(report.findings[:SHOWN]))
-    console.print(_sentence(report), soft_wrap=True)
+        yield _findings(report.findings[:SHOWN])
+    yield _sentence(report)
 
 
 def _partitions(report: Report) -> Table:
@@ -114,7 +116,7 @@ def verify_command(
     if json:
         print_json(report_fields(report))
     else:
-        print_report(report)
+        print_parts(report_parts(report))
     raise typer.Exit(WELL if report.intact else WRONG)
 
 

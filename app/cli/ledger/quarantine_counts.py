@@ -9,12 +9,16 @@ import typer
 from rich.table import Table
 
 from app.cli.ledger.held_memories import asked, connected
-from app.cli.output import WELL, WRONG, console, print_json, shown
+from app.cli.output import WELL, WRONG, print_json, print_parts, shown
 from app.core.reports.memory_recount import behind, differences, summed
 from app.core.state.statistics import NOTHING, Statistics
 from app.stream.engine.partition_record import live_statistics
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
     from app.adapters.kafka.kafka_quarantine import KafkaQuarantine
     from app.core.reports.memory_recount import Behind, Counts, LiveCounts, StatisticsDifference
     from app.core.state.statistics import Whose
@@ -43,10 +47,20 @@ class LedgerCounts(NamedTuple):
 
 
 class GateCounts(NamedTuple):
-    """`recounted` None: nobody asked."""
+    """`recounted` None: no recount was asked for."""
 
     live: Counts
     recounted: LedgerCounts | None = None
+
+    @property
+    def overall(self) -> Statistics:
+        """Over all partitions, tenants and agents, as the workers keep them."""
+        return _overall(self.live)
+
+    @property
+    def equal(self) -> bool:
+        """Whether no recount differs from what the workers keep."""
+        return self.recounted is None or self.recounted.equal
 
 
 def _named(by: By, whose: Whose) -> tuple[str, ...]:
@@ -84,26 +98,20 @@ def _counts(counts: Counts, by: By) -> dict[str, Any]:
     return {"rows": rows, "overall": _overall(counts).fields()}
 
 
-def print_counted(counted: GateCounts, by: By) -> None:
+def counted_parts(counted: GateCounts, by: By) -> Iterator[RenderableType]:
     """A table of each side, and every difference."""
-    console.print(_table(counted.live, by, "as the workers keep them"))
+    yield _table(counted.live, by, "as the workers keep them")
     if counted.recounted is None:
         return
-    console.print(_table(counted.recounted.counts, by, "as the ledger has them"))
+    yield _table(counted.recounted.counts, by, "as the ledger has them")
     for one in counted.recounted.differences:
         message = f"partition {one.partition}, {one.whose.tenant} {one.whose.agent}"
-        _line(
-            f"[bold red]differs:[/] {shown(message)}: live {tuple(one.live)}, ledger {tuple(one.recounted)}"
-        )
+        yield f"[bold red]differs:[/] {shown(message)}: live {tuple(one.live)}, ledger {tuple(one.recounted)}"
     for lost in counted.recounted.behind:
         ends = f"the state ends at sequence {lost.state}, the ledger at {lost.ledger}"
-        _line(f"[bold red]behind:[/] partition {lost.partition}: {ends}")
+        yield f"[bold red]behind:[/] partition {lost.partition}: {ends}"
     if counted.recounted.equal:
-        _line("[green]The recount is equal.[/]")
-
-
-def _line(text: str) -> None:
-    console.print(text, soft_wrap=True, highlight=False)
+        yield "[green]The recount is equal.[/]"
 
 
 def _in_words(name: str) -> str:
@@ -142,15 +150,16 @@ def stats(
     Exit codes: 0 shown, and equal if recounted; 1 the recount differs; 2
     could not read.
     """
-    counted = asked(_counted(connected(), recount=recount))
+    counted = asked(count_gate(connected(), recount=recount))
     if as_json:
         print_json(counted_fields(counted, by))
     else:
-        print_counted(counted, by)
-    raise typer.Exit(WELL if counted.recounted is None or counted.recounted.equal else WRONG)
+        print_parts(counted_parts(counted, by))
+    raise typer.Exit(WELL if counted.equal else WRONG)
 
 
-async def _counted(kafka: KafkaQuarantine, *, recount: bool) -> GateCounts:
+async def count_gate(kafka: KafkaQuarantine, *, recount: bool) -> GateCounts:
+    """Read from the broker, with `recount` the ledger too. Raises KafkaUnreachable and UnknownTopics."""
     live = await live_statistics(kafka.changelog())
     return GateCounts(live.counts, await _recounted(kafka, live) if recount else None)
 

@@ -10,11 +10,12 @@ from rich.text import Text
 
 from app.cli.ledger import retrieval_line
 from app.cli.output import shown, visible
+from app.core.decide.kinds import KINDS
 
 if TYPE_CHECKING:
     from app.adapters.kafka.kafka_read import StoredRecord
 
-_COLOURS = retrieval_line.COLOURS | {
+COLOURS = retrieval_line.COLOURS | {
     "allowed": "green",
     "denied": "bold red",
     "needs_human": "yellow",
@@ -27,17 +28,9 @@ _COLOURS = retrieval_line.COLOURS | {
     "quarantine_expired": "red",
     "quarantine_evicted": "red",
 }
-_SUBJECTS = (
-    "action_id",
-    "memory_id",
-    "write_id",
-    "subject_id",
-    "subject",
-    "dead_letter_id",
-    "item_id",
-    "report_id",
-    "request_id",
-)
+_SUBJECTS = ("item_id", *dict.fromkeys(kind.subject for kind in reversed(KINDS)), "subject", "dead_letter_id")
+"""The first of these fields that a record has names what it is about: of an item's decision, which names its
+request too, the item; of a decision on a memory, which names the write too, the memory."""
 _REASONS = (
     "blockReason",
     "reason",
@@ -126,7 +119,7 @@ def as_columns(record: StoredRecord, topic: str, width: int) -> Text:
     columns = [(line.time[:8], 8, "dim"), (line.place, 7, "dim")]
     columns += [(line.topic, 11, "dim")] if width >= _NARROW else []
     columns += [
-        (word, 12, _COLOURS.get(line.word, "")),
+        (word, 12, COLOURS.get(line.word, "")),
         (line.session, session, ""),
         (line.subject, subject, ""),
     ]
@@ -171,7 +164,7 @@ def line_of(record: StoredRecord, topic: str) -> RecordLine:
 
 
 def _coloured(word: str) -> str:
-    colour = _COLOURS.get(word)
+    colour = COLOURS.get(word)
     return shown(word) if colour is None else f"[{colour}]{shown(word)}[/]"
 
 

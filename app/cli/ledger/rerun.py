@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -18,9 +17,9 @@ from app.cli.output import (
     IMPOSSIBLE,
     WELL,
     WRONG,
-    console,
     errors,
     print_json,
+    print_parts,
     settings_or_stop,
     shown,
     stop,
@@ -31,7 +30,9 @@ from app.core.rerun.rerun_result import EVENT, RerunTally
 from app.core.trust.in_force import PolicyError
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable
+    from collections.abc import Coroutine, Iterable, Iterator
+
+    from rich.console import RenderableType
 
     from app.adapters.kafka.kafka_named import Meaning
     from app.core.rerun.policy_then import Installation
@@ -50,20 +51,20 @@ _COLOURS = {
 UNNAMED = "a release that named none"
 
 
-def print_reruns(tally: RerunTally) -> None:
-    """A row for each difference and each missing thing, and one sentence."""
+def rerun_parts(tally: RerunTally, most: int = SHOWN) -> Iterator[RenderableType]:
+    """A row for each difference and each missing thing of the first `most` reruns, and sentences."""
     if tally.kept:
-        console.print(reruns_table(tally.kept[:SHOWN]))
+        yield _table(tally.kept[:most])
     sentences = [_sentence(kind, of) for kind, of in tally.by_kind.items() if any(of.values())]
     if not sentences:
-        console.print("[yellow]The ledger holds no decision.[/]")
+        yield "[yellow]The ledger holds no decision.[/]"
         return
-    rest = f"; the first {SHOWN} are shown, --json has all" if len(tally.kept) > SHOWN else ""
-    console.print(f"{'; '.join(sentences)}{rest}", soft_wrap=True)
+    rest = f"; the first {most} are shown, --json has all" if len(tally.kept) > most else ""
+    yield f"{'; '.join(sentences)}{rest}"
     for what, count in tally.not_checked.items():
-        console.print(f"[yellow]not checked in {count}:[/] {shown(what)}", soft_wrap=True)
+        yield f"[yellow]not checked in {count}:[/] {shown(what)}"
     for by, again in sorted(_versions(tally.kept)):
-        console.print(f"decided by {shown(by)}, executed again by {shown(again)}", soft_wrap=True)
+        yield f"decided by {shown(by)}, executed again by {shown(again)}"
 
 
 def _sentence(kind: str, counts: dict[Status, int]) -> str:
@@ -79,15 +80,15 @@ def _versions(reruns: list[Rerun]) -> set[tuple[str, str]]:
     return {(one.decided_by or UNNAMED, one.executed_by or UNNAMED) for one in found}
 
 
-def reruns_table(reruns: Iterable[Rerun], most: int | None = None) -> Table:
-    """The first `most` rows (None: all), one for each difference and each missing thing."""
+def _table(reruns: Iterable[Rerun]) -> Table:
+    """A row for each difference and each missing thing."""
     table = Table()
     for heading in ("decision", "rerun", "field", "recorded", "now"):
         table.add_column(heading, overflow="fold")
-    every = ((one, cells) for one in reruns for cells in _rows(one))
-    for rerun, cells in islice(every, most):
-        status = f"[{_COLOURS[rerun.status]}]{rerun.status.replace('_', ' ')}[/]"
-        table.add_row(shown(rerun.id), status, *(shown(cell) for cell in cells))
+    for one in reruns:
+        status = f"[{_COLOURS[one.status]}]{one.status.replace('_', ' ')}[/]"
+        for cells in _rows(one):
+            table.add_row(shown(one.id), status, *(shown(cell) for cell in cells))
     return table
 
 
@@ -164,7 +165,7 @@ def rerun_command(
     if json:
         print_json(_fields(tally) | {"unknown": {one.name: one.why for one in unknown}})
     elif found or not ids:
-        print_reruns(tally)
+        print_parts(rerun_parts(tally))
     raise typer.Exit(_status(tally, unknown))
 
 

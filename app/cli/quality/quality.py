@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from app.cli.output import NOTHING, WELL, WRONG, console, errors, percent, print_json, shown, stop
+from app.cli.output import NOTHING, WELL, WRONG, errors, percent, print_json, print_parts, shown, stop
 from app.cli.quality.page import page
 from app.cli.quality.quality_override import override
 from app.cli.quality.quality_promote import promote
@@ -21,7 +21,9 @@ from app.core.reports.report_tally import QualityTally, ReportScope
 from topics.catalog import ALARMS, QUALITY_DECISIONS, SESSION_EVENTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from rich.console import RenderableType
 
     from app.core.reports.report import Coverage, Figures, QualityReport
 
@@ -29,36 +31,38 @@ if TYPE_CHECKING:
 _EVERYTHING = "everything"
 
 
-def print_report(report: QualityReport) -> None:
-    """A table by class, one by day, one of the tiers' coverage; then what needs a person."""
+def report_parts(
+    report: QualityReport, rows_by: Iterable[str] = ("class", "day")
+) -> Iterator[RenderableType]:
+    """Tables by class and by day, one of the tiers' coverage; then what needs a person."""
     if not report.overall.decisions:
-        _line("[yellow]No decision on a retrieved item in this period.[/]")
+        yield "[yellow]No decision on a retrieved item in this period.[/]"
     else:
-        _line(f"[bold]Quality posture[/], {_period(report)}, {shown(report.scope.tenant or 'every tenant')}")
-        for heading, rows in (("class", report.by_class), ("day", report.by_day)):
-            console.print(_outcomes(f"Outcomes by {heading}", heading, rows, report.overall))
-            console.print(_rates(f"Rates by {heading}", heading, rows, report.overall))
-    console.print(_coverage(report.coverage))
+        yield f"[bold]Quality posture[/], {_period(report)}, {shown(report.scope.tenant or 'every tenant')}"
+        rows = {"class": report.by_class, "day": report.by_day}
+        for heading in rows_by:
+            yield _outcomes(f"Outcomes by {heading}", heading, rows[heading], report.overall)
+            yield _rates(f"Rates by {heading}", heading, rows[heading], report.overall)
+    yield _coverage(report.coverage)
     for one in report.coverage:
         if one.short:
-            _line(f"[bold red]Coverage of {one.tier} is below its target:[/] {percent(one.rate)}")
+            yield f"[bold red]Coverage of {one.tier} is below its target:[/] {percent(one.rate)}"
     if report.alarms:
-        print_alarms(report.alarms)
+        yield from alarm_parts(report.alarms)
     if report.basis is not None:
         heads = ", ".join(f"{one.partition}: {one.sequence}" for one in report.basis.heads) or "none"
         named = ", ".join(report.basis.environments) or "none named"
-        _line(f"[dim]Read from {shown(report.basis.source)}; installation: {shown(named)}; heads: {heads}[/]")
+        yield f"[dim]Read from {shown(report.basis.source)}; installation: {shown(named)}; heads: {heads}[/]"
 
 
-def print_alarms(alarms: Sequence[Mapping[str, Any]]) -> None:
+def alarm_parts(alarms: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Each alarm, the oldest first."""
     if not alarms:
-        _line("No alarm.")
-        return
+        yield "No alarm."
     for alarm in alarms:
         colour = "bold red" if alarm["severity"] == "critical" else "yellow"
         text = f"{alarm['subject']}, to {alarm['recipient']}: {alarm['message']}"
-        _line(f"[{colour}]alarm[/] {shown(alarm['raised_at'])} {shown(text)}")
+        yield f"[{colour}]alarm[/] {shown(alarm['raised_at'])} {shown(text)}"
 
 
 def _period(report: QualityReport) -> str:
@@ -97,10 +101,6 @@ def _coverage(tiers: Iterable[Coverage]) -> Table:
         target = NOTHING if one.target is None else f"{one.target:.0%}"
         table.add_row(one.tier, str(one.rate.whole), str(one.rate.part), percent(one.rate), target)
     return table
-
-
-def _line(text: str) -> None:
-    console.print(text, soft_wrap=True, highlight=False)
 
 
 cli = typer.Typer(
@@ -148,7 +148,7 @@ def report(
     if as_json:
         print_json(found.fields())
     else:
-        print_report(found)
+        print_parts(report_parts(found))
     raise typer.Exit(WRONG if any(one.short for one in found.coverage) else WELL)
 
 
@@ -166,7 +166,7 @@ def alarms(from_: From = None, as_json: AsJson = False) -> None:
     if as_json:
         print_json(list(found))
     else:
-        print_alarms(found)
+        print_parts(alarm_parts(found))
 
 
 def _write(file: Path, text: str) -> None:

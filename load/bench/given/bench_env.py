@@ -15,7 +15,7 @@ import aiokafka
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from app.adapters.kafka import kafka_topics
-from app.demo.inputs.throwaway_trust import ThrowawayTrust, publish_policy
+from app.cli.demo.throwaway_trust import ThrowawayTrust, publish_policy
 from app.settings import ROOT
 from load.bench.given import bench_policy
 from topics.layout import TopicLayout

@@ -29,8 +29,8 @@ from load.bench.given.actions import AGENT, MAX_ID, panel
 from load.sites import quality_policy
 
 if TYPE_CHECKING:
+    from app.cli.demo.throwaway_trust import ControlRecord, ThrowawayTrust
     from app.core.decide.decide import DecisionPoint
-    from app.demo.inputs.throwaway_trust import ControlRecord, ThrowawayTrust
 
 BUNDLE = "load.bench"
 TENANT = "bench"

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app.broker.locate import HOME as BROKER_HOME
-from app.demo.inputs.material import RunOptions, prepare
+from app.cli.demo.material import RunOptions, prepare
 from app.settings import ROOT
 from tests.unit.demo.deciding import Deciding
 
 if TYPE_CHECKING:
-    from app.demo.inputs.material import Material
+    from app.cli.demo.material import Material
 
 BUNDLE = ROOT / "config" / "bundles" / "default.json"
 QUALITY = ROOT / "config" / "quality" / "default.json"

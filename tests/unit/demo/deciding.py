@@ -8,6 +8,7 @@ import orjson
 
 from app.adapters.kafka.kafka_publish import PublishedAt
 from app.adapters.kafka.kafka_read import StoredRecord
+from app.cli.demo.demo_answers import Answers
 from app.core.actions.stages import shipped_stages
 from app.core.decide.decide import DecisionPoint
 from app.core.decide.replay import Replay
@@ -15,18 +16,16 @@ from app.core.foundation.arrival import Arrival
 from app.core.foundation.clock import milliseconds_of
 from app.core.registry.keys import Roots
 from app.core.trust.in_force import PolicyInForce
-from app.demo.demo_answers import Answers
 from app.settings import load_settings
 from topics.catalog import BUNDLES, REGISTRY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from app.cli.demo.material import Material, Planned, RunOptions
+    from app.cli.demo.throwaway_trust import ControlRecord
     from app.core.foundation.chain import OutRecord
     from app.core.policy.policy import Policy
-    from app.demo.inputs.material import Material, RunOptions
-    from app.demo.inputs.plan import Planned
-    from app.demo.inputs.throwaway_trust import ControlRecord
 
 PREFIX = "demo-test."
 

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from app.adapters.kafka.kafka_publish import PublishedAt
 from app.adapters.kafka.kafka_read import StoredRecord
-from app.demo.demo_answers import Answers
-from app.demo.result import NO_GATE, by_session, cause_of
+from app.cli.demo.demo_answers import NO_GATE, Answers, by_session, cause_of
 from topics.catalog import ACTIONS, ESCALATIONS, VERDICTS
 
 if TYPE_CHECKING:
-    from app.demo.inputs.material import Material
-    from app.demo.inputs.plan import Planned
+    from app.cli.demo.material import Material, Planned
 
 PREFIX = "demo-test."
 GATE = {"gate": "consequence", "passed": False, "failureReason": "consequence_score: 790 per mille"}
@@ -64,7 +62,7 @@ def test_a_duplicate_and_a_conflict_have_no_gate() -> None:
 def _published(material: Material) -> tuple[Answers, list[Planned]]:
     """Answers that expect two inputs of one session, at offsets 0 and 1."""
     session = material.sessions[0].id
-    planned = [one for one in material.plan if (one.session_id, one.kind) == (session, "action")][:2]
+    planned = [one for one in material.plan if (one.session_id, one.role) == (session, "action")][:2]
     answers = Answers(PREFIX)
     answers.expect(planned, [PublishedAt(ACTIONS, 0, offset, 0) for offset in range(2)])
     return answers, planned

@@ -9,8 +9,8 @@ from pathlib import Path
 from rich.console import Console
 
 from app.cli.demo.demo import say_how_to_use
-from app.demo.inputs.throwaway_trust import ThrowawayTrust
-from app.demo.run_place import RunPlace
+from app.cli.demo.run_place import RunPlace
+from app.cli.demo.throwaway_trust import ThrowawayTrust
 
 
 def test_every_file_that_is_signed_or_signed_with_exists_by_then(tmp_path: Path) -> None:

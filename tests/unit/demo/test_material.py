@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from app.cli.demo.material import generated_registry, prepare
 from app.core.actions.stages import load_bundle
 from app.core.registry.loading import load_registry
-from app.demo.inputs.material import generated_registry, prepare
-from app.demo.inputs.panel_sessions import MESSAGES, WRITES
 from topics.record_reading import Unreadable, read
 from topics.records import ProposedAction
 
 if TYPE_CHECKING:
-    from app.demo.inputs.material import Material, RunOptions
-    from app.demo.inputs.panel_sessions import PlannedSession
-    from app.demo.inputs.plan import Planned
+    from app.cli.demo.material import Material, Planned, RunOptions
+    from app.cli.demo.sessions import PlannedSession
 
 
 def test_every_row_is_proposed_exactly_once(material: Material) -> None:
@@ -66,7 +64,7 @@ def test_growing_sessions_meet_the_row_threshold_at_their_last_action_only(
 ) -> None:
     threshold = load_bundle(material.bundle).irreversible_row_threshold
     for session in material.sessions:
-        if session.id in {MESSAGES, WRITES}:
+        if session.id in {one.session for one in material.config.recipe.growing}:
             *steps, last = _rows(session)
             assert steps == sorted(steps)
             assert steps[-1] <= threshold < last
@@ -77,7 +75,9 @@ def test_two_preparations_are_byte_for_byte_the_same(material: Material, wish: R
 
 
 def test_the_generated_registry_loads_and_favours_nobody(material: Material, wish: RunOptions) -> None:
-    registry = load_registry(generated_registry(material.rows, material.library, wish.trust.feed.public.text))
+    registry = load_registry(
+        generated_registry(material.rows, material.config.readings, wish.trust.feed.public.text)
+    )
     assert {row.agent for row in material.rows} == registry.agents.keys()
     assert {row.tool for row in material.rows} == registry.tools.keys()
     assert {(tool.tier, tool.action_type, tool.reversible) for tool in registry.tools.values()} == {
@@ -88,7 +88,7 @@ def test_the_generated_registry_loads_and_favours_nobody(material: Material, wis
 
 
 def _of_kind(material: Material, kind: str) -> list[Planned]:
-    return [one for one in material.plan if one.kind == kind]
+    return [one for one in material.plan if one.role == kind]
 
 
 def _rows(session: PlannedSession) -> list[int]:

@@ -10,7 +10,7 @@ from app.core.quality_bundle.quality_bundle import load_quality_bundle
 from app.core.retrieval.alarms import overdue
 
 if TYPE_CHECKING:
-    from app.demo.inputs.material import Material, RunOptions
+    from app.cli.demo.material import Material, RunOptions
 
 
 def test_it_loads_and_passes_its_own_cases(material: Material) -> None:
@@ -21,7 +21,7 @@ def test_it_loads_and_passes_its_own_cases(material: Material) -> None:
 
 def test_it_differs_from_the_shipped_one_in_one_class_alone(material: Material, wish: RunOptions) -> None:
     made, shipped = load_quality_bundle(material.quality), load_quality_bundle(wish.quality.read_bytes())
-    flag_only = material.library.rollout.flag_only
+    flag_only = material.config.readings.rollout.flag_only
     modes = {name: made.rollout_of(name) for name in made.file.rollout}
     assert modes == dict.fromkeys(shipped.file.rollout, "enforce") | {flag_only: "flag_only"}
     apart = {"rollout", "cases"}
@@ -30,4 +30,4 @@ def test_it_differs_from_the_shipped_one_in_one_class_alone(material: Material, 
 
 def test_one_alarm_is_due_from_the_start(material: Material, wish: RunOptions) -> None:
     (due,) = overdue(load_quality_bundle(material.quality), milliseconds_of(wish.now()))
-    assert (due.content_class, due.ordinal) == (material.library.rollout.flag_only, 1)
+    assert (due.content_class, due.ordinal) == (material.config.readings.rollout.flag_only, 1)

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from app.demo.demo_answers import AnsweredRetrieval
-from app.demo.follow_ups import STORE, UNDECIDED, answer_escalations, make_reports
-from app.demo.inputs.panel_sessions import REPEATING
-from app.demo.inputs.readings import ACKNOWLEDGING, SILENT, STORY_AGAIN, STORY_CONTRACT, STORY_READ
+from app.cli.demo.demo_answers import AnsweredRetrieval
+from app.cli.demo.follow_ups import STORE, answer_escalations, make_reports
+from app.cli.demo.sessions import ACKNOWLEDGING, SILENT, STORY_AGAIN, STORY_CONTRACT, STORY_READ
 from tests.unit.demo.deciding import Deciding
 from topics.catalog import SESSION_EVENTS, VERDICTS
 from topics.record_reading import read
 from topics.records import ProposedRetrieval, RetrievalReport
 
 if TYPE_CHECKING:
-    from app.demo.demo_answers import Answers
-    from app.demo.inputs.material import Material, RunOptions
+    from app.cli.demo.demo_answers import Answers
+    from app.cli.demo.material import Material, RunOptions
 
+STORY = "repeating"
 NOON = "2026-01-01T12:00:00.000Z"
 
 
@@ -68,7 +68,7 @@ def test_ordinary_sessions_meet_every_outcome_and_every_flag_too(decided: Decidi
     decisions = [
         decision
         for one in decided.answers.retrievals()
-        if one.planned.session_id != REPEATING
+        if one.planned.session_id != STORY
         for decision in one.decisions
     ]
     outcomes = Counter(one["outcome"] for one in decisions)
@@ -98,7 +98,7 @@ def test_a_denial_for_a_contract_is_overridden_by_a_signed_entry_and_comes_back_
     deciding.take(material.opening)
     (escalation,) = deciding.answers.item_escalations
     assert [item["item_id"] for item in escalation["items"]] == ["story-contract-template"]
-    answer = answer_escalations(deciding.answers, material.library.story.override, NOON)
+    answer = answer_escalations(deciding.answers, material.config.readings.story.override, NOON)
     deciding.take(answer.again)
     deciding.say(wish.trust.overrides(answer.entries))
     deciding.take(answer.again)
@@ -111,10 +111,10 @@ def test_a_denial_for_a_contract_is_overridden_by_a_signed_entry_and_comes_back_
 def test_an_action_that_names_the_flags_gets_no_advisory_and_one_that_does_not_does(
     wish: RunOptions, material: Material
 ) -> None:
-    session = next(one for one in material.sessions if one.id == REPEATING)
+    session = next(one for one in material.sessions if one.id == STORY)
     deciding = Deciding(wish, material)
     deciding.take(material.opening)
-    deciding.take([one for one in material.plan if one.session_id == REPEATING and one.kind == "action"])
+    deciding.take([one for one in material.plan if one.session_id == STORY and one.role == "action"])
     found = {one.planned.fields["action_id"]: one.body for one in deciding.answers.of(VERDICTS)}
     named, silent = (found[session.actions[place]["action_id"]] for place in (ACKNOWLEDGING, SILENT))
     assert _flags(named)["outstanding"] == _flags(silent)["acknowledged"] == []
@@ -126,12 +126,12 @@ def test_stores_report_what_was_shown_and_one_item_that_nobody_decided_on(
 ) -> None:
     deciding = Deciding(wish, material)
     deciding.take(material.opening)
-    reports = make_reports(deciding.answers, NOON)
+    reports = make_reports(deciding.answers, material.config.readings.story, NOON)
     deciding.take(reports)
     assert all(isinstance(read(RetrievalReport, one.outgoing.value), RetrievalReport) for one in reports)
     found = [one.body for one in deciding.answers.of(SESSION_EVENTS)]
     assert {one["reported_by"] for one in found} == {STORE}
-    assert [one["uncovered"] for one in found] == [[UNDECIDED], []]
+    assert [one["uncovered"] for one in found] == [["story-shared-drive"], []]
     assert found[0]["autonomy_tier"] == "bounded", "a tier whose target is missed"
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.adapters.kafka.kafka_read import StoredRecord
+from app.cli.demo.throwaway_trust import ThrowawayTrust
 from app.core.actions.stage import PASSED, StageResult
 from app.core.actions.stages import shipped_stages
 from app.core.decide.decide import DecisionPoint
@@ -25,7 +26,6 @@ from app.core.state.book import Book, HistoryFolded
 from app.core.state.decision import Shared
 from app.core.state.session import KEY_PREFIX, SessionState
 from app.core.trust.in_force import PolicyInForce
-from app.demo.inputs.throwaway_trust import ThrowawayTrust
 from load.inputs.traffic import Mix, Traffic
 from load.sites import neutral_policy, quality_policy
 from load.sites.ledger_read import Evidence

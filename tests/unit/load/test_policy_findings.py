@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.cli.demo.throwaway_trust import ThrowawayTrust
 from app.core.actions.stages import shipped_stages
 from app.core.cases.cases import run_cases
 from app.core.foundation.arrival import Arrival
 from app.core.registry.keys import Roots
 from app.core.trust.compile_cache import Compiled
 from app.core.trust.fold import fold
-from app.demo.inputs.throwaway_trust import ThrowawayTrust
 from load.changing_policy import Policies, policy_figures
 from load.inputs.policy_traffic import ELSEWHERE, PolicyTraffic
 from load.inputs.publisher import PublishedChange

@@ -8,7 +8,7 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.demo.inputs.throwaway_trust import ThrowawayTrust
+from app.cli.demo.throwaway_trust import ThrowawayTrust
 from load.inputs.traffic import Mix, Traffic
 from load.sites.neutral_policy import READ_TOOL
 

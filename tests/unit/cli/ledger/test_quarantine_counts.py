@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.cli.ledger.quarantine_counts import By, GateCounts, LedgerCounts, counted_fields, print_counted
+from app.cli.ledger.quarantine_counts import By, GateCounts, LedgerCounts, counted_fields, counted_parts
+from app.cli.output import print_parts
 from app.core.reports.memory_recount import Behind, differences
 from app.core.state.statistics import Statistics, Whose
 
@@ -48,10 +49,10 @@ def test_only_a_recount_without_difference_or_loss_is_equal() -> None:
 
 
 def test_people_read_the_same(capsys: pytest.CaptureFixture[str]) -> None:
-    print_counted(UNEQUAL, By.agent)
+    print_parts(counted_parts(UNEQUAL, By.agent))
     text = capsys.readouterr().out
     assert "differs: partition 1, acme two: live (2, 2, 0, 0, 0), ledger (3, 3, 0, 0, 0)" in text
     assert "behind: partition 5: the state ends at sequence 7, the ledger at 9" in text
     assert "equal" not in text
-    print_counted(GateCounts({}, LedgerCounts({}, [], [])), By.tenant)
+    print_parts(counted_parts(GateCounts({}, LedgerCounts({}, [], [])), By.tenant))
     assert "The recount is equal." in capsys.readouterr().out

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from app.cli.demo.throwaway_trust import ThrowawayTrust
 from app.core.actions.stages import shipped_stages
 from app.core.decide.decide import DecisionPoint
 from app.core.decide.replay import decide
@@ -20,15 +21,14 @@ from app.core.rerun.rerun import CHANGED, NO_ROOTS, NOT_IN_FORCE, Rerunner
 from app.core.rerun.walk import recorded_decision
 from app.core.state.session import SessionState, session_key
 from app.core.trust.in_force import PolicyInForce
-from app.demo.inputs.throwaway_trust import ThrowawayTrust
 from tests.unit.core.rerun.reruns import document
 from tests.unit.core.scene import LIMITS, START, action, entry
 from topics.catalog import ACTIONS, VERDICTS
 
 if TYPE_CHECKING:
+    from app.cli.demo.throwaway_trust import ControlRecord
     from app.core.policy.policy import Policy
     from app.core.rerun.rerun_result import Rerun
-    from app.demo.inputs.throwaway_trust import ControlRecord
 
 MINUTE = 60_000
 LAG = 10_000

@@ -1,7 +1,6 @@
 """Where one run of the demo lives, the worker that it starts as a child process, and what `--keep` leaves.
 
-The place is the run's name, folder and broker, and the settings that follow. A note beside it tells `--stop`
-what still runs.
+A note in the demo's folder tells `--stop` what still runs.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,11 +68,7 @@ class RunPlace:
     def for_worker(self, environment: Mapping[str, str]) -> dict[str, str]:
         """The worker's whole environment: `environment` with this run's settings instead of its own."""
         kept = {name: value for name, value in environment.items() if not name.startswith(SETTINGS_PREFIX)}
-        return {
-            **kept,
-            **self.for_commands(),
-            "SLUICE_WORKER__READY_FILE": str(self.ready_file),
-        }
+        return {**kept, **self.for_commands(), "SLUICE_WORKER__READY_FILE": str(self.ready_file)}
 
 
 READY_S = 60.0
@@ -172,14 +167,8 @@ class KeptRun:
 
 def remember(home: Path, kept: KeptRun) -> None:
     """Write it down under `home`."""
-    record = {
-        "run": kept.run,
-        "folder": str(kept.folder),
-        "keys": str(kept.keys),
-        "pid": kept.worker.pid,
-        "started": kept.worker.started,
-    }
-    (home / KEPT_NAME).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    note = json.dumps(asdict(kept), default=str, indent=1)
+    (home / KEPT_NAME).write_text(note + "\n", encoding="utf-8")
 
 
 def recall(home: Path) -> KeptRun | None:
@@ -187,7 +176,7 @@ def recall(home: Path) -> KeptRun | None:
     path = home / KEPT_NAME
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        worker = ProcessIdentity(int(record["pid"]), str(record["started"]))
+        worker = ProcessIdentity(int(record["worker"]["pid"]), str(record["worker"]["started"]))
         return KeptRun(str(record["run"]), Path(record["folder"]), Path(record["keys"]), worker)
     except FileNotFoundError:
         return None
@@ -195,7 +184,7 @@ def recall(home: Path) -> KeptRun | None:
         raise KeptError(f"{path} is not what `sluice demo --keep` writes ({error}); remove it") from error
 
 
-def stop(home: Path) -> KeptRun | None:
+def stop_kept(home: Path) -> KeptRun | None:
     """Stop worker and broker of the kept demo and remove its folder; None if none was left.
 
     Raises KeptError and BrokerError.

@@ -32,9 +32,9 @@ ControlRecord = tuple[str, bytes, bytes]
 
 
 class ThrowawayTrust:
-    """A root key, an owner's who may publish everything, a reviewer's, and that of a feed of items.
+    """The keys of a root, of an owner who may publish everything, of a reviewer, and of a feed of items.
 
-    In memory, but for `write`.
+    They are in memory alone, unless `write` puts them into files.
     """
 
     def __init__(self) -> None:
@@ -58,22 +58,11 @@ class ThrowawayTrust:
 
     def approver(self) -> ControlRecord:
         """The owner's own entry, signed by the root key."""
-        spec = {
-            "public_key": self.owner.public.text,
-            "signs": list(get_args(SignedKind)),
-            "roles": [_DECIDES],
-        }
-        return self._entry({"kind": "approver", "id": OWNER, "revision": 1, "spec": spec}, self.root)
+        return self._approver(OWNER, self.owner, list(get_args(SignedKind)), [_DECIDES])
 
     def reviewing(self) -> ControlRecord:
-        """The entry of one who may review quarantined memories and override the quality of items, signed by
-        the root key."""
-        spec = {
-            "public_key": self.reviewer.public.text,
-            "roles": [REVIEWER, _DECIDES],
-            "signs": ["quality_override"],
-        }
-        return self._entry({"kind": "approver", "id": REVIEWER, "revision": 1, "spec": spec}, self.root)
+        """The entry of a reviewer of quarantined memories who may also sign overrides of items' quality."""
+        return self._approver(REVIEWER, self.reviewer, ["quality_override"], [REVIEWER, _DECIDES])
 
     def entries(self, entries: Sequence[dict[str, Any]], change: str | None = None) -> list[ControlRecord]:
         """Registry entries, signed by the owner; with a change's id they take effect together."""
@@ -95,10 +84,13 @@ class ThrowawayTrust:
         return self._bundle(QUALITY_BUNDLE_TYPE, document)
 
     def policy(self, bundle: bytes, registry: bytes) -> list[ControlRecord]:
-        """Everything that a new installation needs: the owner, the reviewer, a registry file's entries, one
-        bundle."""
+        """What a new installation needs: the owner, the reviewer, a registry file's entries, one bundle."""
         entries = json_object(registry)["entries"]
         return [self.approver(), self.reviewing(), *self.entries(entries), self.bundle(bundle)]
+
+    def _approver(self, name: str, key: SigningKey, signs: list[str], roles: list[str]) -> ControlRecord:
+        spec = {"public_key": key.public.text, "signs": signs, "roles": roles}
+        return self._entry({"kind": "approver", "id": name, "revision": 1, "spec": spec}, self.root)
 
     def _bundle(self, payload_type: str, document: bytes) -> ControlRecord:
         frame = json_object(document)
@@ -115,7 +107,7 @@ def _name(entry: dict[str, Any]) -> str:
 
 
 async def publish_policy(bootstrap_servers: str, prefix: str, records: Sequence[ControlRecord]) -> None:
-    """Write control records as they are, in one transaction, checked by nobody: the worker has to.
+    """Write control records as they are, unchecked, in one transaction: the worker checks them.
 
     Raises KafkaUnreachable and UnknownTopics.
     """

@@ -10,21 +10,21 @@ import pytest
 from rich.console import Console
 
 from app.broker.process_identity import ProcessIdentity
-from app.cli.demo.demo_report import print_result, summary_fields
+from app.cli.demo.demo import summary_fields
+from app.cli.demo.demo_answers import Answers
+from app.cli.demo.demo_tables import print_result
+from app.cli.demo.run import Examined, Result
+from app.cli.demo.run_place import RunPlace
+from app.cli.ledger.quarantine_counts import GateCounts
 from app.core.reports.report import quality_report
 from app.core.reports.report_tally import QualityTally
 from app.core.rerun.rerun_result import Difference, Rerun, RerunTally
-from app.core.state.statistics import NOTHING
-from app.demo.demo_answers import Answers
-from app.demo.result import Examined, MemoryStatistics, Result
-from app.demo.run_place import RunPlace
 from app.verifier.findings import Report
-from tests.unit.demo.conftest import material, wish
 
 if TYPE_CHECKING:
-    from app.demo.inputs.material import Material
+    from app.cli.demo.material import Material
 
-__all__ = ["material", "wish"]
+
 SAME = Rerun("verdict", "verdict:gate.actions.proposed:0:1")
 OTHER = Rerun(
     "verdict", "verdict:gate.actions.proposed:3:17", (Difference("blockReason", "tier_T3", "tier_T4"),)
@@ -37,7 +37,7 @@ def result(material: Material, *reruns: Rerun) -> Result:
     tally = RerunTally()
     tally.take(reruns)
     report = Report({}, (), len(reruns))
-    examined = Examined(report, tally, MemoryStatistics(NOTHING, equal=True), quality_report(QualityTally()))
+    examined = Examined(report, tally, GateCounts({}), quality_report(QualityTally()))
     place = RunPlace("demo-test", Path("kept"), "broker:9092", "", Path("keys"))
     return Result(place, ProcessIdentity(1, ""), material, Answers(place.prefix), examined)
 
@@ -56,7 +56,8 @@ def test_a_decision_that_came_out_otherwise_is_named_with_the_field_and_both_val
     row = next(line for line in told.splitlines() if OTHER.id in line)
     assert [cell for cell in ("different", "blockReason", "tier_T3", "tier_T4") if cell not in row] == []
     assert SAME.id not in told
-    assert "reruns: 1 verdicts, 1 verdicts different" in told
+    assert "verdicts: 1 identical, 1 different of 2" in told
+    assert "1 of 2 reruns identical" in told
 
 
 def test_evidence_that_is_gone_is_named(material: Material) -> None:
