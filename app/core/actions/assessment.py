@@ -22,6 +22,7 @@ from app.core.actions.stage import ActionContext, StageResult, inspect
 from app.core.foundation.canonical import wire_int
 from app.core.policy.standing import rows_counted
 from app.core.registry.registry_entries import hashes_of
+from app.core.state.acknowledgement import NOTHING as NO_FLAGS
 from app.core.state.acknowledgement import acknowledgement, advisory
 
 if TYPE_CHECKING:
@@ -47,8 +48,10 @@ def assess(
     parts: PointParts, action: ProposedAction, known: Standing, seen: ActionSeen, arrived_at_ms: int
 ) -> ActionContext:
     """The context of an action, on what was seen of its session."""
-    principal = known.principal
-    rows, inspection = _rows(known, action)
+    principal, inspection = known.principal, None
+    rows = rows_counted(known.tool, action.rows_affected, known.rows_upper_bound)
+    if rows == 0:
+        rows, inspection = _rows(known, action)
     return ActionContext(
         action,
         action.mode or "high_stakes",
@@ -56,7 +59,7 @@ def assess(
         principal.agent,
         known.tool,
         principal.org,
-        parts.policy.freezes_of(principal, action.session_id),
+        parts.policy.registry.freezes_of(principal.tenant, principal.agent_id, action.session_id),
         principal.bundle,
         known.bundle_asked_for,
         known.granted,
@@ -74,25 +77,20 @@ def assess(
         parts.policy.registry,
         arrived_at_ms,
         inspection,
-        flags=acknowledgement(seen.flags, action.acknowledged_flags),
+        flags=acknowledgement(seen.flags, action.acknowledged_flags) if seen.flags else NO_FLAGS,
         remembered=seen.remembered,
     )
 
 
-def _rows(known: Standing, action: ProposedAction) -> tuple[int, Inspection | None]:
-    """What the action counts for, and what was read to tell: a trusted 0 is unknown all the same for a call
-    that reads as a change."""
-    rows = rows_counted(known.tool, action.rows_affected, known.rows_upper_bound)
-    if rows > 0:
-        return rows, None
+def _rows(known: Standing, action: ProposedAction) -> tuple[int, Inspection]:
+    """What an action counts for that is trusted to change nothing, and what was read to tell: all the same
+    unknown for a call that reads as a change."""
     inspection = inspect(known.principal.bundle, known.types, action)
     return known.rows_upper_bound if inspection.changes else 0, inspection
 
 
 def used_entries(context: ActionContext) -> dict[str, str]:
     """ "kind/id@revision" to hash of every registry entry that the context rests on."""
-    if not context.freezes:
-        return context.entries
     return context.entries | hashes_of(*context.freezes)
 
 
@@ -175,14 +173,16 @@ def remarks(context: ActionContext) -> list[dict[str, Any]]:
     """
     action = context.action
     found = [] if action.mode else [_MODE_ABSENT]
-    _compare(found, "aggregateRowsAffected", action.aggregate_rows_affected, context.rows_before)
-    _compare(found, "aggregateActionCount", action.aggregate_action_count, context.actions_before)
+    rows, actions = action.aggregate_rows_affected, action.aggregate_action_count
+    if rows is not None and rows != context.rows_before:
+        found.append(_not_ours("aggregateRowsAffected", rows, context.rows_before))
+    if actions is not None and actions != context.actions_before:
+        found.append(_not_ours("aggregateActionCount", actions, context.actions_before))
     if context.flags.outstanding:
         found.append(advisory(context.flags.outstanding))
     return found
 
 
-def _compare(found: list[dict[str, Any]], name: str, claimed: int | None, ours: int) -> None:
-    if claimed is not None and claimed != ours:
-        text = f"the caller's {name} is {claimed}, the session's is {ours}; the session's counts"
-        found.append({"source": "sluice.session", "text": text, "severity": "warn"})
+def _not_ours(name: str, claimed: int, ours: int) -> dict[str, Any]:
+    text = f"the caller's {name} is {claimed}, the session's is {ours}; the session's counts"
+    return {"source": "sluice.session", "text": text, "severity": "warn"}

@@ -8,6 +8,7 @@ The rows are the session's total including this action, so a harm done in small 
 from __future__ import annotations
 
 from bisect import bisect_right
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Self
 
 from pydantic import Field, model_validator
@@ -84,12 +85,19 @@ class Consequence(StrictModel):
 class Score:
     """A bundle's `consequence`, ready to score with."""
 
-    __slots__ = ("_scores", "_steps", "policy")
+    __slots__ = ("_scores", "_steps", "policy", "undone")
 
     def __init__(self, policy: Consequence) -> None:
         self.policy = policy
         self._steps = [step.from_rows for step in policy.row_steps]
         self._scores = [step.score for step in policy.row_steps]
+
+        @cache
+        def undone(reversibilities: tuple[bool | None, ...]) -> int:
+            return max(map(policy.reversibility.of, reversibilities))
+
+        self.undone = undone
+        """The reversibility part in per mille, the highest of several readings."""
 
     def rows_part(self, rows: int) -> int:
         """The row part in per mille: that of the last step whose `from_rows` is not above `rows`."""
@@ -149,17 +157,14 @@ class ConsequenceScore(Gate):
         """The detail holds the score, its parts and the thresholds, whatever the outcome."""
         score: Score = context.bundle.parts[self.name]
         policy, rows = score.policy, context.rows_before + context.rows
-        parts = (
-            max(map(policy.reversibility.of, context.reversibilities)),
-            score.rows_part(rows),
-            context.risk,
-        )
-        value = score.total(*parts)
+        undone = score.undone(context.reversibilities)
+        rows_part, risk = score.rows_part(rows), context.risk
+        value = score.total(undone, rows_part, risk)
         detail = {
             "score_per_mille": value,
-            "reversibility": parts[0],
-            "rows": parts[1],
-            "action_type": parts[2],
+            "reversibility": undone,
+            "rows": rows_part,
+            "action_type": risk,
             "aggregateRowsAffected": wire_int(rows),
             "escalate_at": policy.escalate_at,
             "block_at": policy.block_at,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from app.core.actions.assessment import lateness
 from app.core.actions.pipeline import Evaluation
 from app.core.actions.seen import ActionSeen, read_seen, recorded, recorded_seen, seen_by
-from app.core.actions.verdict import NO_IDS, Ruling, count, ids_of, verdict_record
+from app.core.actions.verdict import NO_IDS, count, ids_of, ruling_of, verdict_record
 from app.core.foundation.canonical import hex_of, wire_int
 from app.core.foundation.refusals import INTERNAL_ERROR, subject_of
 from app.core.policy.standing import rows_counted
@@ -26,6 +26,7 @@ from app.core.state.reservations import Sighting
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from app.core.actions.verdict import Ruling
     from app.core.foundation.arrival import Arrival
     from app.core.foundation.chain import OutRecord
     from app.core.policy.point import PointParts
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from app.core.state.session import SessionState
     from topics.records import ProposedAction
 
-DENIED = Ruling("BLOCK", None, carried=False, waits=False)
+DENIED = ruling_of("BLOCK", None, "high_stakes")
 NOTHING_SEEN = ActionSeen(0, 0, None, room=True, flags={}, dispute=None)
 FAILED = {
     "source": "sluice.core",
@@ -96,14 +97,14 @@ def _judge(
     org, bundle = principal.org, principal.bundle
     mode = action.mode or "high_stakes"
     late = lateness(action, arrival.waited_ms)
-    ruling = _ruling(mode, org.enforcement, late=late is not None)
+    ruled = _ruled(mode, org.enforcement, late=late is not None)
     most = bundle.largest_rows_upper_bound
     rows = rows_counted(parts.policy.registry.tools.get(action.tool_name), action.rows_affected, most) or most
     digest = hex_of(arrival.digest)
     if seen.remembered:
         seen = seen_by(seen, bundle.stages)
     repeats = seen.known is not None and seen.known.digest == digest
-    counted = rows if ruling.carried and not repeats else None
+    counted = rows if ruled.carried and not repeats else None
     about: dict[str, Any] = {
         **ids_of(action, principal.tenant_id),
         "mode": mode,
@@ -118,11 +119,11 @@ def _judge(
     }
     if action.deadline_ms is not None:
         about["waited_ms"] = arrival.waited_ms
-    evaluation = Evaluation(ruling.real, None if ruling.real == "ALLOW" else INTERNAL_ERROR)
+    evaluation = Evaluation(ruled.real, None if ruled.real == "ALLOW" else INTERNAL_ERROR)
     factor = bundle.outcomes.unsigned_factor
     sighting = Sighting(principal.owner, action.action_id, digest, arrival.offset, rows, factor)
-    verdict = verdict_record(arrival, about, evaluation, ruling, action.session_id)
-    return verdict, ruling, None if repeats else sighting
+    verdict = verdict_record(arrival, about, evaluation, ruled, action.session_id)
+    return verdict, ruled, None if repeats else sighting
 
 
 def _entries(policy: Policy, principal: Principal, action: ProposedAction) -> dict[str, str]:
@@ -132,12 +133,12 @@ def _entries(policy: Policy, principal: Principal, action: ProposedAction) -> di
     return hashes_of(principal.agent, tool, principal.org, *freezes)
 
 
-def _ruling(mode: str, enforcement: str, *, late: bool) -> Ruling:
+def _ruled(mode: str, enforcement: str, *, late: bool) -> Ruling:
     """In standard the caller goes on; too late for its deadline, it is not told that it may."""
     if mode == "standard":
         real = "ESCALATE" if late else "ALLOW"
         shadow = enforcement == "shadow"
-        return Ruling("ALLOW" if shadow else real, real if shadow else None, carried=True, waits=False)
+        return ruling_of("ALLOW" if shadow else real, real if shadow else None, mode)
     if enforcement == "shadow":
-        return Ruling("ALLOW", "BLOCK", carried=True, waits=False)
+        return ruling_of("ALLOW", "BLOCK", mode)
     return DENIED

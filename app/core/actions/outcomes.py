@@ -79,10 +79,8 @@ def settle_early(
     One that is signed for this offset or an earlier one and finds its action by now nowhere never will: the
     actions of a session are decided in the order of their offsets.
     """
-    records: list[OutRecord] = []
-    if not draft.early:
-        return records
     waiting, draft.early = draft.early, []
+    records: list[OutRecord] = []
     for one in waiting:
         mine = one.tenant in (None, owner.tenant) and one.action_id in (action_id, kept_id(action_id))
         known = draft.action(owner, action_id) if mine else None

@@ -68,11 +68,12 @@ def run(
     stages: tuple[Stage, ...], context: ActionContext, stopwatch: Callable[[], int]
 ) -> Generator[Request, Answer, Evaluation]:
     """Evaluate the stages on a context. `stopwatch` returns ns."""
-    done = Evaluation()
+    done, waits = Evaluation(), False
     for stage in stages:
-        waits = context.escalated is not None and stage.name != LAST_STAGE
-        if waits and not context.tightened:
-            continue
+        if context.escalated is not None:
+            waits = stage.name != LAST_STAGE
+            if waits and not context.tightened:
+                continue
         began = stopwatch()
         step = stage.evaluate(context)
         if not isinstance(step, StageResult):

@@ -133,13 +133,15 @@ def judge(
         return _decide(arrival, context, gates.remembering, seen, Evaluation("BLOCK", ACTION_ID_CONFLICT))
     if not seen.room:
         return _decide(arrival, context, gates.remembering, seen, Evaluation("BLOCK", SESSION_CAPACITY))
-    evaluation = unregistered(context)
+    evaluation = None if standing.accepted else unregistered(context)
     if evaluation is None:
         evaluation = yield from run(gates.stages, context, parts.stopwatch)
-    if evaluation.outcome == "ALLOW" and seen.dispute is not None:
+    if seen.dispute is not None and evaluation.outcome == "ALLOW":
         _escalate(evaluation, seen.dispute)
-    arrival = _waited(parts, arrival, action, began)
-    object_to(context, evaluation, arrival.waited_ms)
+    if action.deadline_ms is not None:
+        arrival = _waited(parts, arrival, began)
+    if action.deadline_ms is not None or not standing.accepted:
+        object_to(context, evaluation, arrival.waited_ms)
     return _decide(arrival, context, gates.remembering, seen, evaluation)
 
 
@@ -151,10 +153,8 @@ def _escalate(evaluation: Evaluation, dispute: str) -> None:
     evaluation.list_gate(DISPUTE_GATE, StageResult("escalate", reason, {"action_id": dispute}), 0)
 
 
-def _waited(parts: PointParts, arrival: Arrival, action: ProposedAction, began_ns: int) -> Arrival:
-    """With the time that the stages took, as far as it matters; a rerun's stopwatch stands still."""
-    if action.deadline_ms is None:
-        return arrival
+def _waited(parts: PointParts, arrival: Arrival, began_ns: int) -> Arrival:
+    """With the time that the stages took; a rerun's stopwatch stands still."""
     return replace(arrival, waited_ms=arrival.waited_ms + (parts.stopwatch() - began_ns) // _MILLISECOND_NS)
 
 
@@ -207,12 +207,15 @@ def _repeat(arrival: Arrival, context: ActionContext, seen: ActionSeen, known: K
 
 def _keep(parts: PointParts, draft: SessionDraft, seen: ActionSeen, judged: RuledAction) -> Decision:
     """The session's change and all records: outcomes that came before their action settle it now."""
-    records, counted = [*time_records(draft), *judged.records], judged.counted
+    records, counted = [*judged.records], judged.counted
+    if draft.refused or draft.folded:
+        records = time_records(draft) + records
     if counted is not None:
         count(draft, counted, judged.ruling, known=seen.known is not None, room=judged.room)
         for gate, kept in judged.gates.items():
             draft.remember_for_gate(counted.owner, gate, kept)
-        records += settle_early(parts, draft, counted.owner, counted.action_id, counted.offset)
+        if draft.early:
+            records += settle_early(parts, draft, counted.owner, counted.action_id, counted.offset)
     return Decision(draft.transition(), records)
 
 
@@ -226,7 +229,7 @@ def _about(arrival: Arrival, context: ActionContext, seen: ActionSeen, counted: 
         "tier": context.tier,
         "policy_bundle_id": context.bundle_asked_for,
         "bundle_hash": context.bundle.hash,
-        "registry_hashes": used_entries(context),
+        "registry_hashes": used_entries(context) if context.freezes else context.entries,
         "stages": context.bundle.stages,
         "advisories": remarks(context),
         "session": recorded(seen, context.flags, counted),

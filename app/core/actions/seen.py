@@ -58,8 +58,8 @@ def read_seen(draft: SessionDraft, owner: Who, action: ProposedAction) -> Action
         account.actions,
         None if known is None else KnownAction(known.digest, known.offset, known.mark),
         known is not None or draft.has_room(owner),
-        draft.served_flags(owner),
-        draft.dispute(owner.tenant),
+        draft.served_flags(owner, account),
+        account.dispute,
         draft.remembered_by_gates(owner, account),
     )
 

@@ -6,6 +6,7 @@ also where an escalation of an earlier gate ends up, and where an unregistered t
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
@@ -40,16 +41,23 @@ class TierAuth(Gate):
         """A tool outside the agent's list is above its authority like a tier above its own: it escalates,
         because a person may grant once what the registry does not grant for good. The detail's `reasons` are
         all that the person agrees to, the earlier gate's before this one's own."""
-        detail = {"tier": context.tier, "agent_tier": None if context.agent is None else context.agent.tier}
-        if context.tool is None and context.mode == "high_stakes":
-            return StageResult("block", _unregistered(context), detail)
         reasons = _own_reasons(context)
         if context.escalated is not None:
             reasons.insert(0, context.escalated)
+        agent_tier = None if context.agent is None else context.agent.tier
         if not reasons:
-            return StageResult("pass", None, detail, obligations=OBLIGATIONS[context.tier])
+            return _passed(context.tier, agent_tier)
+        detail = {"tier": context.tier, "agent_tier": agent_tier}
+        if context.tool is None and context.mode == "high_stakes":
+            return StageResult("block", _unregistered(context), detail)
         asked = {**detail, "required_role": required_role(context.tier), "reasons": reasons}
         return StageResult("escalate", reasons[0], asked)
+
+
+@cache
+def _passed(tier: str, agent_tier: str | None) -> StageResult:
+    detail = {"tier": tier, "agent_tier": agent_tier}
+    return StageResult("pass", None, detail, obligations=OBLIGATIONS[tier])
 
 
 def required_role(tier: str) -> Literal["approver", "vp"]:

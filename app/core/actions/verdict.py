@@ -30,53 +30,45 @@ _MARK_SEPARATOR = "/"
 
 
 class Ruling(NamedTuple):
-    """`outcome` is what is published; `shadow` the real one where enforcement is shadow, else None;
-    `carried` whether the caller will carry the action out; `waits` whether someone waits for a person."""
+    """`outcome` is what is published; `shadow` the real one where enforcement is shadow, else None; `carried`
+    whether the caller will carry the action out; `waits` whether someone waits for a person. The others
+    follow: `real` is what the gates found, `mark` both outcomes as the session remembers them, `autonomy` the
+    state of the autonomy checkpoint (seed 002)."""
 
     outcome: str
     shadow: str | None
     carried: bool
     waits: bool
-
-    @property
-    def real(self) -> str:
-        """What the gates found."""
-        return self.shadow or self.outcome
-
-    @property
-    def mark(self) -> str:
-        """Both outcomes as the session remembers them."""
-        return self.outcome if self.shadow is None else f"{self.outcome}{_MARK_SEPARATOR}{self.shadow}"
+    real: str
+    mark: str
+    autonomy: str
 
     def stricter(self, real: str, mode: str) -> Ruling:
         """The ruling with another real outcome, under the same enforcement."""
-        return _ruling(real, None, mode) if self.shadow is None else _ruling(self.outcome, real, mode)
-
-    @property
-    def autonomy(self) -> str:
-        """The state of the autonomy checkpoint (seed 002)."""
-        if self.real == "ALLOW":
-            return "pass"
-        return "observed" if self.carried else "enforced"
+        return ruling_of(real, None, mode) if self.shadow is None else ruling_of(self.outcome, real, mode)
 
 
 def rule(real: str, context: ActionContext) -> Ruling:
     """What a real outcome becomes under the action's mode and its tenant's enforcement."""
     if context.org.enforcement == "shadow":
-        return _ruling("ALLOW", real, context.mode)
-    return _ruling(real, None, context.mode)
+        return ruling_of("ALLOW", real, context.mode)
+    return ruling_of(real, None, context.mode)
 
 
 def repeated(mark: str, mode: str) -> Ruling:
     """The ruling that a repeat of a remembered action gets again."""
     outcome, _, shadow = mark.partition(_MARK_SEPARATOR)
-    return _ruling(outcome, shadow or None, mode)
+    return ruling_of(outcome, shadow or None, mode)
 
 
 @cache
-def _ruling(outcome: str, shadow: str | None, mode: str) -> Ruling:
+def ruling_of(outcome: str, shadow: str | None, mode: str) -> Ruling:
+    """By the published outcome, the one that shadow mode hides, and the caller's mode."""
     held_up = mode == "high_stakes" and outcome != "ALLOW"
-    return Ruling(outcome, shadow, not held_up, held_up and outcome == "ESCALATE")
+    real, mark = (outcome, outcome) if shadow is None else (shadow, f"{outcome}{_MARK_SEPARATOR}{shadow}")
+    autonomy = "enforced" if held_up else "observed"
+    waits = held_up and outcome == "ESCALATE"
+    return Ruling(outcome, shadow, not held_up, waits, real, mark, "pass" if real == "ALLOW" else autonomy)
 
 
 def count(draft: SessionDraft, seen: Sighting, ruling: Ruling, *, known: bool, room: bool) -> None:

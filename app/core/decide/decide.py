@@ -65,7 +65,7 @@ class DecisionPoint:
     ) -> Generator[Request, Answer, Decision]:
         """Decide on a readable input. `shared`: what the partition keeps beside its sessions."""
         step = BY_MODEL[type(message)].evaluate(self._parts, arrival, message, state, shared)
-        return step if isinstance(step, Decision) else (yield from step)
+        return _asking_nobody(step) if isinstance(step, Decision) else step
 
     def unreadable(self, arrival: Arrival, error: Unreadable) -> Decision:
         """An input that could not be read: a dead letter, and no session is touched."""
@@ -106,3 +106,8 @@ class DecisionPoint:
     def alarms(self, book: Book, now_ms: int) -> Decision | None:
         """The alarms of the installation that are due at `now_ms`; None for none."""
         return alarms.alarms(self._parts.policy.quality.values(), book, now_ms)
+
+
+def _asking_nobody(decision: Decision) -> Generator[Request, Answer, Decision]:
+    yield from ()
+    return decision

@@ -28,15 +28,16 @@ _DOUBT = {True: 0, None: 1, False: 2}
 @dataclass(frozen=True, slots=True)
 class Standing:
     """`bundle_asked_for`: the id that the action names, else the agent's registered one, else the default;
-    `granted`: the principal's bundle is that one. `action_type` is the registered type, else the classified
-    one; `types` are this and the claimed one. `reversible` None is unknown; it, `tier`, `risk` (per mille)
-    and `rows_upper_bound` are the strictest of known and claimed values; `reversibilities` are both values,
-    and `tightened` says that a claim made it stricter. `entries` maps "kind/id@revision" to the hash of each
-    entry used."""
+    `granted`: the principal's bundle is that one; `accepted`: it is also in force, and the agent known.
+    `action_type` is the registered type, else the classified one; `types` are this and the claimed one.
+    `reversible` None is unknown; it, `tier`, `risk` (per mille) and `rows_upper_bound` are the strictest of
+    known and claimed values; `reversibilities` are both values, and `tightened` says that a claim made it
+    stricter. `entries` maps "kind/id@revision" to the hash of each entry used."""
 
     principal: Principal
     bundle_asked_for: str
     granted: bool
+    accepted: bool
     tool: Tool | None
     action_type: str
     types: tuple[str, ...]
@@ -73,7 +74,8 @@ def standings(policy: Policy) -> Standings:
         agent_id: str, tool_name: str, claimed_type: str | None, claimed: bool | None, bundle_id: str | None
     ) -> Standing:
         principal, tool = policy.principal(agent_id), registry.tools.get(tool_name)
-        bundle = principal.bundle
+        bundle, own = principal.bundle, principal.bundle_asked_for
+        granted = bundle_id in (None, own)
         action_type = (tool and tool.action_type) or bundle.classified(tool_name)
         readings = _readings(bundle, tool, action_type, claimed_type, claimed)
         types = tuple(dict.fromkeys(name for name, _ in readings))
@@ -81,8 +83,9 @@ def standings(policy: Policy) -> Standings:
         undone = [reversible for _, reversible in readings]
         return Standing(
             principal,
-            bundle_id or principal.bundle_asked_for,
-            bundle_id in (None, principal.bundle_asked_for),
+            bundle_id or own,
+            granted,
+            granted and principal.agent is not None and (bundle_id or own) == bundle.id,
             tool,
             action_type,
             types,

@@ -107,20 +107,16 @@ class SessionDraft:
         elif account.disputed:
             account.disputed.pop(str(action.offset), None)
 
-    def remember_first(self, owner: Who, action_id: str, stored: tuple[Any, ...]) -> None:
-        """Keep an action that has just come, in its stored form, for its window."""
-        self._keep_action(self.change(owner.tenant), owner, kept_id(action_id), stored)
+    def remember_first(self, account: Account, owner: Who, action_id: str, stored: tuple[Any, ...]) -> None:
+        """Keep an action that has just come, in its stored form, for its window. `account`: the tenant's, as
+        `change` gave it."""
+        self._keep_action(account, owner, kept_id(action_id), stored)
 
     def _keep_action(self, account: Account, owner: Who, kept: str, stored: tuple[Any, ...]) -> None:
         old = account.agents.get(OLD_AGENT)
-        holder = Who(owner.tenant, OLD_AGENT) if old is not None and kept in old.recent else owner
-        self._memory(holder).recent[kept] = stored
-
-    def dispute(self, tenant: str) -> str | None:
-        """The id of an action of this tenant with a disputed outcome; None if there is none."""
-        account = self.account(tenant)
-        disputed = None if account is None else next(iter(account.disputed.values()), None)
-        return None if disputed is None else str(disputed[0])
+        if old is not None and kept in old.recent:
+            owner = Who(owner.tenant, OLD_AGENT)
+        self._memory(owner, account).recent[kept] = stored
 
     def has_room(self, owner: Who) -> bool:
         """Whether one more action of this agent can be remembered. An unregistered agent needs no room,
@@ -215,22 +211,18 @@ class SessionDraft:
         for item, flags in (items if fits else LOST).items():
             add_flagged(memory.flagged, kept_id(item), flags, self.now)
 
-    def served_flags(self, owner: Who) -> dict[str, list[str]]:
+    def served_flags(self, owner: Who, account: Account) -> dict[str, list[str]]:
         """The flags of items that the tenant's agents were served within the window, by kept id: all of this
-        agent, and of the other agents as many as one agent may have."""
-        account = self.account(owner.tenant)
-        if account is None:
-            return {}
+        agent, and of the other agents as many as one agent may have. `account`: the tenant's."""
         flagged = {agent: one.flagged for agent, one in account.agents.items() if one.flagged}
         if not flagged:
             return {}
         own = [flagged.pop(agent) for agent in (owner.agent, OLD_AGENT) if agent in flagged]
         return flags_of_all(own, flagged.values(), self._cut_ms)
 
-    def remembered_by_gates(self, owner: Who, account: Account | None) -> Mapping[str, Any]:
+    def remembered_by_gates(self, owner: Who, account: Account) -> Mapping[str, Any]:
         """What gates remember of an agent, by the gate's name. `account`: the tenant's."""
-        memory = NOTHING if account is None else account.agents.get(owner.agent, NOTHING)
-        return memory.values_of_gates()
+        return account.agents.get(owner.agent, NOTHING).values_of_gates()
 
     def remember_for_gate(self, owner: Who, gate: str, kept: GateMemory | None) -> None:
         """Keep what a gate remembers of an agent from here on, in place of what it did; None: nothing."""
@@ -249,9 +241,10 @@ class SessionDraft:
         own, old = account.agents.get(owner.agent), account.agents.get(OLD_AGENT)
         return [one for one in (own, None if old is own else old) if one is not None]
 
-    def _memory(self, owner: Who) -> Remembered:
-        """The memories of an agent, for changing, without those that have left the window."""
-        agents = self.change(owner.tenant).agents
+    def _memory(self, owner: Who, account: Account | None = None) -> Remembered:
+        """The memories of an agent, for changing, without those that have left the window. `account`: the
+        tenant's, where it is open for changing already."""
+        agents = (account or self.change(owner.tenant)).agents
         if owner not in self._own:
             self._own.add(owner)
             agents[owner.agent] = agents.get(owner.agent, NOTHING).copied(self._cut_ms)

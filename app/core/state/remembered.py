@@ -146,7 +146,7 @@ class Remembered:
     @property
     def items(self) -> int:
         """How many items its retrievals have."""
-        return sum(len(stored[1]) for stored in self.retrievals.values()) // MARK_DIGITS
+        return sum([len(stored[1]) for stored in self.retrievals.values()]) // MARK_DIGITS
 
     @property
     def size(self) -> int:

@@ -114,7 +114,8 @@ def reserve(draft: SessionDraft, seen: Sighting, mark: str, *, carried: bool) ->
         account.rows += seen.rows
         account.actions += 1
     counted, times = (seen.rows, 1) if carried else (0, 0)
-    draft.remember_first(seen.owner, seen.action_id, _stored_first(seen, draft.now, mark, counted, times))
+    stored = _stored_first(seen, draft.now, mark, counted, times)
+    draft.remember_first(account, seen.owner, seen.action_id, stored)
 
 
 def _stored_first(seen: Sighting, at_ms: int, mark: str, counted: int, times: int) -> tuple[Any, ...]:

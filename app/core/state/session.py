@@ -96,6 +96,11 @@ class Account:
         return stored[1], recent_action(stored[2:])
 
     @property
+    def dispute(self) -> str | None:
+        """The id of an action with a disputed outcome; None if there is none."""
+        return str(next(iter(self.disputed.values()))[0]) if self.disputed else None
+
+    @property
     def size(self) -> int:
         """Bytes that it takes at most in the stored form."""
         size = ACTION_BYTES * len(self.disputed)
