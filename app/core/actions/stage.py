@@ -101,10 +101,12 @@ class ActionContext:
         return self.inspection
 
 
-def inspect(bundle: Bundle, types: Iterable[str], action: ProposedAction) -> Inspection:
+def inspect(bundle: Bundle, types: tuple[str, ...], action: ProposedAction) -> Inspection:
     """Everything found in an action's parameters, read as a call of each of these types."""
-    read = [bundle.library.inspect(action.tool_name, one, action.parameters) for one in types]
-    return read[0] if len(read) == 1 else together(read)
+    library, tool, parameters = bundle.library, action.tool_name, action.parameters
+    if len(types) == 1:
+        return library.inspect(tool, types[0], parameters)
+    return together([library.inspect(tool, one, parameters) for one in types])
 
 
 if TYPE_CHECKING:

@@ -63,16 +63,15 @@ class Inspector:
         self._code_left = self._calls_left = PYTHON_CHARS
         self._inconclusive: str | None = None
         self._changes = False
-        self._allowance = Allowance(0)
 
     def inspect(self, walk: Walk, parameters: dict[str, Any]) -> Inspection:
         """What is in the parameters, by the walk over them too; of more texts than the bound none is read."""
         texts = walk.texts()
         self._texts += [*texts, *walk.keys]
+        self._allowance = Allowance(sum(map(len, texts)))
         if walk.more:
             self._doubt(f"more than {LEAVES} texts to read")
         else:
-            self._allowance = Allowance(sum(map(len, texts)))
             named = self._matchers.cues.of_names([self._tool_name, *walk.keys])
             told, place = named & REQUESTS, "place" in named
             for start in range(0, len(texts), PORTION):
