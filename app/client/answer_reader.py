@@ -1,0 +1,224 @@
+"""One reader of committed answers for any number of waiters.
+
+An answer is found by its id, which follows from the coordinates that the broker gave the input: the header
+`ce_id` bears it, so records of others are passed over unread. Only partitions that somebody waits for are
+fetched; each begins at its end before the input is published.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections import Counter
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+
+    from aiokafka import AIOKafkaConsumer, TopicPartition
+
+    from app.client.answers import Place
+
+log = logging.getLogger(__name__)
+
+ID_HEADER = "ce_id"
+POLL_MS = 500
+CLOCKS_APART_MS = 60_000
+"""How far the clocks of two brokers may differ."""
+FETCH_WAIT_MS = 100
+"""How long the broker holds a fetch that finds nothing. A partition that is woken waits for the end of the
+fetch under way."""
+AWAKE_S = 60.0
+"""How long a partition is fetched after its last waiter left: the next one then need not wake it."""
+
+
+class Answer(NamedTuple):
+    """A committed record that answers an input; `topic` is the base name."""
+
+    topic: str
+    record: dict[str, Any]
+
+
+class AnswerReader:
+    """Reads the answers of some topics. Everything happens on one event loop."""
+
+    def __init__(self, connection: Mapping[str, Any], topics: Mapping[str, str]) -> None:
+        """`connection`: aiokafka's arguments for a client. `topics`: real names to base names."""
+        self._connection = connection
+        self._topics = topics
+        self._waiting: dict[str, asyncio.Future[Answer]] = {}
+        self._placing: Counter[int] = Counter()
+        self._early: dict[int, dict[str, Answer]] = {}
+        self._heeded: Counter[TopicPartition] = Counter()
+        self._awake: dict[TopicPartition, float] = {}
+        self._waking = asyncio.Lock()
+        self._consumer: AIOKafkaConsumer | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self, partitions: int) -> None:
+        """Connect; each topic has so many partitions. Raises KafkaError where the broker is not there."""
+        from aiokafka import TopicPartition  # noqa: PLC0415 - importing the client loads no Kafka
+
+        self._consumer = await self._connected()
+        parts = [TopicPartition(real, number) for real in self._topics for number in range(partitions)]
+        self._consumer.assign(parts)
+        self._consumer.pause(*parts)
+        self._task = asyncio.create_task(self._read())
+
+    async def close(self) -> None:
+        """Stop. Who still waits gets a ConnectionError."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        if self._consumer is not None:
+            await self._consumer.stop()
+        self._fail(ConnectionError("the client was closed"))
+
+    @asynccontextmanager
+    async def heeding(self, partition: int, topics: Collection[str]) -> AsyncIterator[None]:
+        """Read these topics' partition meanwhile; from here on no answer in it is missed."""
+        from aiokafka import TopicPartition  # noqa: PLC0415 - importing the client loads no Kafka
+
+        parts = [TopicPartition(real, partition) for real, base in self._topics.items() if base in topics]
+        self._heeded.update(parts)
+        try:
+            await self._wake(parts)
+            yield
+        finally:
+            self._heeded.subtract(parts)
+            until = asyncio.get_running_loop().time() + AWAKE_S
+            self._awake.update((part, until) for part in parts if not self._heeded[part])
+
+    @contextmanager
+    def placing(self, partition: int) -> Iterator[None]:
+        """An input of this partition is on its way to the broker: answers may come before its coordinates."""
+        self._placing[partition] += 1
+        try:
+            yield
+        finally:
+            self._placing[partition] -= 1
+            if not self._placing[partition]:
+                self._early.pop(partition, None)
+
+    def expect(self, ids: Sequence[str], partition: int) -> asyncio.Future[Answer]:
+        """The first record with one of these ids. Called within `placing`, it finds those that came early."""
+        found: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        early = self._early.get(partition, {})
+        for one in ids:
+            if one in early:
+                found.set_result(early[one])
+                return found
+        self._waiting.update(dict.fromkeys(ids, found))
+        found.add_done_callback(lambda _: self._forget(ids))
+        return found
+
+    async def look_back(self, ids: Collection[str], place: Place, topics: Collection[str]) -> Answer | None:
+        """The answer among what was committed since the input came; None: there is none yet.
+
+        Reads the partition's topics once, from the input's time to their present ends.
+        """
+        from aiokafka import TopicPartition  # noqa: PLC0415 - importing the client loads no Kafka
+
+        consumer = await self._connected()
+        try:
+            parts = [
+                TopicPartition(real, place.partition) for real, base in self._topics.items() if base in topics
+            ]
+            return await self._look(consumer, parts, set(ids), place.timestamp_ms - CLOCKS_APART_MS)
+        finally:
+            await consumer.stop()
+
+    async def _look(
+        self, consumer: AIOKafkaConsumer, parts: list[TopicPartition], ids: set[str], since_ms: int
+    ) -> Answer | None:
+        consumer.assign(parts)
+        begins = await consumer.offsets_for_times(dict.fromkeys(parts, since_ms))
+        ends = await consumer.end_offsets(parts)
+        left = {part for part in parts if begins[part] is not None and begins[part].offset < ends[part]}
+        for part in parts:
+            if part in left:
+                consumer.seek(part, begins[part].offset)
+            else:
+                consumer.pause(part)
+        while left:
+            batches = await consumer.getmany(timeout_ms=POLL_MS)
+            for record in (one for batch in batches.values() for one in batch):
+                if _id_of(record) in ids:
+                    return self._answer(record)
+            left = {part for part in left if await consumer.position(part) < ends[part]}
+        return None
+
+    async def _wake(self, parts: list[TopicPartition]) -> None:
+        consumer = self._consumer
+        if consumer is None:
+            raise RuntimeError("the client is not started")
+        async with self._waking:
+            asleep = [part for part in parts if part not in self._awake]
+            if asleep:
+                await consumer.seek_to_end(*asleep)
+                consumer.resume(*asleep)
+            self._awake.update(dict.fromkeys(parts, float("inf")))
+
+    async def _read(self) -> None:
+        consumer = self._consumer
+        try:
+            while consumer is not None:
+                for batch in (await consumer.getmany(timeout_ms=POLL_MS)).values():
+                    for record in batch:
+                        self._take(record)
+                self._let_sleep(consumer)
+        except asyncio.CancelledError:
+            raise
+        except Exception as fault:
+            log.exception("the reader of answers has ended")
+            self._fail(fault)
+
+    def _take(self, record: Any) -> None:
+        an_id = _id_of(record)
+        waiting = self._waiting.get(an_id)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(self._answer(record))
+        elif self._placing[record.partition]:
+            self._early.setdefault(record.partition, {})[an_id] = self._answer(record)
+
+    def _let_sleep(self, consumer: AIOKafkaConsumer) -> None:
+        now = asyncio.get_running_loop().time()
+        tired = [part for part, until in self._awake.items() if until <= now and not self._heeded[part]]
+        if tired and not self._waking.locked():
+            consumer.pause(*tired)
+            for part in tired:
+                del self._awake[part]
+
+    def _answer(self, record: Any) -> Answer:
+        return Answer(self._topics[record.topic], json.loads(record.value))
+
+    def _forget(self, ids: Sequence[str]) -> None:
+        for one in ids:
+            self._waiting.pop(one, None)
+
+    def _fail(self, fault: BaseException) -> None:
+        for waiting in set(self._waiting.values()):
+            if not waiting.done():
+                waiting.set_exception(fault)
+
+    async def _connected(self) -> AIOKafkaConsumer:
+        from aiokafka import AIOKafkaConsumer  # noqa: PLC0415 - importing the client loads no Kafka
+
+        consumer = AIOKafkaConsumer(
+            **self._connection,
+            isolation_level="read_committed",
+            enable_auto_commit=False,
+            auto_offset_reset="latest",
+            fetch_max_wait_ms=FETCH_WAIT_MS,
+        )
+        await consumer.start()
+        return consumer
+
+
+def _id_of(record: Any) -> str:
+    for name, value in record.headers:
+        if name == ID_HEADER:
+            return str(value, "utf-8", "replace")
+    return ""

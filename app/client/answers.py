@@ -1,0 +1,204 @@
+"""What a client gets: the gate's answers, and errors that name the gate, its reason and what to do.
+
+Every answer keeps the whole record (`record`, by wire names): the fields here are those that callers ask for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the broker put an input: `partition` and `offset` in its topic, `timestamp_ms` the broker's."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The decision on an action.
+
+    `gate` and `reason` say why it is not allowed; None where it is. `duplicate_of` is the verdict of the
+    first input of this action. `input` holds the coordinates that a signed outcome names.
+    """
+
+    verdict: Literal["allowed", "denied", "needs_human"]
+    verdict_id: str
+    gate: str | None
+    reason: str | None
+    tier: str | None
+    escalation_id: str | None
+    duplicate_of: str | None
+    obligations: tuple[str, ...]
+    rows_reserved: int
+    input: Mapping[str, Any]
+    record: Mapping[str, Any]
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the action may be carried out."""
+        return self.verdict == "allowed"
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> Verdict:
+        """From a record of gate.verdicts."""
+        failed = [one["gate"] for one in record["gateResults"] if not one["passed"]]
+        return cls(
+            record["verdict"],
+            record["verdict_id"],
+            failed[0] if failed else None,
+            record["blockReason"],
+            record["tier"],
+            record["escalationId"],
+            record["duplicate_of"],
+            tuple(record["obligations"]),
+            int(record["rows_reserved"]),
+            record["input"],
+            record,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryAnswer:
+    """The decision on a memory write. `trust` is the total of its score, 0 to 1; None where nobody scored."""
+
+    action: Literal["allow", "quarantine", "reject"]
+    memory_id: str
+    reason: str | None
+    trust: float | None
+    record: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> MemoryAnswer:
+        """From a record of gate.memory.decisions."""
+        score = record["trustScore"]
+        total = None if score is None else float(score["total"])
+        return cls(record["action"], record["memory_id"], record["reason"], total, record)
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalAnswer:
+    """What the agent may read: `items` with bodies and flags, and `withheld` ones with their reasons."""
+
+    items: tuple[Mapping[str, Any], ...]
+    withheld: tuple[Mapping[str, Any], ...]
+    record: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> RetrievalAnswer:
+        """From a record of gate.memory.retrievals.served."""
+        return cls(tuple(record["items"]), tuple(record["withheld"]), record)
+
+
+@dataclass(slots=True)
+class Permit:
+    """A tool may run once under it. Set `rows_affected` to what it really touched: it is what is reported.
+
+    None stands for as many rows as the gate reserved.
+    """
+
+    action_id: str
+    session_id: str
+    verdict: Verdict
+    rows_affected: int | None = None
+
+    @property
+    def rows(self) -> int:
+        """Rows to report."""
+        return self.verdict.rows_reserved if self.rows_affected is None else self.rows_affected
+
+
+class ClientError(Exception):
+    """An input was not sent, or its answer does not let the caller go on. `to_do`: what to do about it."""
+
+    def __init__(self, message: str, to_do: str) -> None:
+        super().__init__(f"{message}. {to_do}")
+        self.to_do = to_do
+
+
+class ActionRefused(ClientError):
+    """The gate decided, and the action may not be carried out now. `verdict` is the decision."""
+
+    def __init__(self, verdict: Verdict, to_do: str) -> None:
+        gate = "" if verdict.gate is None else f" by {verdict.gate}"
+        super().__init__(f"{verdict.verdict}{gate}: {verdict.reason}", to_do)
+        self.verdict = verdict
+
+
+class ActionDenied(ActionRefused):
+    """The action may not be carried out."""
+
+
+class NeedsHuman(ActionRefused):
+    """A person has to agree first; `verdict.escalation_id` names what waits for that person."""
+
+
+class ActionNotDecided(ClientError):
+    """No answer came in time, so the tool did not run. `may_still_come`: whether the gate may still decide.
+
+    `place` is None where the broker did not confirm the input: it may or may not have it.
+    """
+
+    def __init__(self, subject: str, waited_s: float, place: Place | None, *, may_still_come: bool) -> None:
+        where = (
+            "the broker did not confirm it" if place is None else f"it is at {place.partition}:{place.offset}"
+        )
+        super().__init__(
+            f"{subject}: no decision within {waited_s:g} s; {where}",
+            "Call again with the same id: the gate answers what it decided the first time",
+        )
+        self.place = place
+        self.may_still_come = may_still_come
+
+
+class InputUnreadable(ClientError):
+    """The worker could not read the input: `code` and `path` say what is wrong and where."""
+
+    def __init__(self, subject: str, letter: Mapping[str, Any]) -> None:
+        super().__init__(
+            f"{subject}: {letter['code']} at {letter['path']}: {letter['message']}",
+            "Mend the record and send it under a new id",
+        )
+        self.code: str = letter["code"]
+        self.path: str = letter["path"]
+
+
+class ActionInterrupted(ClientError):
+    """The tool was started under this id before and nobody knows how far it came. It is not run again."""
+
+    def __init__(self, action_id: str) -> None:
+        super().__init__(
+            f"{action_id}: its tool was started before, and the process ended before the tool did",
+            "Look at what the tool has done; carry the rest out as an action of its own, under a new id",
+        )
+        self.action_id = action_id
+
+
+_TO_DO = {
+    "unregistered_tool": "Register the tool: `sluice registry sign` and `publish`",
+    "unknown_agent": "Register the agent: `sluice registry sign` and `publish`",
+    "unknown_bundle": "Name a published bundle, or none",
+    "bundle_not_granted": "Name the agent's own bundle, or none",
+    "action_id_conflict": "Use a new action_id for each action; the same one is for the same bytes",
+    "session_capacity": "Go on in a new session",
+    "deadline_elapsed": "Propose it again with a longer deadline",
+    "chain_too_deep": "Shorten the chain of delegations",
+    "internal_error": "Tell the operator: `sluice show` has the record",
+}
+_OTHERWISE = "Change what the gate objects to, or leave it; `sluice show` explains the decision"
+_WAITS = "A person must agree first"
+
+
+def refusal_of(verdict: Verdict) -> ActionRefused:
+    """The error of a verdict that does not allow its action."""
+    code = (verdict.reason or "").partition(":")[0]
+    if verdict.verdict == "needs_human":
+        return NeedsHuman(verdict, _TO_DO.get(code, _WAITS))
+    return ActionDenied(verdict, _TO_DO.get(code, _OTHERWISE))

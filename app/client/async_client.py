@@ -1,0 +1,300 @@
+"""The client for asyncio: each input is published once and answered by what its worker committed.
+
+A tool runs only under a verdict that allows it: whatever goes wrong, the wait ends with an error and the tool
+does not run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from app.client.answer_reader import Answer, AnswerReader
+from app.client.answers import (
+    ActionInterrupted,
+    ActionNotDecided,
+    ClientError,
+    InputUnreadable,
+    MemoryAnswer,
+    Permit,
+    Place,
+    RetrievalAnswer,
+    Verdict,
+    refusal_of,
+)
+from app.client.guarded_calls import arguments_of, error_text, session_or_current
+from app.client.inputs import (
+    ACTION,
+    ANSWERS,
+    DEAD_LETTERS,
+    OUTCOME,
+    OUTCOMES,
+    RETRIEVAL,
+    WRITE,
+    ClientOptions,
+    InputKind,
+    Sender,
+    bytes_of,
+    outcome_name,
+)
+from app.client.journal import Journal
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+    from types import TracebackType
+    from typing import Self
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class AsyncGateClient:
+    """One agent's way to the gate, as an async context manager. Any number of calls may run at once."""
+
+    def __init__(self, bootstrap_servers: str, agent_id: str, options: ClientOptions | None = None) -> None:
+        """`agent_id` as the registry has it. Raises sqlite3.Error where the journal cannot be opened, or
+        another client has it."""
+        self._options = options or ClientOptions()
+        self._sender = Sender(bootstrap_servers, agent_id, self._options)
+        topics = {self._sender.prefix + one: one for one in ANSWERS}
+        self._reader = AnswerReader(self._sender.connection, topics)
+        self._journal = Journal(self._options.journal)
+
+    async def __aenter__(self) -> Self:
+        """Start."""
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        await self.close()
+
+    async def start(self) -> None:
+        """Connect, and report what an earlier process left. Raises KafkaError."""
+        await self._sender.start()
+        await self._reader.start(self._sender.partitions)
+        await self._report_unreported()
+
+    async def close(self) -> None:
+        """Close connections and journal. Who still waits gets a ConnectionError."""
+        await self._reader.close()
+        await self._sender.close()
+        self._journal.close()
+
+    async def propose(
+        self,
+        tool_name: str,
+        parameters: Mapping[str, Any],
+        *,
+        session_id: str,
+        action_id: str | None = None,
+        deadline_s: float | None = None,
+        **fields: Any,
+    ) -> Verdict:
+        """Propose an action and return the gate's verdict, whatever it is. Nothing is run.
+
+        `action_id` None: a new one. The same id and the same action again get the first answer. `fields`:
+        more fields of the record, by wire names (docs/fields.md).
+
+        Raises ActionNotDecided, InputUnreadable, ClientError and KafkaError.
+        """
+        given = {**fields, "parameters": parameters, "deadline_s": deadline_s}
+        record, wait_s = self._action(tool_name, session_id, action_id, given)
+        answer = await self._ask(ACTION, record["action_id"], session_id, bytes_of(record), wait_s)
+        return Verdict.of(answer.record)
+
+    async def remember(
+        self,
+        content: str,
+        source: Mapping[str, Any],
+        *,
+        session_id: str,
+        write_id: str | None = None,
+        deadline_s: float | None = None,
+        **fields: Any,
+    ) -> MemoryAnswer:
+        """Ask whether a memory may be kept. `source`: {"id": …, "type": …}. `fields`: the quality fields
+        (`content_class`, `timestamp`, `confidence_score`, `provenance_uri`, …) and others, by wire names.
+
+        Raises ActionNotDecided, InputUnreadable, ClientError and KafkaError.
+        """
+        record = self._sender.record(
+            "write_id", write_id, session_id, content=content, source=dict(source), **fields
+        )
+        wait_s = self._wait_s(deadline_s)
+        answer = await self._ask(WRITE, record["write_id"], session_id, bytes_of(record), wait_s)
+        return MemoryAnswer.of(answer.record)
+
+    async def retrieve(
+        self,
+        items: Sequence[Mapping[str, Any]],
+        *,
+        session_id: str,
+        request_id: str | None = None,
+        deadline_s: float | None = None,
+        **fields: Any,
+    ) -> RetrievalAnswer:
+        """Ask what of these found items the agent may read. Raises as `remember` does."""
+        found = [dict(one) for one in items]
+        record = self._sender.record("request_id", request_id, session_id, items=found, **fields)
+        wait_s = self._wait_s(deadline_s)
+        answer = await self._ask(RETRIEVAL, record["request_id"], session_id, bytes_of(record), wait_s)
+        return RetrievalAnswer.of(answer.record)
+
+    async def report_outcome(self, verdict: Verdict, rows_affected: int, *, error: str | None = None) -> None:
+        """Report what an action did that was carried out without a guard. Returns when the broker has it."""
+        session, action_id = verdict.record["session_id"], verdict.record["action_id"]
+        value = self._sender.outcome(verdict, rows_affected, error)
+        await self._sender.publish(OUTCOME, session, outcome_name(session, action_id), value)
+
+    async def permit(
+        self,
+        tool_name: str,
+        parameters: Mapping[str, Any],
+        *,
+        session_id: str,
+        action_id: str | None = None,
+        **fields: Any,
+    ) -> Permit:
+        """The one permission to run a tool; call `finish` when it has run. `guard` and `action` do both.
+
+        Raises ActionDenied, NeedsHuman and ActionInterrupted besides what `propose` raises. An id under which
+        a tool was started before raises ActionInterrupted.
+        """
+        record, wait_s = self._action(tool_name, session_id, action_id, {**fields, "parameters": parameters})
+        an_id, value = record["action_id"], bytes_of(record)
+        entry = self._journal.propose(session_id, an_id, value)
+        if entry.value != value:
+            raise ClientError(f"{an_id}: another action of this session has this id", "Use a new action_id")
+        if entry.step == "proposed":
+            answer = await self._ask_again(entry.place, an_id, session_id, value, wait_s)
+            self._journal.decide(session_id, an_id, answer.record)
+            verdict = Verdict.of(answer.record)
+        elif entry.step == "decided" and entry.verdict is not None:
+            verdict = Verdict.of(entry.verdict)
+        else:
+            raise ActionInterrupted(an_id)
+        if not verdict.allowed:
+            raise refusal_of(verdict)
+        if not self._journal.start(session_id, an_id):
+            raise ActionInterrupted(an_id)
+        return Permit(an_id, session_id, verdict)
+
+    async def finish(self, permit: Permit, *, error: str | None = None) -> None:
+        """Report what the tool did; `error`: it raised. Returns when the broker has the outcome."""
+        session, action_id = permit.session_id, permit.action_id
+        value = self._sender.outcome(permit.verdict, permit.rows, error)
+        self._journal.finish(session, action_id, value)
+        await self._sender.publish(OUTCOME, session, outcome_name(session, action_id), value)
+        self._journal.report(session, action_id)
+
+    @asynccontextmanager
+    async def action(
+        self, tool_name: str, parameters: Mapping[str, Any], *, session_id: str | None = None, **more: Any
+    ) -> AsyncIterator[Permit]:
+        """Run the block only if the action is allowed; its outcome is reported even if the block raises. The
+        block may set the permit's `rows_affected`. `more` and the errors are those of `permit`."""
+        permit = await self.permit(tool_name, parameters, session_id=session_or_current(session_id), **more)
+        try:
+            yield permit
+        except BaseException as error:
+            await asyncio.shield(self.finish(permit, error=error_text(error)))
+            raise
+        await self.finish(permit)
+
+    def guard(
+        self, tool_name: str | None = None, *, rows: Callable[[Any], int] | None = None, **more: Any
+    ) -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Awaitable[T]]]:
+        """A decorator: the function runs only if the gate allows a call with its arguments.
+
+        `tool_name` None: the function's name. `rows` gives the rows of its result; None: those reserved.
+        `more`: that of `action`. The gate judges the arguments by name; they must be JSON values.
+        """
+
+        def decorate(function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+            signature = inspect.signature(function)
+
+            @functools.wraps(function)
+            async def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
+                parameters = arguments_of(signature, args, kwargs)
+                async with self.action(tool_name or function.__name__, parameters, **more) as permit:
+                    result = await function(*args, **kwargs)
+                    if rows is not None:
+                        permit.rows_affected = rows(result)
+                    return result
+
+            return guarded
+
+        return decorate
+
+    def _wait_s(self, deadline_s: float | None) -> float:
+        return self._options.deadline_s if deadline_s is None else deadline_s
+
+    def _action(
+        self, tool_name: str, session: str, action_id: str | None, fields: dict[str, Any]
+    ) -> tuple[dict[str, Any], float]:
+        wait_s = self._wait_s(fields.pop("deadline_s", None))
+        defaults = {"toolName": tool_name, "mode": self._options.mode, "deadline_ms": int(1000 * wait_s)}
+        return self._sender.record("action_id", action_id, session, **{**defaults, **fields}), wait_s
+
+    async def _ask(self, kind: InputKind, name: str, session: str, value: bytes, wait_s: float) -> Answer:
+        """Publish an input and wait for its answer. `name`: what it is called in errors."""
+        partition, place = self._sender.home(session), None
+        try:
+            async with asyncio.timeout(wait_s), self._reader.heeding(partition, kind.answered_in):
+                with self._reader.placing(partition):
+                    place = await self._sender.publish(kind, session, name, value)
+                    answering = self._reader.expect(kind.ids_at(place), partition)
+                if kind is ACTION:
+                    self._journal.place(session, name, place)
+                answer = await answering
+        except TimeoutError:
+            raise ActionNotDecided(name, wait_s, place, may_still_come=True) from None
+        return _readable(name, answer)
+
+    async def _ask_again(
+        self, place: Place | None, name: str, session: str, value: bytes, wait_s: float
+    ) -> Answer:
+        """The answer at the place that an earlier call got to know; else the action is published (again), and
+        the gate knows it by its id."""
+        if place is None:
+            return await self._ask(ACTION, name, session, value, wait_s)
+        ids, topics = ACTION.ids_at(place), ACTION.answered_in
+        try:
+            async with asyncio.timeout(wait_s), self._reader.heeding(place.partition, topics):
+                answering = self._reader.expect(ids, place.partition)
+                found = await self._reader.look_back(ids, place, topics)
+                return _readable(name, found or await answering)
+        except TimeoutError:
+            raise ActionNotDecided(name, wait_s, place, may_still_come=True) from None
+
+    async def _report_unreported(self) -> None:
+        """Report what an earlier process did not: a tool that was cut off, with the rows that were reserved.
+        An outcome that the broker has already is not sent again."""
+        for entry in self._journal.unreported():
+            session, action_id, value = entry.session_id, entry.action_id, entry.outcome
+            name = outcome_name(session, action_id)
+            if value is None and entry.verdict is not None:
+                verdict = Verdict.of(entry.verdict)
+                value = self._sender.outcome(verdict, verdict.rows_reserved, "interrupted")
+                self._journal.finish(session, action_id, value)
+            if value is not None and not await self._is_published(entry.place, name):
+                await self._sender.publish(OUTCOME, session, name, value)
+            self._journal.report(session, action_id)
+
+    async def _is_published(self, place: Place | None, name: str) -> bool:
+        if place is None:
+            return False
+        reader = AnswerReader(self._sender.connection, {self._sender.prefix + OUTCOMES: OUTCOMES})
+        return await reader.look_back([name], place, [OUTCOMES]) is not None
+
+
+def _readable(name: str, answer: Answer) -> Answer:
+    if answer.topic == DEAD_LETTERS:
+        raise InputUnreadable(name, answer.record)
+    return answer

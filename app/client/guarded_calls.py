@@ -1,0 +1,47 @@
+"""A guarded tool's call: its arguments as parameters, its session, and what is said of its error."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from app.client.answers import ClientError
+
+if TYPE_CHECKING:
+    import inspect
+    from collections.abc import Iterator
+
+_session: ContextVar[str | None] = ContextVar("session", default=None)
+
+
+def arguments_of(
+    signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> dict[str, Any]:
+    """A call's arguments by name, defaults included; `self` and `cls` are left out."""
+    bound = signature.bind(*args, **kwargs)
+    bound.apply_defaults()
+    return {name: value for name, value in bound.arguments.items() if name not in ("self", "cls")}
+
+
+def error_text(error: BaseException) -> str:
+    """The kind of an error. Its message may hold content, and stays with the caller."""
+    return type(error).__name__
+
+
+@contextmanager
+def in_session(session_id: str) -> Iterator[None]:
+    """Within it, guarded tools belong to this session; tasks that are started in it as well."""
+    token = _session.set(session_id)
+    try:
+        yield
+    finally:
+        _session.reset(token)
+
+
+def session_or_current(session_id: str | None) -> str:
+    """The session given, else that of `in_session`. Raises ClientError."""
+    found = session_id or _session.get()
+    if found is None:
+        raise ClientError("the action has no session", "Give session_id, or call it within `in_session`")
+    return found

@@ -1,0 +1,188 @@
+"""The records that a client sends: their topics, their answers, their bytes and their signature."""
+
+from __future__ import annotations
+
+import base64
+import json
+import uuid
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import lru_cache
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from app.client.answers import ClientError, Place, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from aiokafka import AIOKafkaProducer
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+ACTIONS = "gate.actions.proposed"
+OUTCOMES = "gate.outcomes"
+MEMORY_WRITES = "gate.memory.writes.proposed"
+RETRIEVALS = "gate.memory.retrievals.proposed"
+VERDICTS = "gate.verdicts"
+MEMORY_DECISIONS = "gate.memory.decisions"
+SERVED = "gate.memory.retrievals.served"
+SESSION_EVENTS = "gate.session.events"
+DEAD_LETTERS = "gate.dead_letters"
+ANSWERS = (VERDICTS, MEMORY_DECISIONS, SERVED, SESSION_EVENTS, DEAD_LETTERS)
+DEFAULT_DEADLINE_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class InputKind:
+    """A kind of input: its topic and record, the topic that answers it, and the kinds of the answers' ids."""
+
+    topic: str
+    record: str
+    answers: str
+    ids: tuple[str, ...]
+
+    def ids_at(self, place: Place) -> list[str]:
+        """The ids of its possible answers."""
+        at = f"{self.topic}:{place.partition}:{place.offset}"
+        return [f"{one}:{at}" for one in (*self.ids, "dead_letter")]
+
+    @property
+    def answered_in(self) -> tuple[str, str]:
+        """Topics in which its answer may be."""
+        return (self.answers, DEAD_LETTERS)
+
+
+ACTION = InputKind(ACTIONS, "ProposedAction", VERDICTS, ("verdict",))
+WRITE = InputKind(MEMORY_WRITES, "ProposedMemoryWrite", MEMORY_DECISIONS, ("memory",))
+RETRIEVAL = InputKind(RETRIEVALS, "ProposedRetrieval", SERVED, ("served",))
+OUTCOME = InputKind(OUTCOMES, "ActionOutcome", SESSION_EVENTS, ("outcome", "refusal"))
+
+
+@dataclass(frozen=True, slots=True)
+class ClientOptions:
+    """What a client may be told beside its broker and its agent.
+
+    `deadline_s`: how long a decision may take, unless a call says otherwise. `mode`: "standard" makes
+    verdicts advice. `journal`: a file in which the client remembers what it has begun, so that a restarted
+    process runs no tool twice; None keeps that in memory. `reported_by` and `signing_key` (PKCS#8 PEM of an
+    Ed25519 key): the enforcement point in whose name outcomes are signed; without them they are not.
+    `connection`: further arguments of aiokafka's clients, such as `security_protocol`.
+    """
+
+    topic_prefix: str = ""
+    deadline_s: float = DEFAULT_DEADLINE_S
+    mode: str = "high_stakes"
+    journal: Path | None = None
+    reported_by: str | None = None
+    signing_key: bytes | None = field(default=None, repr=False)
+    connection: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+def outcome_name(session: str, action_id: str) -> str:
+    """The `ce_id` of an action's outcome: the same whichever process reports it, and no other action's."""
+    return "outcome-of:" + sha256(f"{len(session)}:{session}:{action_id}".encode()).hexdigest()
+
+
+class Sender:
+    """Publishes one agent's inputs, each to its session's partition."""
+
+    def __init__(self, bootstrap_servers: str, agent_id: str, options: ClientOptions) -> None:
+        self.connection = {"bootstrap_servers": bootstrap_servers, **options.connection}
+        self.prefix = options.topic_prefix
+        self.partitions = 0
+        self._agent_id = agent_id
+        self._options = options
+        self._producer: AIOKafkaProducer | None = None
+
+    async def start(self) -> None:
+        """Connect. Raises KafkaError."""
+        from aiokafka import AIOKafkaProducer  # noqa: PLC0415 - importing the client loads no Kafka
+
+        producer = AIOKafkaProducer(**self.connection, enable_idempotence=True, acks="all")
+        await producer.start()
+        self._producer = producer
+        self.partitions = len(await producer.partitions_for(self.prefix + ACTIONS))
+
+    async def close(self) -> None:
+        """Send what was taken, and disconnect."""
+        if self._producer is not None:
+            await self._producer.stop()
+
+    def home(self, session: str) -> int:
+        """The partition of a session, by the rule of Kafka's Java client."""
+        from aiokafka.partitioner import murmur2  # noqa: PLC0415 - importing the client loads no Kafka
+
+        return int(murmur2(session.encode()) & 0x7FFFFFFF) % self.partitions
+
+    async def publish(self, kind: InputKind, session: str, name: str, value: bytes) -> Place:
+        """Publish an input of a session; return when the broker has it. `name`: the input's `ce_id`.
+
+        Raises KafkaError.
+        """
+        from topics.headers import input_headers  # noqa: PLC0415 - importing the client loads no records
+
+        if self._producer is None:
+            raise RuntimeError("the client is not started")
+        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        found = await self._producer.send_and_wait(
+            self.prefix + kind.topic,
+            value,
+            key=session.encode(),
+            partition=self.home(session),
+            headers=input_headers(name, kind.record, f"/agents/{self._agent_id}", now),
+        )
+        return Place(found.partition, found.offset, found.timestamp)
+
+    def record(self, id_field: str, an_id: str | None, session: str, **fields: Any) -> dict[str, Any]:
+        """An input of this agent; `an_id` None: a new one."""
+        return {
+            id_field: an_id or uuid.uuid4().hex,
+            "agent_id": self._agent_id,
+            "session_id": session,
+            **fields,
+        }
+
+    def outcome(self, verdict: Verdict, rows: int, error: str | None) -> bytes:
+        """The outcome of an action, signed where there is a key. `error` None: the tool did not raise."""
+        record: dict[str, Any] = {
+            "action_id": verdict.record["action_id"],
+            "session_id": verdict.record["session_id"],
+            "rows_affected": rows,
+            "reported_by": self._options.reported_by or self._agent_id,
+        }
+        if error is not None:
+            record["error"] = error
+        if self._options.signing_key is not None:
+            bound = dict(verdict.record["input"])
+            record |= {"action_digest": bound["digest"], "input": bound}
+            record["signature"] = signature_of(record, self._options.signing_key)
+        return bytes_of(record)
+
+
+def bytes_of(record: Mapping[str, Any]) -> bytes:
+    """A record as it is published. Raises ClientError for what is no JSON value."""
+    try:
+        return json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    except (TypeError, ValueError) as error:
+        raise ClientError(f"not a JSON value: {error}", "Give texts, numbers, lists and tables") from None
+
+
+def signature_of(record: Mapping[str, Any], pem: bytes) -> str:
+    """The Ed25519 signature over the RFC 8785 form of an outcome, base64.
+
+    An outcome holds texts and whole numbers with ASCII names: sorted compact JSON is their RFC 8785 form.
+    """
+    written = json.dumps(record, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
+    return base64.b64encode(_private_key(pem).sign(written)).decode()
+
+
+@lru_cache(maxsize=8)
+def _private_key(pem: bytes) -> Ed25519PrivateKey:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
+
+    key = load_pem_private_key(pem, password=None)
+    if not isinstance(key, Ed25519PrivateKey):
+        raise ClientError("the signing key is no Ed25519 key", "Make one with `sluice keys create`")
+    return key

@@ -1,0 +1,70 @@
+"""An agent's process with one guarded tool, which kills itself at a step. Run by test_client.py.
+
+Arguments: servers, topic prefix, session, folder, step. It ends with 0 if the tool ran, with 3 if it had run
+before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from app.client import ActionInterrupted, AsyncGateClient, ClientOptions
+from app.client.inputs import OUTCOME, Sender
+from app.client.journal import Journal
+from load.sites import neutral_policy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SERVERS, PREFIX, SESSION, FOLDER, STEP = sys.argv[1:]
+
+
+def die_at(step: str) -> None:
+    """As if the machine had gone."""
+    if step == STEP:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def dying(method: Callable[..., Any], before: str) -> Callable[..., Any]:
+    """The method, but for a process that is to die before it."""
+
+    def called(*args: Any) -> Any:
+        die_at(before)
+        return method(*args)
+
+    return called
+
+
+async def _publish(self: Sender, kind: Any, *more: Any) -> Any:
+    die_at("before_outcome" if kind is OUTCOME else "before_publish")
+    place = await published(self, kind, *more)
+    die_at("after_outcome" if kind is OUTCOME else "after_publish")
+    return place
+
+
+published = Sender.publish
+Sender.publish = _publish  # type: ignore[method-assign,assignment]
+Journal.decide = dying(Journal.decide, "before_verdict")  # type: ignore[method-assign]
+Journal.start = dying(Journal.start, "before_start")  # type: ignore[method-assign]
+
+
+async def main() -> int:
+    """Call the tool once, under the session's one action id."""
+    options = ClientOptions(topic_prefix=PREFIX, deadline_s=60, journal=Path(FOLDER) / "journal")
+    async with AsyncGateClient(SERVERS, neutral_policy.AGENT, options) as gate:
+        try:
+            async with gate.action(neutral_policy.READ_TOOL, {}, session_id=SESSION, action_id="the-one"):
+                with (Path(FOLDER) / "ran").open("a") as ran:
+                    ran.write("ran\n")
+                die_at("in_tool")
+        except ActionInterrupted:
+            return 3
+    return 0
+
+
+sys.exit(asyncio.run(main()))

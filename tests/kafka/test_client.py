@@ -1,0 +1,255 @@
+"""The agents' client against a real worker: a tool runs once, only if it is allowed; its outcome is told."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import subprocess
+import sys
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from app.client import (
+    ActionDenied,
+    ActionInterrupted,
+    ActionNotDecided,
+    AsyncGateClient,
+    ClientError,
+    ClientOptions,
+    GateClient,
+    InputUnreadable,
+    in_session,
+)
+from load.sites import neutral_policy
+from tests.kafka.installation import running, site_on, stored, until
+from tests.kafka.memories import write
+from tests.kafka.retrievals import item
+from topics.catalog import OUTCOMES, SESSION_EVENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+
+    from load.sites.site import Site
+    from load.sites.worker_process import WorkerProcess
+
+pytestmark = pytest.mark.kafka
+READ, PURGE = neutral_policy.READ_TOOL, neutral_policy.PURGE_TOOL
+PATIENCE_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """One for all tests: each has sessions of its own."""
+    return site_on(kafka, tmp_path_factory.mktemp("client"), module_prefix.rstrip("."))
+
+
+@pytest.fixture(scope="module")
+def worker(site: Site) -> Iterator[WorkerProcess]:
+    yield from running(site)
+
+
+def client_of(site: Site, **more: Any) -> AsyncGateClient:
+    options = ClientOptions(topic_prefix=site.prefix, **{"deadline_s": PATIENCE_S, **more})
+    return AsyncGateClient(site.bootstrap_servers, neutral_policy.AGENT, options)
+
+
+def outcomes(site: Site, session: str) -> list[dict[str, Any]]:
+    every = [json.loads(one.value or b"null") for one in stored(site, OUTCOMES)]
+    return [one for one in every if one["session_id"] == session]
+
+
+def settled(site: Site, session: str, worker: WorkerProcess) -> dict[str, Any]:
+    """The first settlement of a session, once there is one."""
+    found: list[dict[str, Any]] = []
+
+    def there() -> bool:
+        every = [json.loads(one.value or b"null") for one in stored(site, SESSION_EVENTS)]
+        found[:] = [one for one in every if one.get("session_id") == session and "actual" in one]
+        return bool(found)
+
+    until(there, worker)
+    return found[0]
+
+
+async def test_a_guarded_tool_runs_if_it_is_allowed_and_its_rows_are_reported(
+    site: Site, worker: WorkerProcess
+) -> None:
+    async with client_of(site) as gate:
+
+        @gate.guard(READ, rows=len, rows_affected=10)
+        async def read(table: str, limit: int = 3) -> list[str]:
+            return [f"{table}-{place}" for place in range(limit)]
+
+        with in_session("guarded"):
+            assert await read("orders", limit=4) == ["orders-0", "orders-1", "orders-2", "orders-3"]
+    told = await asyncio.to_thread(settled, site, "guarded", worker)
+    assert (told["actual"], told["reported_by"]) == (4, neutral_policy.AGENT)
+
+
+async def test_a_denied_tool_does_not_run_and_the_error_says_which_gate_and_why(
+    site: Site, worker: WorkerProcess
+) -> None:
+    ran = []
+    async with client_of(site) as gate:
+
+        @gate.guard(PURGE, session_id="denied", rows_affected=neutral_policy.PURGE_LIMIT + 1)
+        async def purge(table: str) -> None:
+            ran.append(table)
+
+        with pytest.raises(ActionDenied, match="irreversible_rows") as error:
+            await purge("orders")
+    verdict = error.value.verdict
+    assert not ran
+    assert verdict.gate == "fast_reject"
+    assert verdict.record["action_id"]
+    assert error.value.to_do
+    assert not await asyncio.to_thread(outcomes, site, "denied")
+
+
+async def test_the_outcome_of_a_tool_that_raises_is_reported_and_its_error_passed_on(
+    site: Site, worker: WorkerProcess
+) -> None:
+    async with client_of(site) as gate:
+
+        @gate.guard(READ, session_id="raises", rows_affected=7)
+        async def divide() -> float:
+            return 1 / 0
+
+        with pytest.raises(ZeroDivisionError):
+            await divide()
+    (told,) = await asyncio.to_thread(outcomes, site, "raises")
+    assert (told["rows_affected"], told["error"]) == (7, "ZeroDivisionError")
+
+
+async def test_a_dead_letter_ends_the_wait_with_the_place_of_the_error(
+    site: Site, worker: WorkerProcess
+) -> None:
+    async with client_of(site) as gate:
+        with pytest.raises(InputUnreadable) as error:
+            await gate.propose(READ, {}, session_id="broken", rows_affected="many")
+        assert error.value.path == "$.rows_affected"
+        assert (await gate.propose(READ, {}, session_id="broken")).allowed
+
+
+async def test_memories_and_retrievals_are_asked_for_the_same_way(site: Site, worker: WorkerProcess) -> None:
+    fields = write("remembers", "w")
+    for name in ("agent_id", "session_id", "write_id"):
+        del fields[name]
+    content, source = fields.pop("content"), fields.pop("source")
+    async with client_of(site) as gate:
+        kept = await gate.remember(content, source, session_id="remembers", **fields)
+        found = await gate.retrieve([item("good")], session_id="remembers", autonomy_tier="bounded")
+    assert (kept.action, kept.record["session_id"]) == ("allow", "remembers")
+    assert [one["item_id"] for one in found.items] == ["good"]
+    assert found.items[0]["body"] == item("good")["body"]
+
+
+async def test_an_id_runs_its_tool_once_however_often_it_is_called(site: Site, worker: WorkerProcess) -> None:
+    ran = []
+    async with client_of(site) as gate:
+
+        async def call() -> None:
+            async with gate.action(READ, {"n": 1}, session_id="once", action_id="the-one"):
+                ran.append(1)
+                await asyncio.sleep(0)
+
+        results = await asyncio.gather(*(call() for _ in range(20)), return_exceptions=True)
+        assert len(ran) == 1
+        assert sum(isinstance(one, ActionInterrupted) for one in results) == 19
+        with pytest.raises(ClientError, match="another action"):
+            await gate.permit(READ, {"n": 2}, session_id="once", action_id="the-one")
+    assert len(await asyncio.to_thread(outcomes, site, "once")) == 1
+
+
+def test_threads_share_a_client_and_each_call_gets_its_own_verdict(site: Site, worker: WorkerProcess) -> None:
+    options = ClientOptions(topic_prefix=site.prefix, deadline_s=PATIENCE_S)
+    with GateClient(site.bootstrap_servers, neutral_policy.AGENT, options) as gate:
+
+        @gate.guard(READ)
+        def double(number: int) -> int:
+            return 2 * number
+
+        def call(number: int) -> tuple[int, int]:
+            with in_session(f"thread-{number}"):
+                answer = double(number)
+            verdict = gate.propose(READ, {"number": number}, session_id=f"thread-{number}")
+            return answer, verdict.record["session"]["before"]["aggregateActionCount"]
+
+        with ThreadPoolExecutor(16) as threads:
+            assert list(threads.map(call, range(48))) == [(2 * number, 1) for number in range(48)]
+
+
+async def test_without_a_decision_in_time_nothing_runs_and_a_late_one_allows_nothing(
+    kafka: str, prefix: str, tmp_path: Path
+) -> None:
+    site = await asyncio.to_thread(site_on, kafka, tmp_path, prefix.rstrip("."))
+    ran = []
+    async with client_of(site, deadline_s=1.0) as gate:
+
+        async def call() -> None:
+            async with gate.action(READ, {}, session_id="late", action_id="late"):
+                ran.append(1)
+
+        while True:  # a busy broker may take the first second to confirm the input
+            with pytest.raises(ActionNotDecided) as error:
+                await call()
+            assert error.value.may_still_come
+            if error.value.place is not None:
+                break
+        workers = running(site)
+        await asyncio.to_thread(next, workers)
+        try:
+            with pytest.raises(ActionDenied, match="deadline_elapsed"):
+                await _decided(call)
+        finally:
+            await asyncio.to_thread(lambda: next(workers, None))
+    assert not ran
+
+
+async def _decided(call: Callable[[], Awaitable[None]]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            with contextlib.suppress(ActionNotDecided):
+                await call()
+
+
+PROGRAM = Path(__file__).with_name("guarded_program.py")
+STEPS = (
+    "before_publish",
+    "after_publish",
+    "before_verdict",
+    "before_start",
+    "in_tool",
+    "before_outcome",
+    "after_outcome",
+)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_process_killed_at_any_step_runs_no_tool_twice_and_reports_once(
+    site: Site, worker: WorkerProcess, tmp_path: Path, step: str
+) -> None:
+    session, ran = f"killed-{uuid.uuid4().hex}", tmp_path / "ran"
+    ran.touch()
+
+    def run(kill_at: str) -> int:
+        done = subprocess.run(
+            [sys.executable, PROGRAM, site.bootstrap_servers, site.prefix, session, tmp_path, kill_at],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE_S,
+        )
+        assert done.returncode in (0, 3, -9), done.stderr
+        return done.returncode
+
+    assert run(step) == -9
+    again = run("nowhere")
+    assert again == (0 if step in STEPS[:4] else 3), "3: the tool was started before, and is not run again"
+    assert ran.read_text() == "ran\n"
+    assert len(outcomes(site, session)) == 1
