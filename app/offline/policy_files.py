@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from app.core.cases.any_bundle import load_any_bundle
-from app.core.cases.cases import run_cases
+from app.core.cases.cases import load_any_bundle, run_cases
 from app.core.foundation.errors import CoreError
 from app.core.foundation.strict import json_object
 from app.core.policy.bundles import Bundle

@@ -20,8 +20,8 @@ from app.cli.quality_read import (
     From,
     read_or_stop,
 )
-from app.core.cases.any_bundle import case_count, is_quality, run_own_cases
 from app.core.cases.case_failure import count_cases
+from app.core.cases.cases import case_count, is_quality, run_own_cases
 from app.core.quality_bundle.quality_bundle import QualityBundle
 from app.core.reports.ledger_values import DECISION
 from app.core.trust.signing import signed_bundle, signed_quality_bundle

@@ -1,7 +1,8 @@
-"""What an action is, before any gate judges it, and what the gates do not ask.
+"""What an action is, before any gate judges it: what its session says, and what the gates do not ask.
 
-The former: who acts, on which tool, of which type, tier and size. The latter: is the agent known, is the
-bundle its own, is it still in time?
+It is: who acts, on which tool, of which type, tier and size. The gates do not ask: is the agent known, is the
+bundle its own, is it still in time? What the judgement takes from the session is read from it, or from the
+verdict that records it: the two are one value, so a rerun judges on exactly what the verdict says.
 
 An agent or a bundle that is not known is denied in high_stakes and needs a person in standard, the thing
 named (product.md, "Bad input"). An agent is bound by the bundle that it is registered with, else by the
@@ -15,21 +16,25 @@ verdict, and acting on it later would be acting on old totals.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.core.actions.pipeline import Evaluation
 from app.core.actions.stage import ActionContext, StageResult, inspect
-from app.core.foundation.canonical import wire_int
-from app.core.policy.standing import rows_counted
+from app.core.foundation.canonical import hex_of, wire_int
+from app.core.policy.policy import rows_counted
 from app.core.registry.registry_entries import hashes_of
 from app.core.state.acknowledgement import NOTHING as NO_FLAGS
-from app.core.state.acknowledgement import acknowledgement, advisory
+from app.core.state.acknowledgement import acknowledgement, advisory, flags_of
+from app.core.state.session import totals_of
 
 if TYPE_CHECKING:
-    from app.core.actions.seen import ActionSeen
+    from collections.abc import Container, Mapping, Sequence
+
     from app.core.commands.inspection import Inspection
-    from app.core.policy.point import PointParts
-    from app.core.policy.standing import Standing
+    from app.core.policy.policy import PointParts, Standing
+    from app.core.state.acknowledgement import Acknowledgement
+    from app.core.state.draft import SessionDraft
+    from app.core.state.session import Who
     from topics.records import ProposedAction
 
 
@@ -186,3 +191,93 @@ def remarks(context: ActionContext) -> list[dict[str, Any]]:
 def _not_ours(name: str, claimed: int, ours: int) -> dict[str, Any]:
     text = f"the caller's {name} is {claimed}, the session's is {ours}; the session's counts"
     return {"source": "sluice.session", "text": text, "severity": "warn"}
+
+
+NOTHING_REMEMBERED: Mapping[str, Any] = {}
+
+
+class KnownAction(NamedTuple):
+    """What is remembered under an action's id: the hex digest and the offset of the first input, and the mark
+    of its ruling."""
+
+    digest: str
+    offset: int
+    mark: str
+
+
+class ActionSeen(NamedTuple):
+    """`rows` and `actions`: its tenant's totals before the action. `room`: whether one more action can be
+    remembered; that is asked only where none is `known` under its id. `flags`: by kept id those of the items
+    that the agent was let see; `dispute`: the id of an action of its tenant whose outcome is disputed;
+    `remembered`: by a gate's name what it remembers of the agent."""
+
+    rows: int
+    actions: int
+    known: KnownAction | None
+    room: bool
+    flags: Mapping[str, Sequence[str]]
+    dispute: str | None
+    remembered: Mapping[str, Any] = NOTHING_REMEMBERED
+
+
+def read_seen(draft: SessionDraft, owner: Who, action: ProposedAction) -> ActionSeen:
+    """From the session, for an action of `owner`."""
+    account = draft.account(owner.tenant)
+    if account is None:
+        return ActionSeen(0, 0, None, draft.has_room(owner), {}, None)
+    known = draft.action(owner, action.action_id)
+    return ActionSeen(
+        account.rows,
+        account.actions,
+        None if known is None else KnownAction(known.digest, known.offset, known.mark),
+        known is not None or draft.has_room(owner),
+        draft.served_flags(owner, account),
+        account.dispute,
+        draft.remembered_by_gates(owner, account),
+    )
+
+
+def seen_by(seen: ActionSeen, gates: Container[str]) -> ActionSeen:
+    """The same, of what gates remember only what these do."""
+    remembered = {name: one for name, one in seen.remembered.items() if name in gates}
+    return seen._replace(remembered=remembered)
+
+
+def recorded(seen: ActionSeen, flags: Acknowledgement, counted: int | None) -> dict[str, Any]:
+    """The verdict's `session`. `flags` are those seen, parted by what the action acknowledges.
+
+    The totals after follow from those before: an action that is carried out adds its `counted` rows and
+    itself, whether it can be remembered or not; None is for one that adds nothing. A dispute is named where
+    there is one, and what gates remember where they do: verdicts from before there was either stay as they
+    are.
+    """
+    known, before = seen.known, totals_of(seen.rows, seen.actions)
+    values: dict[str, Any] = {
+        "before": before,
+        "after": before if counted is None else totals_of(seen.rows + counted, seen.actions + 1),
+        "known": None
+        if known is None
+        else {"digest": f"sha256:{known.digest}", "offset": known.offset, "mark": known.mark},
+        "room": seen.room,
+        "flags": {"acknowledged": list(flags.acknowledged), "outstanding": list(flags.outstanding)},
+    }
+    if seen.dispute is not None:
+        values["disputed"] = seen.dispute
+    if seen.remembered:
+        values["remembered"] = seen.remembered
+    return values
+
+
+def recorded_seen(verdict: Mapping[str, Any]) -> ActionSeen:
+    """From a verdict: the way back of `recorded`."""
+    session = verdict["session"]
+    before, known = session["before"], session["known"]
+    return ActionSeen(
+        int(before["aggregateRowsAffected"]),
+        before["aggregateActionCount"],
+        None if known is None else KnownAction(hex_of(known["digest"]), known["offset"], known["mark"]),
+        session["room"],
+        flags_of(session["flags"]),
+        session.get("disputed"),
+        session.get("remembered") or NOTHING_REMEMBERED,
+    )

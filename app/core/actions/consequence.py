@@ -16,8 +16,7 @@ from pydantic import Field, model_validator
 from app.core.actions.stage import Detail, Gate, StageResult
 from app.core.foundation.canonical import wire_int
 from app.core.foundation.strict import StrictModel
-from app.core.policy.bundle_parts import BundlePart
-from app.core.policy.bundles import PER_MILLE, PerMille, Rows
+from app.core.policy.bundles import PER_MILLE, BundlePart, PerMille, Rows
 from app.core.quality_bundle.loosenings import Loosening
 from topics.records.base import LedgerCount  # noqa: TC001 - pydantic reads the annotations
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from app.core.actions.assessment import lateness
+from app.core.actions.assessment import ActionSeen, lateness, read_seen, recorded, recorded_seen, seen_by
 from app.core.actions.pipeline import Evaluation
-from app.core.actions.seen import ActionSeen, read_seen, recorded, recorded_seen, seen_by
 from app.core.actions.verdict import NO_IDS, count, ids_of, ruling_of, verdict_record
 from app.core.foundation.canonical import hex_of, wire_int
 from app.core.foundation.refusals import INTERNAL_ERROR, subject_of
-from app.core.policy.standing import rows_counted
+from app.core.policy.policy import rows_counted
 from app.core.registry.registry_entries import hashes_of
 from app.core.state.acknowledgement import NOTHING as NO_FLAGS
 from app.core.state.acknowledgement import acknowledgement
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
     from app.core.actions.verdict import Ruling
     from app.core.foundation.arrival import Arrival
     from app.core.foundation.chain import OutRecord
-    from app.core.policy.point import PointParts
-    from app.core.policy.policy import Policy, Principal
+    from app.core.policy.policy import PointParts, Policy, Principal
     from app.core.state.session import SessionState
     from topics.records import ProposedAction
 

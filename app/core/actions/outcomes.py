@@ -32,7 +32,7 @@ from topics.catalog import ACTIONS, ALARMS, SESSION_EVENTS
 
 if TYPE_CHECKING:
     from app.core.foundation.arrival import Arrival
-    from app.core.policy.point import PointParts
+    from app.core.policy.policy import PointParts
     from app.core.state.decision import Shared
     from app.core.state.remembered import RecentAction
     from app.core.state.session import SessionState, Who

@@ -6,19 +6,23 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.core.actions.assessment import (
+    NOTHING_REMEMBERED,
     assess,
     object_to,
     object_to_lateness,
+    read_seen,
+    recorded,
+    recorded_seen,
     remarks,
+    seen_by,
     standing_of,
     unregistered,
     used_entries,
 )
+from app.core.actions.authority import OBLIGATIONS, required_role
 from app.core.actions.outcomes import settle_early
 from app.core.actions.pipeline import Evaluation, run
-from app.core.actions.seen import NOTHING_REMEMBERED, read_seen, recorded, recorded_seen, seen_by
 from app.core.actions.stage import Decided, StageResult
-from app.core.actions.tier_auth import OBLIGATIONS, required_role
 from app.core.actions.verdict import Ruling, count, ids_of, repeated, rule, verdict_record
 from app.core.foundation.arrival import escalation_id, verdict_id
 from app.core.foundation.canonical import hex_of, wire_int
@@ -34,12 +38,11 @@ from topics.catalog import ESCALATIONS
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
-    from app.core.actions.seen import ActionSeen, KnownAction
+    from app.core.actions.assessment import ActionSeen, KnownAction
     from app.core.actions.stage import ActionContext, RememberingGate, StageOrder
     from app.core.foundation.arrival import Arrival
     from app.core.foundation.requests import Answer, Request
-    from app.core.policy.point import PointParts
-    from app.core.policy.standing import Standing
+    from app.core.policy.policy import PointParts, Standing
     from app.core.state.decision import Shared
     from app.core.state.remembered import GateMemory
     from app.core.state.session import SessionState

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from app.core.actions.stage import PASSED, Detail, Gate, StageResult
-from app.core.policy.bundle_parts import BundlePart
+from app.core.policy.bundles import BundlePart
 from app.core.quality_bundle.loosenings import Loosening
 from app.core.rules.rule import Rule
 from app.core.rules.rule_set import RuleSet
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from app.core.actions.stage import ActionContext
-    from app.core.rules.compiled_rule import RuleResult
+    from app.core.rules.rule import RuleResult
 
 
 MOST_KEPT = 4096

@@ -23,7 +23,7 @@ from app.core.actions.rules import results_by_type
 from app.core.actions.stage import PASSED, Decided, Detail, RememberingGate, StageResult
 from app.core.foundation.errors import BundleError
 from app.core.foundation.strict import Name, StrictModel
-from app.core.policy.bundle_parts import BundlePart
+from app.core.policy.bundles import BundlePart
 from app.core.quality_bundle.loosenings import Loosening
 from app.core.rules.rule import Rule, Source
 from app.core.rules.rule_set import RuleSet

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
     from app.core.commands.inspection import Inspection
     from app.core.foundation.requests import Answer, Request
-    from app.core.policy.bundle_parts import BundlePart
-    from app.core.policy.bundles import Bundle
+    from app.core.policy.bundles import Bundle, BundlePart
     from app.core.registry.registry import Registry
     from app.core.registry.registry_entries import Agent, Freeze, Org, Tool
     from app.core.state.remembered import GateMemory

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from app.core.actions.authority import Controls, TierAuth, TopologyCheck
 from app.core.actions.consequence import ConsequenceScore
-from app.core.actions.controls import Controls
 from app.core.actions.fast_reject import FastReject
 from app.core.actions.rules import Rules
 from app.core.actions.sequence import SequenceGate
-from app.core.actions.tier_auth import TierAuth
-from app.core.actions.topology import TopologyCheck
 from app.core.policy.bundles import BundleForm
 
 if TYPE_CHECKING:

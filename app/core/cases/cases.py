@@ -6,17 +6,20 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from app.core.actions.stage import in_order
-from app.core.actions.stages import shipped_stages
+from app.core.actions.stages import load_bundle, shipped_stages
 from app.core.cases.case_failure import CaseFailure, decided, placed
+from app.core.cases.quality_cases import run_quality_cases
 from app.core.cases.write_cases import write_failures
 from app.core.decide.decide import DecisionPoint
 from app.core.decide.replay import decide
 from app.core.foundation.arrival import Arrival
 from app.core.foundation.clock import milliseconds_of
-from app.core.foundation.errors import RegistryError
+from app.core.foundation.errors import BundleError, RegistryError
 from app.core.foundation.limits import ROOM_FOR_ONE, SessionLimits
+from app.core.foundation.strict import json_object
 from app.core.policy.bundle_cases import LONGEST_MS, MOST_EARLIER
 from app.core.policy.policy import Policy
+from app.core.quality_bundle.quality_bundle import QualityBundle, load_quality_bundle
 from app.core.registry.loading import build_registry, neutral_agent, neutral_tool
 from app.core.state.session import Account, SessionState, session_key
 from topics.catalog import ACTIONS
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from app.core.policy.bundles import Bundle
     from app.core.registry.registry import Registry
     from app.core.state.decision import Decision
+
 
 __all__ = ["CaseFailure", "run_cases"]
 
@@ -154,3 +158,32 @@ def _actual(verdict: dict[str, Any]) -> dict[str, Any]:
         "tier": verdict["tier"],
         "rules": {entry["rule"]: entry["passed"] for entry in verdict["rule_results"]},
     }
+
+
+QUALITY_FIELD = "action_matrix"
+"""Every quality bundle has it, and no policy bundle may."""
+
+
+def is_quality(raw: bytes) -> bool:
+    """Whether a bundle document means to be a quality bundle. Raises BundleError for what is no document."""
+    try:
+        return QUALITY_FIELD in json_object(raw)
+    except ValueError as error:
+        raise BundleError(str(error)) from None
+
+
+def load_any_bundle(raw: bytes) -> Bundle | QualityBundle:
+    """The bundle in a file's bytes. Raises BundleError with the path and the reason."""
+    return load_quality_bundle(raw) if is_quality(raw) else load_bundle(raw)
+
+
+def case_count(bundle: Bundle | QualityBundle) -> int:
+    """How many cases it carries."""
+    return len(bundle.file.cases if isinstance(bundle, QualityBundle) else bundle.cases)
+
+
+def run_own_cases(bundle: Bundle | QualityBundle) -> tuple[CaseFailure, ...]:
+    """The cases that fail. Raises UnknownStageError for a policy bundle with a stage that does not ship."""
+    from app.core.cases.cases import run_cases  # noqa: PLC0415 - the whole decision; to sign a bundle needs none of it
+
+    return run_quality_cases(bundle) if isinstance(bundle, QualityBundle) else run_cases(bundle)

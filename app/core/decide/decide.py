@@ -2,6 +2,10 @@
 
 Sans-I/O: `evaluate` is a generator that yields a Request where a stage needs one and is resumed with the
 Answer; it reads the session's state and never changes it, so it may be abandoned at any yield.
+
+Where the core itself fails on an input, the answer is its kind's own denial `internal_error` (standard:
+allowed with an advisory) and a dead letter, so that one input can neither stop nor loop a worker (product.md,
+"Bad input"); an input of a kind without a denial is refused.
 """
 
 from __future__ import annotations
@@ -9,12 +13,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from app.core.actions.stage import StageOrder
-from app.core.decide import faults
-from app.core.decide.kinds import BY_MODEL, DECISIONS
+from app.core.decide.kinds import BY_MODEL, BY_TOPIC, DECISIONS
 from app.core.foundation.chain import OutRecord
+from app.core.foundation.refusals import INTERNAL_ERROR, dead_letter, refused, well_formed
 from app.core.memory import reviews
-from app.core.policy.point import PointParts
-from app.core.policy.standing import standings
+from app.core.policy.policy import PointParts, standings
 from app.core.retrieval import alarms
 from app.core.state import expiry
 from app.core.state.decision import Decision, Shared
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from app.core.state.book import Book
     from app.core.state.session import SessionState
     from topics.record_reading import Unreadable
+
 
 NOTHING_SHARED = Shared()
 
@@ -69,18 +73,18 @@ class DecisionPoint:
 
     def unreadable(self, arrival: Arrival, error: Unreadable) -> Decision:
         """An input that could not be read: a dead letter, and no session is touched."""
-        return faults.unreadable(arrival, error)
+        return unreadable(arrival, error)
 
     def unread(self, arrival: Arrival) -> Decision:
         """An input that was in flight at three crashes in a row: denied without looking into it."""
-        return faults.unread(self._parts, arrival)
+        return unread(self._parts, arrival)
 
     def fault(self, arrival: Arrival, message: Message | None, state: SessionState, reason: str) -> Decision:
         """The core raised on this input (`message` None: while it was read).
 
         Denied `internal_error`, in standard mode allowed and counted.
         """
-        return faults.fault(self._parts, arrival, message, state, reason)
+        return fault(self._parts, arrival, message, state, reason)
 
     def expire(self, key: bytes, state: SessionState, now_ms: int) -> Decision | None:
         """What time alone does to a session at `now_ms`; None when nothing is due."""
@@ -101,7 +105,7 @@ class DecisionPoint:
         self, arrival: Arrival, message: Message, recorded: Mapping[str, Any], reason: str
     ) -> list[OutRecord]:
         """The answer where the core raised on that."""
-        return faults.fault_again(self._parts, arrival, message, recorded, reason).records
+        return fault_again(self._parts, arrival, message, recorded, reason).records
 
     def alarms(self, book: Book, now_ms: int) -> Decision | None:
         """The alarms of the installation that are due at `now_ms`; None for none."""
@@ -111,3 +115,50 @@ class DecisionPoint:
 def _asking_nobody(decision: Decision) -> Generator[Request, Answer, Decision]:
     yield from ()
     return decision
+
+
+CRASHED = "in flight at several crashes in a row, so nobody looked into it again"
+
+
+def unread(parts: PointParts, arrival: Arrival, reason: str = CRASHED) -> Decision:
+    """Deny an input without reading it; nothing in it is known, and no session changes."""
+    letter, deny = dead_letter(arrival, INTERNAL_ERROR, "$", reason), BY_TOPIC[arrival.topic].unread
+    if deny is None:
+        return Decision(None, [_refused(arrival, None, None, reason), letter])
+    return deny(parts, arrival, letter)
+
+
+def fault(
+    parts: PointParts,
+    arrival: Arrival,
+    message: Message | None,
+    state: SessionState,
+    reason: str,
+) -> Decision:
+    """Answer an input that made the core raise; `message` is None when reading it did."""
+    reason = well_formed(reason)
+    if message is None:
+        return unread(parts, arrival, reason)
+    letter, kind = dead_letter(arrival, INTERNAL_ERROR, "$", reason), BY_MODEL[type(message)]
+    if kind.fault is None:
+        refusal = _refused(arrival, kind.session_of(message), kind.subject_of(message), reason)
+        return Decision(None, [refusal, letter])
+    return kind.fault(parts, arrival, message, state, letter)
+
+
+def fault_again(
+    parts: PointParts, arrival: Arrival, message: Message, recorded: Mapping[str, Any], reason: str
+) -> Decision:
+    """The same for a decision that was recorded, on what it says that was seen of state."""
+    letter = dead_letter(arrival, INTERNAL_ERROR, "$", well_formed(reason))
+    return DECISIONS[recorded["schema"]].fault_again(parts, arrival, message, recorded, letter)
+
+
+def _refused(arrival: Arrival, session_id: str | None, subject: str | None, reason: str) -> OutRecord:
+    now = arrival.timestamp_ms
+    return refused(arrival.coordinates(), now, session_id, subject, INTERNAL_ERROR, reason)
+
+
+def unreadable(arrival: Arrival, error: Unreadable) -> Decision:
+    """The dead letter of an unreadable input; no session changes."""
+    return Decision(None, [dead_letter(arrival, error.code, error.path, error.message)])

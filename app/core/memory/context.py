@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from app.core.foundation.arrival import Arrival
     from app.core.memory.seen import WriteSeen
     from app.core.policy.bundles import Bundle
-    from app.core.policy.point import PointParts
-    from app.core.policy.policy import Principal
+    from app.core.policy.policy import PointParts, Principal
     from app.core.quality_bundle.quality_bundle import QualityBundle
     from app.core.registry.registry_entries import Agent, Freeze, Org, Source
     from topics.records import ProposedMemoryWrite

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
     from app.core.foundation.arrival import Arrival
     from app.core.foundation.chain import OutRecord
-    from app.core.policy.point import PointParts
-    from app.core.policy.policy import Policy, Principal
+    from app.core.policy.policy import PointParts, Policy, Principal
     from topics.records import ProposedMemoryWrite
 
 NOBODY = Whose(UNREGISTERED, "")

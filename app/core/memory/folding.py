@@ -10,7 +10,7 @@ from app.core.state.history import SourceName, history_record
 
 if TYPE_CHECKING:
     from app.core.foundation.arrival import Arrival
-    from app.core.policy.point import PointParts
+    from app.core.policy.policy import PointParts
     from app.core.state.decision import Shared
     from app.core.state.session import SessionState
     from topics.records import SourceFeedback

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from app.core.foundation.requests import Answer
     from app.core.memory.context import WriteContext
     from app.core.memory.gate import Judgement
-    from app.core.policy.point import PointParts
+    from app.core.policy.policy import PointParts
     from app.core.registry.registry import Registry
     from app.core.registry.registry_entries import Approver
     from app.core.state.book import Book, Change

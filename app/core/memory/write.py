@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from app.core.foundation.requests import Answer, Request
     from app.core.memory.context import WriteContext
     from app.core.memory.seen import KnownWrite, WriteSeen
-    from app.core.policy.point import PointParts
-    from app.core.policy.policy import Principal
+    from app.core.policy.policy import PointParts, Principal
     from app.core.state.book import Change
     from app.core.state.decision import Shared
     from app.core.state.session import SessionState

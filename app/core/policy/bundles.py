@@ -1,9 +1,14 @@
-"""Policy bundles: every number and table that the gates use, validated and compiled when loaded."""
+"""Policy bundles: every number and table that the gates use, validated and compiled when loaded.
+
+This package is below the gates and names none of them. It gets the gates' parts as values of one form
+(BundlePart; app/core/actions/stages.py lists the gates) and joins them with the fields that all gates share.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Self, TypeVar
 
 from pydantic import Field, ValidationError, create_model, field_validator, model_validator
 
@@ -21,9 +26,8 @@ from topics.records.base import Tier  # noqa: TC001 - pydantic reads the annotat
 from topics.records.inputs import ActionType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from app.core.policy.bundle_parts import BundlePart
 
 FIRST_STAGE, LAST_STAGE = "controls", "tier_auth"
 """The first gate handles freezes, which stop everything else; the last one says who must approve an
@@ -196,3 +200,29 @@ class BundleForm:
                 for one in part.find_loosenings(*pair):
                     paths = (f"{part.key}.{path}" if path else part.key for path in one.paths)
                     yield Loosening(one.sentence, tuple(paths))
+
+
+Written = TypeVar("Written")
+
+
+def as_written(part: Any) -> Any:
+    """A part that needs no compiling."""
+    return part
+
+
+@dataclass(frozen=True, slots=True)
+class BundlePart(Generic[Written]):
+    """`key`: the field of the bundle, the gate's name. `written`: the field's type, a pydantic model or a
+    list of them. `default`: its value where a bundle leaves it out; `...`: it must be there.
+
+    `find_loosenings` yields where a newer part (second) is less strict than an older one (first): each time a
+    sentence for people, and the paths below the key that may cause it ("" for the whole part). If two
+    parts cannot be compared, the change counts as less strict. `compile` returns the form that the gate uses;
+    it raises BundleError, with the path in the bundle.
+    """
+
+    key: str
+    written: type[Written]
+    find_loosenings: Callable[[Written, Written], Iterable[Loosening]]
+    default: Any = ...
+    compile: Callable[[Written], Any] = as_written

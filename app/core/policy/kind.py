@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from app.core.foundation.chain import OutRecord
     from app.core.foundation.requests import Answer, Request
     from app.core.foundation.strict import StrictModel
-    from app.core.policy.point import PointParts
+    from app.core.policy.policy import PointParts
     from app.core.state.decision import Decision, Shared
     from app.core.state.session import SessionState
 

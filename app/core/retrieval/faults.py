@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from app.core.foundation.arrival import Arrival
-    from app.core.policy.point import PointParts
-    from app.core.policy.policy import Principal
+    from app.core.policy.policy import PointParts, Principal
     from app.core.retrieval.names import RequestNames
     from topics.records import ProposedRetrieval
 

@@ -20,7 +20,7 @@ from topics.catalog import SESSION_EVENTS
 
 if TYPE_CHECKING:
     from app.core.foundation.arrival import Arrival
-    from app.core.policy.point import PointParts
+    from app.core.policy.policy import PointParts
     from app.core.state.decision import Shared
     from app.core.state.session import SessionState
     from topics.records import RetrievalReport

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from app.core.foundation.arrival import Arrival
-    from app.core.policy.point import PointParts
+    from app.core.policy.policy import PointParts
     from app.core.retrieval.context import RetrievalContext
     from app.core.retrieval.judgement import Judged
     from app.core.state.decision import Shared

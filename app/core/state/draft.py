@@ -270,8 +270,7 @@ class SessionDraft:
         Each of several agents may fill its share, however much the others hold.
         """
         most, agents, filled = self._limits.max_state_bytes, int(memory is NOTHING), 0
-        accounts = {**self._base, **self._changed} if self._changed else self._base
-        for account in accounts.values():
+        for account in ({**self._base, **self._changed} if self._changed else self._base).values():
             agents += len(account.agents)
             filled += account.size
         return memory.size + size <= most // agents and filled + size <= SHARES_IN_ALL * most

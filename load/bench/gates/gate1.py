@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from app.core.actions.stage import ActionContext
-    from app.core.policy.point import PointParts
+    from app.core.policy.policy import PointParts
     from load.bench.measurement import Extent
 
 BYTES = 64 * 1024

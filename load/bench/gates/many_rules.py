@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from app.core.actions.stage import ActionContext
-    from app.core.policy.point import PointParts
+    from app.core.policy.policy import PointParts
     from load.bench.measurement import Extent
 
 COUNT = 200

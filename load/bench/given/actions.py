@@ -14,8 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.core.actions.assessment import assess, standing_of
-from app.core.actions.seen import read_seen
+from app.core.actions.assessment import assess, read_seen, standing_of
 from app.core.commands.languages import language_of
 from app.core.state.draft import SessionDraft
 from app.core.state.session import SessionState, session_key
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from app.core.actions.stage import ActionContext, Stage
-    from app.core.policy.point import PointParts
+    from app.core.policy.policy import PointParts
     from app.offline.panels import ActionRow
 
 PLACES = (

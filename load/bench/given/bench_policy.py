@@ -17,9 +17,7 @@ import orjson
 from app.bootstrap import build_decision_point
 from app.core.actions.stages import load_bundle
 from app.core.foundation.strict import json_object
-from app.core.policy.point import PointParts
-from app.core.policy.policy import Policy
-from app.core.policy.standing import standings
+from app.core.policy.policy import PointParts, Policy, standings
 from app.core.quality_bundle.quality_bundle import load_quality_bundle
 from app.core.registry.loading import load_registry
 from app.offline.bundle_source import whole_bundle

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from app.core.actions.tier_auth import TierAuth
-from app.core.actions.topology import TopologyCheck
+from app.core.actions.authority import TierAuth, TopologyCheck
 from tests.unit.core.scene import Session, bundle, entry, point
 
 if TYPE_CHECKING:

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.core.actions.controls import Controls
+from app.core.actions.authority import Controls, TierAuth
 from app.core.actions.fast_reject import FastReject
-from app.core.actions.tier_auth import TierAuth
 from tests.unit.core.scene import LIMITS, START, Session, bundle, counted, entry, kinds, only, point
 
 PLAIN = bundle(patterns={})

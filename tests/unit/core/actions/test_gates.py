@@ -14,8 +14,7 @@ from app.core.actions.stage import PASSED, Detail, Gate, RememberingGate, StageR
 from app.core.actions.stages import BUNDLE_FORM, GATES, load_bundle
 from app.core.foundation.errors import BundleError
 from app.core.foundation.strict import StrictModel
-from app.core.policy.bundle_parts import BundlePart
-from app.core.policy.bundles import BundleForm
+from app.core.policy.bundles import BundleForm, BundlePart
 from app.core.quality_bundle.loosenings import Loosening
 from app.offline.reference import gate_shapes, reference_documents
 from tests.unit.core.actions.sequence_scene import SECRET_OUT, session

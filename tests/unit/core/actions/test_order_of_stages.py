@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.core.actions.authority import TierAuth
 from app.core.actions.stage import StageResult, in_order
 from app.core.actions.stages import shipped_stages
-from app.core.actions.tier_auth import TierAuth
 from tests.unit.core.scene import ALL_STAGES, Session, bundle, entry, point
 
 if TYPE_CHECKING:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from app.core.actions.stages import shipped_stages
-from app.core.cases.cases import CaseFailure, run_cases
+from app.core.cases.cases import run_cases
 from app.core.foundation.errors import BundleError
 from tests.unit.core.rerun.reruns import SMALL
 from tests.unit.core.scene import bundle, entry
+
+if TYPE_CHECKING:
+    from app.core.cases.case_failure import CaseFailure
 
 RULE = {"id": "small", "type": "assertion", "reason": "too many", "condition": "action.rows < 10"}
 NEEDY = {"id": "needy", "type": "invariant", "reason": "?", "condition": "action.parameters.n > 0"}

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.actions import seen as of_actions
-from app.core.actions.seen import ActionSeen, KnownAction
+from app.core.actions import assessment as of_actions
+from app.core.actions.assessment import ActionSeen, KnownAction
 from app.core.memory import seen as of_writes
 from app.core.memory.seen import KnownWrite, Parent, WriteSeen
 from app.core.metadata.provenance import Resolution

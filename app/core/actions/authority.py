@@ -1,31 +1,43 @@
-"""Gate 2B, "topology": whether this agent may hand this work to that one (seed 001, Gate 2B).
+"""The gates that ask who acts, and with whose leave; what an action does, others judge.
 
-The action's `governanceContext` tells the chain in which the acting agent itself works: its root, its own
-parent, and `chainDepth`, the delegations that led to it (0: it is the root). It is the caller's word: a named
-parent must be a link that both lists allow, ancestors that are named count even where `chainDepth` says less,
-and what it leaves open escalates.
+"controls": nothing of a frozen tenant, agent or session goes on (product.md, pipeline step 1).
+
+Gate 2B, "topology": whether this agent may hand this work to that one (seed 001, Gate 2B). The action's
+`governanceContext` tells the chain in which the acting agent itself works: its root, its own parent, and
+`chainDepth`, the delegations that led to it (0: it is the root). It is the caller's word: a named parent must
+be a link that both lists allow, ancestors that are named count even where `chainDepth` says less, and what it
+leaves open escalates.
+
+Gate 4, "tier_auth": whether this agent may do an action of this tier, and who else must agree (seed 001). T1
+passes, T2 passes with the obligation to log, T3 waits for a person, T4 for a VP. It is also where an
+escalation of an earlier gate ends up, and where an unregistered tool is decided.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from app.core.actions.pipeline import INCONCLUSIVE
 from app.core.actions.stage import PASSED, Detail, Gate, StageResult
 from app.core.foundation.canonical import wire_int
 from app.core.foundation.strict import StrictModel
-from app.core.policy.bundle_parts import BundlePart
+from app.core.policy.bundles import BundlePart
 from app.core.quality_bundle.loosenings import Loosening
-from app.core.registry.topology import link_violations
-from topics.records.base import LedgerCount  # noqa: TC001 - pydantic reads the annotations
+from app.core.registry.registry import link_violations
+from topics.records.base import (
+    LedgerCount,  # noqa: TC001 - pydantic reads the annotations
+    Tier,  # noqa: TC001 - pydantic reads the annotations
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from app.core.actions.stage import ActionContext
     from topics.records import ProposedAction
+
 
 DELEGATION = "DELEGATION"
 
@@ -148,3 +160,99 @@ def _entries(context: ActionContext) -> dict[str, str]:
     names = (context.action.delegate_to, None if told is None else told.parent_agent_id)
     agents = [context.registry.agents[name] for name in names if name in context.registry.agents]
     return {agent.key: agent.hash for agent in agents}
+
+
+class FreezeFound(BaseModel):
+    """A freeze by its id in the registry, and what it names: "tenant", "agent" or "session"."""
+
+    id: str
+    subject: str
+
+
+class ControlsDetail(Detail):
+    """Nothing where no freeze was found."""
+
+    freezes: list[FreezeFound] | None = None
+
+
+class Controls(Gate):
+    """Blocks when the registry holds an active freeze of the action's tenant, agent or session."""
+
+    name = "controls"
+    detail = ControlsDetail
+    judges_content = False
+
+    def evaluate(self, context: ActionContext) -> StageResult:
+        """The first freeze found is the reason; all of them are in the detail."""
+        if not context.freezes:
+            return PASSED
+        first = context.freezes[0]
+        return StageResult(
+            "block",
+            f"frozen_{first.subject}: {first.reason}",
+            {"freezes": [{"id": one.id, "subject": one.subject} for one in context.freezes]},
+        )
+
+
+OBLIGATIONS: dict[str, tuple[str, ...]] = {"T1": (), "T2": ("log",), "T3": (), "T4": ()}
+_WAITS = {"T3": "tier_T3: needs a person's approval", "T4": "tier_T4: needs a VP's approval"}
+
+
+class TierAuthDetail(Detail):
+    """The action's tier and its agent's; where a person is asked, who may agree and to what."""
+
+    tier: Tier
+    agent_tier: Annotated[Tier | None, Field(title="the agent's tier")]
+    required_role: Annotated[str | None, Field(title="may be approved by")] = None
+    reasons: Annotated[list[str] | None, Field(title="reason")] = None
+
+
+class TierAuth(Gate):
+    """Passes, escalates, or blocks an unregistered tool in high_stakes mode."""
+
+    name = "tier_auth"
+    detail = TierAuthDetail
+    judges_content = False
+
+    def evaluate(self, context: ActionContext) -> StageResult:
+        """A tool outside the agent's list is above its authority like a tier above its own: it escalates,
+        because a person may grant once what the registry does not grant for good. The detail's `reasons` are
+        all that the person agrees to, the earlier gate's before this one's own."""
+        reasons = _own_reasons(context)
+        if context.escalated is not None:
+            reasons.insert(0, context.escalated)
+        agent_tier = None if context.agent is None else context.agent.tier
+        if not reasons:
+            return _passed(context.tier, agent_tier)
+        detail = {"tier": context.tier, "agent_tier": agent_tier}
+        if context.tool is None and context.mode == "high_stakes":
+            return StageResult("block", _unregistered(context), detail)
+        asked = {**detail, "required_role": required_role(context.tier), "reasons": reasons}
+        return StageResult("escalate", reasons[0], asked)
+
+
+@cache
+def _passed(tier: str, agent_tier: str | None) -> StageResult:
+    detail = {"tier": tier, "agent_tier": agent_tier}
+    return StageResult("pass", None, detail, obligations=OBLIGATIONS[tier])
+
+
+def required_role(tier: str) -> Literal["approver", "vp"]:
+    """Who may approve an action of this tier."""
+    return "vp" if tier == "T4" else "approver"
+
+
+def _own_reasons(context: ActionContext) -> list[str]:
+    agent, tool, tier = context.agent, context.tool, context.tier
+    found = [] if tool is not None else [_unregistered(context)]
+    if agent is not None and agent.tools is not None and tool is not None and tool.id not in agent.tools:
+        found.append(f"tool_not_granted: {tool.id}")
+    if agent is not None and tier > agent.tier:
+        found.append(f"above_agent_tier: {tier} above {agent.tier}")
+    if tier in _WAITS:
+        found.append(_WAITS[tier])
+    return found
+
+
+def _unregistered(context: ActionContext) -> str:
+    return f"unregistered_tool: {context.action.tool_name}"
