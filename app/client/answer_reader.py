@@ -50,7 +50,7 @@ class AnswerReader:
         self._topics = topics
         self._waiting: dict[str, asyncio.Future[Answer]] = {}
         self._placing: Counter[int] = Counter()
-        self._early: dict[int, dict[str, Answer]] = {}
+        self._early: dict[int, dict[str, Any]] = {}
         self._heeded: Counter[TopicPartition] = Counter()
         self._awake: dict[TopicPartition, float] = {}
         self._waking = asyncio.Lock()
@@ -78,7 +78,10 @@ class AnswerReader:
 
     @asynccontextmanager
     async def heeding(self, partition: int, topics: Collection[str]) -> AsyncIterator[None]:
-        """Read these topics' partition meanwhile; from here on no answer in it is missed."""
+        """Read these topics' partition meanwhile; from here on no answer in it is missed.
+
+        Raises ConnectionError where the broker does not answer, or the reader has ended.
+        """
         from aiokafka import TopicPartition  # noqa: PLC0415 - importing the client loads no Kafka
 
         parts = [TopicPartition(real, partition) for real, base in self._topics.items() if base in topics]
@@ -89,7 +92,8 @@ class AnswerReader:
         finally:
             self._heeded.subtract(parts)
             until = asyncio.get_running_loop().time() + AWAKE_S
-            self._awake.update((part, until) for part in parts if not self._heeded[part])
+            left = (part for part in parts if part in self._awake and not self._heeded[part])
+            self._awake.update(dict.fromkeys(left, until))
 
     @contextmanager
     def placing(self, partition: int) -> Iterator[None]:
@@ -108,7 +112,7 @@ class AnswerReader:
         early = self._early.get(partition, {})
         for one in ids:
             if one in early:
-                found.set_result(early[one])
+                found.set_result(self._answer(early[one]))
                 return found
         self._waiting.update(dict.fromkeys(ids, found))
         found.add_done_callback(lambda _: self._forget(ids))
@@ -152,12 +156,15 @@ class AnswerReader:
 
     async def _wake(self, parts: list[TopicPartition]) -> None:
         consumer = self._consumer
-        if consumer is None:
+        if consumer is None or self._task is None:
             raise RuntimeError("the client is not started")
+        if self._task.done():
+            raise ConnectionError("the reader of answers has ended: close this client and start another")
         async with self._waking:
             asleep = [part for part in parts if part not in self._awake]
             if asleep:
-                await consumer.seek_to_end(*asleep)
+                if not await consumer.seek_to_end(*asleep):
+                    raise ConnectionError("the broker does not say where its answers end")
                 consumer.resume(*asleep)
             self._awake.update(dict.fromkeys(parts, float("inf")))
 
@@ -181,7 +188,7 @@ class AnswerReader:
         if waiting is not None and not waiting.done():
             waiting.set_result(self._answer(record))
         elif self._placing[record.partition]:
-            self._early.setdefault(record.partition, {})[an_id] = self._answer(record)
+            self._early.setdefault(record.partition, {})[an_id] = record
 
     def _let_sleep(self, consumer: AIOKafkaConsumer) -> None:
         now = asyncio.get_running_loop().time()

@@ -101,7 +101,7 @@ class AsyncGateClient:
         `action_id` None: a new one. The same id and the same action again get the first answer. `fields`:
         more fields of the record, by wire names (docs/fields.md).
 
-        Raises ActionNotDecided, InputUnreadable, ClientError and KafkaError.
+        Raises ActionNotDecided, InputUnreadable, ClientError, ConnectionError and KafkaError.
         """
         given = {**fields, "parameters": parameters, "deadline_s": deadline_s}
         record, wait_s = self._action(tool_name, session_id, action_id, given)
