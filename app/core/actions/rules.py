@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from app.core.actions.stage import ActionContext
-    from app.core.rules.rule import RuleResult
+    from app.core.rules.compiled_rule import RuleResult
 
 
 MOST_KEPT = 4096

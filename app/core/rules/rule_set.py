@@ -12,13 +12,14 @@ from app.core.cel.language import MAX_WORK, Activation, ExpressionError, Languag
 from app.core.cel.tree import NOTHING, Size
 from app.core.cel.values import size_within_bounds
 from app.core.foundation.errors import BundleError
-from app.core.rules.rule import FACTS, CompiledRule
+from app.core.rules.compiled_rule import FACTS, CompiledRule
 from app.core.rules.variables import NO_FACTS, VARIABLES, Citation, Citations, citation, known_as
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from app.core.rules.rule import FactReference, Rule, RuleResult
+    from app.core.rules.compiled_rule import RuleResult
+    from app.core.rules.rule import FactReference, Rule
     from app.core.rules.variables import Cited
 
 
