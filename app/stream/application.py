@@ -89,7 +89,9 @@ class SluiceApp(faust.App):  # type: ignore[misc]
         ends = self._by_number(await self.consumer.highwaters(*inputs))
         committed = self._by_number(await self.consumer.seek_to_committed())
         try:
-            recovered = Recovered(self.sessions.data, ends, committed, self._reviews_end)
+            recovered = Recovered(
+                self.sessions.data, ends, committed, self._reviews_end, self.consumer.tell_group
+            )
             await self.engine.open(generation, recovered)
         except StateBehind as behind:
             self.fail(behind)

@@ -10,7 +10,7 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from aiokafka.errors import ConsumerStoppedError, IllegalStateError
+from aiokafka.errors import ConsumerStoppedError, IllegalStateError, KafkaError
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from mode import Service
@@ -19,7 +19,7 @@ from app.core.foundation.arrival import Arrival
 from app.stream.process import Explained, service_log
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 FETCH_MAX_WAIT_MS = 100
 RECOVERY_POLL_S = 0.2
@@ -61,8 +61,16 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]
         return CommittedConsumerThread(self, loop=self.loop, beacon=self.beacon)
 
     async def _commit(self, offsets: Any) -> bool:
-        del offsets  # they are committed by the partitions' transactions only
+        del offsets  # Faust's; those of the engine come by `tell_group`
         return True
+
+    async def tell_group(self, offsets: Mapping[Any, int]) -> None:
+        """Commit the group's offsets. During a rebalance it commits nothing; while the broker is away it
+        waits."""
+        thread = self._thread
+        commit = thread._consumer.commit(dict(offsets))
+        with suppress(KafkaError):
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(commit, thread.thread_loop))
 
     def fetch_position(self, tp: Any) -> int | None:
         """The next offset that the consumer would return, after markers and aborted records; None if

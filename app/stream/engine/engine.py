@@ -20,6 +20,8 @@ from app.stream.engine.writer import Linger
 from app.stream.process import Explained, start_task
 
 if TYPE_CHECKING:
+    from aiokafka import TopicPartition
+
     from app.core.decide.decide import DecisionPoint
     from app.core.foundation.arrival import Arrival
     from app.core.trust.refused import Refused
@@ -34,17 +36,20 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 NewTransactor = Callable[[int], "Transactor"]
+TellGroup = Callable[[Mapping["TopicPartition", int]], Coroutine[None, None, None]]
 
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
     """The state found on the broker, and by partition number and input topic (base name) the end offset and
-    the group's committed offset. `reviews_end` returns the last known end of a number's reviews."""
+    the group's committed offset. `reviews_end` returns the last known end of a number's reviews;
+    `tell_group` commits the group's offsets; during a rebalance it does nothing."""
 
     store: PartitionedStore
     ends: Mapping[int, Mapping[str, int]]
     committed: Mapping[int, Mapping[str, int]]
     reviews_end: Callable[[int], int | None]
+    tell_group: TellGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,15 +165,16 @@ class Engine:
         self._note_refused()
         self._reviews_end = recovered.reviews_end
         self._generation = generation
-        self._tasks = [start_task(run, self._fail) for run in self._loops()]
+        self._tasks = [start_task(run, self._fail) for run in self._loops(recovered)]
         if self._feeds.resolver is not None:
             self._feeds.resolver.start()
         log.info("open: partitions %s", self.numbers)
 
-    def _loops(self) -> Iterable[Coroutine[None, None, None]]:
+    def _loops(self, recovered: Recovered) -> Iterable[Coroutine[None, None, None]]:
         """The loops that run while partitions are open."""
         yield self._observe()
         yield self._timers()
+        yield self._tell(recovered.tell_group)
         yield self._feeds.policy.follow(self.use)
         yield self._feeds.sources.follow()
         yield self._feeds.provenance.follow()
@@ -248,6 +254,21 @@ class Engine:
         while True:
             self._linger.observe(self._clock.cpu_s(), self._clock.monotonic_s())
             await asyncio.sleep(0.1)
+
+    async def _tell(self, tell: TellGroup) -> None:
+        """Tell the group how far the partitions are, from time to time, for lag monitors.
+
+        Only the partitions' records count. So this is not part of their transactions, and it never tells more
+        than has committed.
+        """
+        told: dict[TopicPartition, int] = {}
+        while True:
+            await asyncio.sleep(self.settings.offsets_interval_s)
+            offsets = {tp: at for owned in self._owned.values() for tp, at in owned.group_offsets().items()}
+            moved = {tp: at for tp, at in offsets.items() if told.get(tp) != at}
+            if moved:
+                await tell(moved)
+                told = offsets
 
     async def _timers(self) -> None:
         while True:

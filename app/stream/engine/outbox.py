@@ -57,6 +57,10 @@ class Outbox:
         for record in records:
             self._staged.append((record, traceparent))
 
+    def topics(self) -> set[str]:
+        """The topics of what is staged, without those whose key chooses the partition."""
+        return {record.topic for record, _ in self._staged} - _INTERNAL
+
     def take(self) -> list[Output]:
         """Link what is staged. Raises CanonicalError."""
         staged, self._staged = self._staged, []

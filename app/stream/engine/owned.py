@@ -15,6 +15,8 @@ from app.stream.process import start_task
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from aiokafka import TopicPartition
+
     from app.core.foundation.arrival import Arrival
     from app.core.trust.refused import Refused
     from app.stream.engine.engine_settings import EngineSettings
@@ -57,6 +59,10 @@ class Owned:
     def changelog_offset(self) -> int | None:
         """The last changelog offset that this worker wrote: the table in memory has everything up to it."""
         return self._writer.changelog_offset
+
+    def group_offsets(self) -> dict[TopicPartition, int]:
+        """The offsets that the group may know: those of the last transaction that has committed."""
+        return self._writer.group_offsets()
 
     async def open(self) -> None:
         """Commit the open marker; from then on the next owner sees a crash."""

@@ -205,6 +205,10 @@ class Partition:
             self._note_some()
         return entries, outputs
 
+    def staged_topics(self) -> set[str]:
+        """The topics (base names) that the staged batch writes to in this partition."""
+        return self._outbox.topics()
+
     def _note_some(self) -> None:
         """Enter some refusals; those of one offset, the members of a broken change, go into one batch."""
         last: tuple[str, int] | None = None

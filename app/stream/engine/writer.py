@@ -1,14 +1,15 @@
 """The commit loop of one partition: gathers staged decisions for a while, then commits them together.
 
-It waits as long as a commit takes, longer when this process is busy. A transaction costs this process about
-1.4 ms of CPU and the broker more. With a fixed small linger a loaded broker gets more and smaller
-transactions, each slower than the one before. With a wait as long as the last commits, their number halves
-when they slow down. docs/performance.md has the measurements.
+While it gathers, the broker already adds the partition's logs to the transaction, so a short wait costs
+nothing. What arrives during a commit goes into the next transaction, so a slow broker gets fewer and larger
+ones. Only a process that is nearly at its limit waits longer, up to the upper bound: a transaction costs it
+about 1.4 ms of CPU. docs/performance.md has the measurements.
 """
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import aiokafka
@@ -17,16 +18,18 @@ from app.stream.engine.transaction import Batch
 from app.stream.process import start_task
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from app.stream.engine.engine_settings import EngineSettings
     from app.stream.engine.partition import Partition
     from app.stream.engine.transaction import Transactor
 
-BUSY_FROM = 0.6
-BUSY_SPAN = 0.35
+BUSY_FROM = 0.85
+BUSY_SPAN = 0.1
 SMOOTHING = 0.3
 COMMIT_SMOOTHING = 0.1
+SHARE = 0.25
+"""Of a commit, what the broker takes to add partitions to a transaction."""
 
 
 class Linger:
@@ -44,7 +47,8 @@ class Linger:
     def seconds(self) -> float:
         """The linger, between its two bounds."""
         busy = min(1.0, max(0.0, (self._usage - BUSY_FROM) / BUSY_SPAN))
-        return min(self._high, max(self._low + (self._high - self._low) * busy, self._commit))
+        share = SHARE + (1 - SHARE) * busy
+        return min(self._high, max(self._low + (self._high - self._low) * busy, self._commit * share))
 
     def observe(self, cpu_s: float, wall_s: float) -> None:
         """Take a reading of the process's CPU time and of the monotonic clock."""
@@ -76,8 +80,7 @@ class Writer:
         self._open = True
         self._draining = False
         self._waiters: list[asyncio.Future[None]] = []
-        self._offsets_at = 0.0
-        self._committed: dict[str, int] = {}
+        self.positions: Mapping[str, int] = {}
         self.changelog_offset: int | None = None
         self._task = start_task(self._run(), fail)
 
@@ -107,41 +110,36 @@ class Writer:
             await self._gather()
             waiters, self._waiters = self._waiters, []
             entries, outputs = self._partition.take(open_=self._open)
+            positions = self._partition.positions()
             names = self._settings.real_names
             batch = Batch(
                 entries,
                 [(names[o.topic], o.partition, o.key, o.value, o.headers) for o in outputs],
-                self._offsets(loop.time()),
+                self._places(positions) if self._draining else {},
             )
             began = loop.time()
             self.changelog_offset = await self._transactor.write(batch) or self.changelog_offset
+            self.positions = positions
             self._linger.committed(loop.time() - began)
             for waiter in waiters:
                 if not waiter.done():
                     waiter.set_result(None)
-            if self._moved():
-                loop.call_later(self._settings.offsets_interval_s, self._partition.work.set)
 
     async def _gather(self) -> None:
         partition = self._partition
         await partition.work.wait()
-        if not (self._waiters or partition.full.is_set()):
-            try:
-                async with asyncio.timeout(self._linger.seconds):
-                    await partition.full.wait()
-            except TimeoutError:
-                return
-
-    def _offsets(self, now: float) -> dict[aiokafka.TopicPartition, int]:
-        """The group offsets to commit, from time to time, for lag monitors; only the partition's record
-        counts."""
-        if not self._draining and now - self._offsets_at < self._settings.offsets_interval_s:
-            return {}
-        self._offsets_at = now
-        moved = self._moved()
-        self._committed |= moved
+        if self._waiters or partition.full.is_set():
+            return
         names = self._settings.real_names
-        return {aiokafka.TopicPartition(names[t], self._partition.number): o for t, o in moved.items()}
+        await self._transactor.begin([names[topic] for topic in partition.staged_topics()])
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._linger.seconds):
+                await partition.full.wait()
 
-    def _moved(self) -> dict[str, int]:
-        return {t: o for t, o in self._partition.positions().items() if o and self._committed.get(t) != o}
+    def group_offsets(self) -> dict[aiokafka.TopicPartition, int]:
+        """The offsets that the group may know: those of the last transaction that has committed."""
+        return self._places(self.positions)
+
+    def _places(self, positions: Mapping[str, int]) -> dict[aiokafka.TopicPartition, int]:
+        names, number = self._settings.real_names, self._partition.number
+        return {aiokafka.TopicPartition(names[topic], number): at for topic, at in positions.items() if at}
