@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 FETCH_MAX_WAIT_MS = 100
+IDLE_FETCH_MAX_WAIT_MS = 1000
+"""A fetch and its answer name every partition: most of an idle worker's CPU goes into that. But a partition
+whose records are not taken yet is not part of a fetch, and waits until it ends."""
 RECOVERY_POLL_S = 0.2
 POLL_S = 0.1
 IDLE_S = 0.01
@@ -118,20 +121,28 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]
 
     async def _fetch(self, active: set[Any], timeout: float) -> None:
         if self.app.in_recovery:
+            self._keep_fetches(FETCH_MAX_WAIT_MS)
             records = await super()._getmany(active, min(timeout, RECOVERY_POLL_S))
             self.app.tables.recovery.absorb(records)
             return
         wanted = self._wanted(active)
         if not wanted:
+            self._keep_fetches(FETCH_MAX_WAIT_MS)
             await asyncio.sleep(IDLE_S)
             return
         generation = self.app.consumer_generation_id
-        records = await super()._getmany(wanted, timeout if len(wanted) == len(active) else POLL_S)
+        every = len(wanted) == len(active)
+        records = await super()._getmany(wanted, timeout if every else POLL_S)
+        self._keep_fetches(FETCH_MAX_WAIT_MS if records or not every else IDLE_FETCH_MAX_WAIT_MS)
         if self.flow_active and generation == self.app.consumer_generation_id:
             await self._deliver(generation, records)
             self.app.engine.note_read(generation, self._read_position)
         elif records:
             await self._put_back(records)
+
+    def _keep_fetches(self, max_wait_ms: int) -> None:
+        """How long the broker may keep the next fetches that find nothing."""
+        self._thread._consumer._fetcher._fetch_max_wait_ms = max_wait_ms
 
     async def _put_back(self, records: dict[Any, list[Any]]) -> None:
         """Put records back after a rebalance during a fetch. The fetch may have taken records of the new

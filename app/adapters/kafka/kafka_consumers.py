@@ -14,7 +14,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 
@@ -128,6 +128,11 @@ async def batches_since(
         yield [message for message in batch if message.offset < end]
 
 
+async def is_behind(consumer: AIOKafkaConsumer, ends: Mapping[TopicPartition, int]) -> bool:
+    """Whether a partition is not read up to its end."""
+    return any([await consumer.position(part) < end for part, end in ends.items()])
+
+
 def _failed(task: asyncio.Task[AIOKafkaConsumer]) -> bool:
     return task.done() and (task.cancelled() or task.exception() is not None)
 
@@ -154,12 +159,17 @@ class KafkaCompacted:
 
     async def to_end(self) -> AsyncIterator[list[bytes]]:
         """The values of the records up to the topic's end as of now that no earlier call gave, a batch at a
-        time: the topic is never held whole. One that is given up loses none: the next goes on behind it."""
+        time: the topic is never held whole. One that is given up loses none: the next goes on behind it.
+
+        Between two calls nothing is fetched: a fetch that waits for news would cost CPU and keep the next
+        call waiting."""
         consumer = await self._connection.consumer()
         ends = await consumer.end_offsets(self._parts)
-        while [part for part, end in ends.items() if await consumer.position(part) < end]:
+        while await is_behind(consumer, ends):
+            consumer.resume(*self._parts)
             batch = await consumer.getmany(timeout_ms=POLL_MS, max_records=_TAKEN_AT_ONCE)
             yield [one.value for messages in batch.values() for one in messages if one.value]
+        consumer.pause(*self._parts)
 
     async def close(self) -> None:
         """Give up the connection."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError, ProducerFenced
 
+from app.adapters.kafka.kafka_consumers import is_behind
 from app.adapters.kafka.kafka_read import KafkaUnreachable, partitions_of
 from app.core.foundation.arrival import Arrival
 from topics.catalog import MAX_CONTROL_MESSAGE_BYTES
@@ -47,9 +48,11 @@ class KafkaControlReader:
         """
         consumer, asking = await self._connected()
         ends = {part: await self._end(asking, part) for part in reversed(self._parts())}
-        while [part for part, end in ends.items() if await consumer.position(part) < end]:
+        while await is_behind(consumer, ends):
+            consumer.resume(*ends)
             batch = await consumer.getmany(timeout_ms=_POLL_MS)
             self._read += [self._arrival(one) for messages in batch.values() for one in messages]
+        consumer.pause(*ends)  # until the next call: a fetch that waits for news costs CPU
         bounds = {self._topics[part.topic]: end for part, end in ends.items()}
         read = self._read
         self._read = [one for one in read if one.offset >= bounds[one.topic]]
