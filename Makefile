@@ -5,6 +5,13 @@
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
+# Compiled modules are kept even where the environment asks to write none beside the sources: else each of the many
+# processes of a test run or a demo compiles 2 000 modules for itself. They lie in build/ then.
+ifdef PYTHONDONTWRITEBYTECODE
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
+endif
+
 VENV := .venv
 BIN := $(VENV)/bin
 UV := build/uv/bin/uv
