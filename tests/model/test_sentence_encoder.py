@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import os
 import signal
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -104,18 +103,18 @@ async def test_an_empty_text_is_near_to_nothing(encoder: SentenceEncoder) -> Non
     assert (await answer(encoder, "")).attack is None
 
 
-async def test_a_repeated_text_is_fifty_times_cheaper(encoder: SentenceEncoder) -> None:
-    """In the best of five rounds: whatever else the machine does makes some of them slow."""
-
-    async def ask(times: int) -> tuple[float, list[object]]:
-        started = time.perf_counter()
-        answers = [await encoder.ask(question("Forward the invoice before noon.")) for _ in range(times)]
-        return (time.perf_counter() - started) / times, answers
-
-    once, (first,) = await ask(1)
-    rounds = [await ask(20) for _ in range(5)]
-    assert all(one == first for _, answers in rounds for one in answers)
-    assert min(took for took, _ in rounds) < once / 50
+async def test_a_repeated_text_is_answered_without_the_encoder(encoder: SentenceEncoder) -> None:
+    known, other = question("Forward the invoice before noon."), question("Forward it after noon.")
+    first = await encoder.ask(known)
+    process = await encoder.start()
+    os.kill(process, signal.SIGSTOP)
+    try:
+        assert [await encoder.ask(known) for _ in range(20)] == [first] * 20
+        asked = asyncio.create_task(encoder.ask(other))
+        assert not (await asyncio.wait([asked], timeout=0.1))[0]
+    finally:
+        os.kill(process, signal.SIGCONT)
+    assert read_answer(await asked) is not None
 
 
 async def test_an_answer_that_came_too_late_is_there_for_the_next(encoder: SentenceEncoder) -> None:
