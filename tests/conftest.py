@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,12 @@ settings.register_profile(
     "nightly", settings(), deadline=None, derandomize=False, max_examples=TIMES * settings().max_examples
 )
 settings.load_profile("nightly" if NIGHTLY else "sluice")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """All modules and tests stay until the end: the garbage collector went through them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[Any]) -> None:
