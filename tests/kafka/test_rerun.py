@@ -18,7 +18,7 @@ from app.core.policy.bundles import ORDER_OF_OLD
 from load.recounts.reruns import installation
 from load.sites import neutral_policy
 from load.tamper import sealed
-from tests.kafka.installation import Sent, action, publish, publish_to, running, site_on, written
+from tests.kafka.installation import Sent, action, awaited, publish, publish_to, running, site_on, written
 from topics.catalog import ACTIONS, OUTCOMES, SESSION_EVENTS, VERDICTS
 from topics.headers import output_headers
 
@@ -38,9 +38,15 @@ def site(kafka: str, prefix: str, tmp_path: Path) -> Site:
     return site_on(kafka, tmp_path, prefix.rstrip("."), ORDER_OF_OLD)
 
 
-@pytest.fixture
-def worker(site: Site) -> Iterator[WorkerProcess]:
-    yield from running(site)
+@pytest.fixture(scope="module")
+def shared_site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """For tests that need a worker and sessions of their own alone; the last of them forges the ledger."""
+    return site_on(kafka, tmp_path_factory.mktemp("rerun"), module_prefix.rstrip("."), ORDER_OF_OLD)
+
+
+@pytest.fixture(scope="module")
+def worker(shared_site: Site) -> Iterator[WorkerProcess]:
+    yield from running(shared_site)
 
 
 @pytest.fixture
@@ -75,7 +81,8 @@ def proposals() -> list[dict[str, Any]]:
     ]
 
 
-def test_every_verdict_comes_out_identical(site: Site, worker: WorkerProcess) -> None:
+def test_every_verdict_comes_out_identical(shared_site: Site, worker: WorkerProcess) -> None:
+    site = shared_site
     publish(site, proposals())
     written(site, VERDICTS, 8, worker)
     publish(
@@ -95,6 +102,50 @@ def test_every_verdict_comes_out_identical(site: Site, worker: WorkerProcess) ->
     sampled = [rerun(site, "--sample", "3", "--seed", "7").stdout for _ in range(2)]
     assert json.loads(sampled[0])["identical"] == 3
     assert sampled[0] == sampled[1]
+
+
+def test_decisions_are_found_by_the_id_that_the_caller_gave(shared_site: Site, worker: WorkerProcess) -> None:
+    """Mend 13."""
+    inputs = [action("u", "b-1"), action("u", "b-1"), action("v", "b-2", request_id="r-7")]
+    publish(shared_site, inputs)
+    awaited(shared_site, VERDICTS, {"u", "v"}, 3, worker)
+    told = json.loads(rerun(shared_site, "b-1", "r-7").stdout)
+    assert (told["identical"], told["unknown"]) == (3, {})
+
+
+def test_a_forged_second_verdict_is_found_by_rerun_and_by_verify(
+    shared_site: Site, worker: WorkerProcess
+) -> None:
+    """Mend 5: `rm -rf /srv` ALLOW, without stages, appended with a right chain hash."""
+    site = shared_site
+    publish(site, [action("w", "c-1"), action("w", "c-2", toolName="run", parameters={"c": "rm -rf /srv"})])
+    one, two = awaited(site, VERDICTS, "w", 2, worker)
+    assert rerun(site, "--all").exit_code == 0
+    last = max((one, two), key=lambda each: int(each["sequence"]))
+    wiped = two if two["action_id"] == "c-2" else one
+    forged = sealed(
+        {
+            **wiped,
+            "verdict": "allowed",
+            "outcome": "ALLOW",
+            "blockReason": None,
+            "stages": [],
+            "gateResults": [],
+            "sequence": last["sequence"] + 1,
+            "prev_hash": last["event_hash"],
+        }
+    )
+    append(site, VERDICTS, wiped["partition"], forged)
+    named = json.loads(rerun(site, wiped["verdict_id"]).stdout)["reruns"]
+    assert [each["status"] for each in named] == ["identical", "different"]
+    found = rerun(site, "--all")
+    assert found.exit_code == 1
+    (told,) = json.loads(found.stdout)["reruns"]
+    fields = {each["field"] for each in told["differences"]}
+    assert {"verdict_id", "stages"} <= fields
+    verified = CliRunner().invoke(cli, ["ledger", "verify", "--json"], env=site.settings)
+    assert verified.exit_code == 1
+    assert "duplicate_id" in {each["code"] for each in json.loads(verified.stdout)["findings"]}
 
 
 def test_what_was_never_seen_is_told_from_what_is_not_decided_and_from_gone_evidence(site: Site) -> None:
@@ -125,14 +176,6 @@ async def delete_input(site: Site, sent: Sent) -> None:
         await admin.close()
 
 
-def test_decisions_are_found_by_the_id_that_the_caller_gave(site: Site, worker: WorkerProcess) -> None:
-    """Mend 13."""
-    publish(site, [action("s", "a-1"), action("s", "a-1"), action("t", "a-2", request_id="r-7")])
-    written(site, VERDICTS, 3, worker)
-    told = json.loads(rerun(site, "a-1", "r-7").stdout)
-    assert (told["identical"], told["unknown"]) == (3, {})
-
-
 def test_recorded_answers_and_refused_inputs_come_out_identical(site_with_own_stages: Site) -> None:
     site = site_with_own_stages
     for worker in running(site, slow_s=0.1):
@@ -145,38 +188,6 @@ def test_recorded_answers_and_refused_inputs_come_out_identical(site_with_own_st
     (first, *_) = json.loads(found.stdout)["reruns"]
     assert first["missing"] == ["stage poison", "stage slow_probe"]
     assert ACTIONS in first["id"]
-
-
-def test_a_forged_second_verdict_is_found_by_rerun_and_by_verify(site: Site, worker: WorkerProcess) -> None:
-    """Mend 5: `rm -rf /srv` ALLOW, without stages, appended with a right chain hash."""
-    publish(site, [action("s", "a-1"), action("s", "a-2", toolName="run", parameters={"c": "rm -rf /srv"})])
-    one, two = written(site, VERDICTS, 2, worker)
-    assert rerun(site, "--all").exit_code == 0
-    last = max((one, two), key=lambda each: int(each["sequence"]))
-    wiped = two if two["action_id"] == "a-2" else one
-    forged = sealed(
-        {
-            **wiped,
-            "verdict": "allowed",
-            "outcome": "ALLOW",
-            "blockReason": None,
-            "stages": [],
-            "gateResults": [],
-            "sequence": last["sequence"] + 1,
-            "prev_hash": last["event_hash"],
-        }
-    )
-    append(site, VERDICTS, wiped["partition"], forged)
-    named = json.loads(rerun(site, wiped["verdict_id"]).stdout)["reruns"]
-    assert [each["status"] for each in named] == ["identical", "different"]
-    found = rerun(site, "--all")
-    assert found.exit_code == 1
-    (told,) = json.loads(found.stdout)["reruns"]
-    fields = {each["field"] for each in told["differences"]}
-    assert {"verdict_id", "stages"} <= fields
-    verified = CliRunner().invoke(cli, ["ledger", "verify", "--json"], env=site.settings)
-    assert verified.exit_code == 1
-    assert "duplicate_id" in {each["code"] for each in json.loads(verified.stdout)["findings"]}
 
 
 def test_an_input_whose_verdict_is_gone_and_a_forged_key_are_told(site: Site) -> None:
