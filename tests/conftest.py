@@ -36,9 +36,10 @@ settings.load_profile("nightly" if NIGHTLY else "sluice")
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """All modules and tests stay until the end: the garbage collector went through them again and again."""
+    """All modules and tests stay until the end; the garbage collector went through them again and again."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(10_000)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[Any]) -> None:
