@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import httpcore2
 
+from app.adapters.checked_network import HostNames
 from app.adapters.encoder_model import ModelRefused, read_checked
-from app.adapters.host_names import HostNames
 from app.adapters.http_provenance import HttpProvenance
 from app.adapters.http_target import HttpRules
 from app.adapters.kafka.kafka_consumers import KafkaCompacted
@@ -31,13 +31,13 @@ from app.settings import no_root_keys, real_names
 from app.stream.application import ApplicationSettings, build_application
 from app.stream.engine.engine import Engine, Feeds
 from app.stream.engine.engine_settings import EngineSettings
+from app.stream.engine.evaluation import Ports
 from app.stream.engine.transaction import BeforeCommit, TransactionSettings, Transactor
 from app.stream.feeds.policy_feed import PolicyFeed
+from app.stream.feeds.provenance_resolver import ProvenanceResolver, ResolverSettings
+from app.stream.feeds.provenance_work import Shares
 from app.stream.feeds.shared_feeds import Kept, ProvenanceFeed, SourceFeed, ThreadRunner
-from app.stream.intake.evaluation import Ports
 from app.stream.process import Readiness, StopBound, SystemClock, end_stopped, fail_stop
-from app.stream.provenance.provenance_resolver import ProvenanceResolver, ResolverSettings
-from app.stream.provenance.provenance_work import Shares
 from topics.catalog import (
     BUNDLES,
     BY_NAME,

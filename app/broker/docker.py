@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from app.broker import single_node
+from app.broker import handle
 from app.broker.handle import BrokerError, wait_until_ready
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class DockerBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        return f"{single_node.LOOPBACK}:{self.port}"
+        return f"{handle.LOOPBACK}:{self.port}"
 
     def alive(self) -> bool:
         """Whether the container runs."""
@@ -71,7 +71,7 @@ def launch(port: int | None = None, more: Mapping[str, str] | None = None) -> Do
 
     Raises BrokerError: no testcontainers, no daemon, image not to be had, not ready in time.
     """
-    chosen, controller = single_node.free_ports(2)
+    chosen, controller = handle.free_ports(2)
     port = port or chosen
     _client()
     broker = DockerBroker(port, _run(port, controller, more or {}))
@@ -91,15 +91,15 @@ def _run(port: int, controller_port: int, more: Mapping[str, str]) -> str:
     # Its reaper would remove the container with this process; ours has to survive `sluice broker start`.
     testcontainers_config.ryuk_disabled = True
     where = {
-        **single_node.listeners(port, controller_port, "0.0.0.0"),  # noqa: S104 - of the container's own network
+        **handle.listeners(port, controller_port, "0.0.0.0"),  # noqa: S104 - of the container's own network
         "listeners": f"PLAINTEXT://0.0.0.0:{port},CONTROLLER://127.0.0.1:{controller_port}",
         "log.dirs": DATA,
         **more,
     }
     container = DockerContainer(IMAGE).with_envs(
-        **single_node.as_environment({**single_node.SINGLE_NODE, **where}), KAFKA_HEAP_OPTS="-Xmx512m"
+        **handle.as_environment({**handle.SINGLE_NODE, **where}), KAFKA_HEAP_OPTS="-Xmx512m"
     )
-    container.ports[port] = (single_node.LOOPBACK, port)
+    container.ports[port] = (handle.LOOPBACK, port)
     try:
         return str(container.start().get_container_id())
     except (DockerException, OSError) as error:

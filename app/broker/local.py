@@ -1,23 +1,109 @@
-"""A real single-node Apache Kafka (KRaft) on a local JVM."""
+"""A real single-node Apache Kafka (KRaft) on a local JVM, from jars that Maven copies and that are compared
+with `jars.sha256` before every start.
+"""
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import os
 import shutil
 import signal
 import subprocess
+import tempfile
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.broker import jars, single_node
-from app.broker.handle import BrokerError, wait_until_ready
+from app.broker import handle
+from app.broker.handle import BrokerError, JarsError, wait_until_ready
 from app.broker.process_identity import ProcessIdentity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+HERE = Path(__file__).resolve().parent
+POM = HERE / "pom.xml"
+MANIFEST = HERE / "jars.sha256"
+FETCH_S = 300.0
+
+
+def manifest(path: Path = MANIFEST) -> dict[str, str]:
+    """File name → SHA-256 in hex, from the lines `sha256sum` writes."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    pairs = (line.split(maxsplit=1) for line in lines if line)
+    return {name: digest for digest, name in pairs}
+
+
+def verify(folder: Path, expected: dict[str, str]) -> None:
+    """Raises JarsError naming each jar that is missing, extra or altered; `folder` may hold nothing else."""
+    found = {path.name: path for path in folder.iterdir()}
+    faults = [f"missing: {name}" for name in sorted(expected.keys() - found.keys())]
+    faults += [f"not in the manifest: {name}" for name in sorted(found.keys() - expected.keys())]
+    both = sorted(expected.keys() & found.keys())
+    faults += [f"altered: {name}" for name in both if _digest(found[name]) != expected[name]]
+    if faults:
+        raise JarsError(
+            f"The jars in {folder} are not those of {MANIFEST.name}:\n  "
+            + "\n  ".join(faults)
+            + "\nRemove that folder to have them resolved again; if it persists, do not run them."
+        )
+
+
+def resolve(folder: Path) -> Path:
+    """`folder`, holding exactly the jars of the manifest; fetched with Maven if it is not there yet.
+
+    Raises JarsError when they differ from the manifest, BrokerError when Maven is missing or fails.
+    """
+    expected = manifest()
+    if not folder.is_dir():
+        _fetch_into(folder, expected)
+    verify(folder, expected)
+    return folder
+
+
+def _fetch_into(folder: Path, expected: dict[str, str]) -> None:
+    # Beside the target and renamed at the end: an interrupted or concurrent fetch never leaves half a folder.
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(prefix="jars-", dir=folder.parent))
+    try:
+        _copy_dependencies(fresh)
+        verify(fresh, expected)
+        _put_in_place(fresh, folder)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _put_in_place(fresh: Path, folder: Path) -> None:
+    try:
+        os.rename(fresh, folder)  # noqa: PTH104 - Path.rename would say the same; the error below is os.rename's
+    except OSError:
+        if not folder.is_dir():
+            raise  # otherwise another process was first; its copy is verified like ours
+
+
+def _copy_dependencies(target: Path) -> None:
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise BrokerError("Maven (mvn) is not on the PATH")
+    goal = [maven, "-B", "-q", "-C", "-f", str(POM), "dependency:copy-dependencies"]
+    goal.append(f"-DoutputDirectory={target}")
+    try:
+        done = subprocess.run(goal, capture_output=True, text=True, check=False, timeout=FETCH_S)  # noqa: S603
+    except subprocess.TimeoutExpired:
+        raise BrokerError(f"Maven did not resolve the broker's jars within {FETCH_S:.0f} s") from None
+    if done.returncode != 0:
+        raise BrokerError(
+            f"Maven could not resolve the broker's jars:\n{(done.stdout + done.stderr)[-2000:]}"
+        )
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
 
 READY_S = 60.0
 FORMAT_S = 60.0
@@ -48,8 +134,8 @@ class Layout:
 class LocalBroker:
     """A broker on this machine's JVM. It outlives this object; `stop`, `kill` or `close` end it.
 
-    Built by `launch`, or by `app.broker.own` from what an earlier process wrote down. `more` are broker
-    properties beyond those of `properties.SINGLE_NODE`.
+    Built by `launch`, or by `app.broker.locate` from what an earlier process wrote down. `more` are broker
+    properties beyond those of `handle.SINGLE_NODE`.
     """
 
     layout: Layout
@@ -62,7 +148,7 @@ class LocalBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        return f"{single_node.LOOPBACK}:{self.port}"
+        return f"{handle.LOOPBACK}:{self.port}"
 
     def alive(self) -> bool:
         """Whether the JVM runs (it may not answer yet)."""
@@ -107,17 +193,17 @@ class LocalBroker:
 
     def _check_ports(self) -> None:
         for port in (self.port, self.controller_port):
-            if not single_node.is_free(port):
+            if not handle.is_free(port):
                 raise BrokerError(
-                    f"Port {port} on {single_node.LOOPBACK} is taken by another program; name another port."
+                    f"Port {port} on {handle.LOOPBACK} is taken by another program; name another port."
                 )
 
     def _prepare(self, java: str) -> None:
         self.layout.work.mkdir(parents=True, exist_ok=True)
-        jars.resolve(self.layout.jars)
-        where = single_node.listeners(self.port, self.controller_port, single_node.LOOPBACK)
-        settings = {**single_node.SINGLE_NODE, **where, "log.dirs": str(self.layout.data), **self.more}
-        self.layout.properties.write_text(single_node.as_file(settings), encoding="utf-8")
+        resolve(self.layout.jars)
+        where = handle.listeners(self.port, self.controller_port, handle.LOOPBACK)
+        settings = {**handle.SINGLE_NODE, **where, "log.dirs": str(self.layout.data), **self.more}
+        self.layout.properties.write_text(handle.as_file(settings), encoding="utf-8")
         if not (self.layout.data / "meta.properties").exists():
             self._format(java)
 
@@ -158,7 +244,7 @@ def launch(layout: Layout, port: int | None = None, more: Mapping[str, str] | No
 
     Raises BrokerError: no JDK, no Maven, jars other than the manifest's, port taken, not ready in time.
     """
-    chosen, controller = single_node.free_ports(2)
+    chosen, controller = handle.free_ports(2)
     broker = LocalBroker(layout, port or chosen, controller, more=more or {})
     try:
         broker.start()

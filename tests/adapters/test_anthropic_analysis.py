@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from app.adapters.anthropic_analysis import AnthropicAnalysis, AnthropicSettings
 from app.core.foundation.requests import Answer
 from app.core.memory.analysis import PORT, PROMPT_VERSION, SYSTEM, Ceiling, analysed, ceiling, question
-from app.stream.intake.evaluation import Ports
+from app.stream.engine.evaluation import Ports
 from tests.adapters.asking import ORDINARY, POLICY, asked, refused
 from tests.messages_api import (
     MODEL,

@@ -11,7 +11,7 @@ import pytest
 
 from app.core.memory.analysis import PORT, analysed, ceiling
 from app.ports import PortUnavailable
-from app.stream.intake.evaluation import Ports
+from app.stream.engine.evaluation import Ports
 from tests.adapters.asking import KEY, ORDINARY, POLICY, asked, refused
 from tests.messages_api import answering, closed, echoing_key, flooding, judging, saying
 

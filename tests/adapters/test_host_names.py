@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.adapters.host_names import HostNames
+from app.adapters.checked_network import HostNames
 from app.adapters.http_target import Unresolvable
 
 

@@ -9,7 +9,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from app.broker import own, single_node
+from app.broker import handle, locate
 from app.broker.handle import BrokerError, answers
 
 if TYPE_CHECKING:
@@ -53,19 +53,19 @@ async def test_a_record_of_four_megabytes_fits_where_its_topic_allows_it(kafka: 
 
 
 def test_a_started_broker_is_found_again_started_once_and_stopped(tmp_path: Path) -> None:
-    wish = own.StartOptions(port=single_node.free_ports(1)[0])
-    first, started_now = own.start(tmp_path, wish)
+    wish = locate.StartOptions(port=handle.free_ports(1)[0])
+    first, started_now = locate.start(tmp_path, wish)
     try:
-        again, started_again = own.start(tmp_path, wish)
-        found = own.status(tmp_path, None)
+        again, started_again = locate.start(tmp_path, wish)
+        found = locate.status(tmp_path, None)
         assert (started_now, started_again) == (True, False)
         assert found is not None
         assert found.answers
         assert first.bootstrap_servers == again.bootstrap_servers == found.bootstrap_servers
         with pytest.raises(BrokerError, match="already runs"):
-            own.start(tmp_path, own.StartOptions(port=own.DEFAULT_PORT))
-        assert own.stop(tmp_path) == first.bootstrap_servers
-        assert own.status(tmp_path, None) is None
+            locate.start(tmp_path, locate.StartOptions(port=locate.DEFAULT_PORT))
+        assert locate.stop(tmp_path) == first.bootstrap_servers
+        assert locate.status(tmp_path, None) is None
         assert not answers(first.bootstrap_servers)
     finally:
         first.close()

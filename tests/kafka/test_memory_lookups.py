@@ -17,7 +17,7 @@ from app.adapters.kafka.kafka_quarantine import KafkaQuarantine
 from app.core.foundation.requests import Request
 from app.core.memory.reviews import BUDGET_MS, PORT
 from app.ports import PortUnavailable
-from app.stream.intake.evaluation import Ports
+from app.stream.engine.evaluation import Ports
 from tests.kafka.laid_memories import PARTITIONS, TRUST, Memories, decision, found, memories, memory, question
 from topics.catalog import MEMORY_DECISIONS, MEMORY_WRITES, SOURCE_HISTORIES
 

@@ -17,9 +17,9 @@ from aiokafka.admin import AIOKafkaAdminClient
 from app.adapters.kafka.kafka_consumers import KafkaCompacted
 from app.adapters.kafka.kafka_provenance import KafkaProvenance
 from app.ports import Found, Known
+from app.stream.feeds.provenance_resolver import ProvenanceResolver, ResolverSettings
+from app.stream.feeds.provenance_work import Shares
 from app.stream.feeds.shared_feeds import Kept, ProvenanceFeed
-from app.stream.provenance.provenance_resolver import ProvenanceResolver, ResolverSettings
-from app.stream.provenance.provenance_work import Shares
 from tests.kafka.installation import action, publish, running, site_on, written
 from tests.kafka.laid_memories import PARTITIONS, Memories, memories
 from topics.catalog import PROVENANCE_RECORDS, PROVENANCE_WANTED, VERDICTS

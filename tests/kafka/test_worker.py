@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.broker.single_node import free_ports
+from app.broker.handle import free_ports
 from app.stream.process import EXIT_FAULT
 from app.verifier.located import Located
 from app.verifier.verify import verify

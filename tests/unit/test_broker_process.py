@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.broker import own
+from app.broker import locate
 from app.broker.handle import BrokerError
 from app.broker.process_identity import ProcessIdentity
 
@@ -56,22 +56,22 @@ def test_stop_leaves_a_stranger_with_the_remembered_pid_alone(
 ) -> None:
     folders = dict.fromkeys(("work", "data", "jars"), str(tmp_path))
     record = {"kind": "jvm", "port": 1, "controller_port": 2, "pid": child.pid, "started": "0", **folders}
-    (tmp_path / own.NAME).write_text(json.dumps(record))
-    assert own.stop(tmp_path) is None
+    (tmp_path / locate.NAME).write_text(json.dumps(record))
+    assert locate.stop(tmp_path) is None
     assert child.poll() is None
-    assert not (tmp_path / own.NAME).exists()
+    assert not (tmp_path / locate.NAME).exists()
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"kind": "jvm"}'])
 def test_a_state_file_that_is_not_ours_is_named(tmp_path: Path, content: str) -> None:
-    (tmp_path / own.NAME).write_text(content)
-    with pytest.raises(BrokerError, match=own.NAME):
-        own.status(tmp_path, None)
+    (tmp_path / locate.NAME).write_text(content)
+    with pytest.raises(BrokerError, match=locate.NAME):
+        locate.status(tmp_path, None)
 
 
 def test_two_starts_at_once_are_told_apart(tmp_path: Path) -> None:
-    with own.locked(tmp_path), pytest.raises(BrokerError, match="Another"):
-        own.start(tmp_path, own.StartOptions())
+    with locate.locked(tmp_path), pytest.raises(BrokerError, match="Another"):
+        locate.start(tmp_path, locate.StartOptions())
 
 
 def test_our_own_process_is_alive() -> None:

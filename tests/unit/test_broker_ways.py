@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.broker import docker, single_node
+from app.broker import docker, handle
 from app.broker.handle import BrokerError
 from app.broker.locate import ExternalBroker
 
@@ -18,8 +18,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 COMPOSE = (ROOT / "docker-compose.yml").read_text()
 START = """
 import sys, pathlib
-from app.broker import own
-own.start(pathlib.Path(sys.argv[1]), own.StartOptions())
+from app.broker import locate
+locate.start(pathlib.Path(sys.argv[1]), locate.StartOptions())
 """
 
 
@@ -46,19 +46,19 @@ def test_a_broker_that_is_not_ours_is_neither_stopped_nor_started(verb: str) -> 
 
 
 def test_chosen_ports_are_free_differ_and_lie_below_those_of_outgoing_connections() -> None:
-    chosen = single_node.free_ports(4)
+    chosen = handle.free_ports(4)
     assert len(set(chosen)) == 4
-    assert all(single_node.is_free(port) and port < 32768 for port in chosen)
+    assert all(handle.is_free(port) and port < 32768 for port in chosen)
 
 
 def test_a_port_somebody_listens_on_is_not_free() -> None:
-    with socket.create_server((single_node.LOOPBACK, 0)) as listening:
-        assert not single_node.is_free(listening.getsockname()[1])
+    with socket.create_server((handle.LOOPBACK, 0)) as listening:
+        assert not handle.is_free(listening.getsockname()[1])
 
 
 def test_compose_configures_the_broker_as_the_other_ways_do() -> None:
     said = dict(re.findall(r'^ +(KAFKA_\w+): "(.*)"$', COMPOSE, re.MULTILINE))
-    ours = single_node.as_environment(single_node.SINGLE_NODE)
+    ours = handle.as_environment(handle.SINGLE_NODE)
     del ours["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"]  # compose has a third listener, for the other containers
     assert ours.items() <= said.items()
 

@@ -8,8 +8,7 @@ from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from app.adapters.kafka.kafka_evidence import id_at
-from app.adapters.kafka.kafka_partition import INPUTS, KafkaPartitions
+from app.adapters.kafka.kafka_evidence import INPUTS, KafkaPartitions, id_at
 from app.core.actions.stage import in_order
 from app.core.foundation.arrival import coordinates_of
 from app.core.rerun.evidence import PolicyEvidence

@@ -22,7 +22,7 @@ from app.adapters.kafka.kafka_read import open_reader
 from app.adapters.kafka.kafka_rerun import rerun_all
 from app.adapters.kafka.kafka_topics import create
 from app.bootstrap import build_installation
-from app.broker import locate, own
+from app.broker import locate
 from app.cli.demo import run_place
 from app.cli.demo.demo_answers import TOPICS, Answers
 from app.cli.demo.follow_ups import answer_escalations, make_outcomes, make_reports, make_reviews
@@ -147,7 +147,7 @@ def _performed(wish: RunOptions, folder: Path, material: Material, narrator: Nar
         result = Result(place, worker.identity, material, answers, examine(place, narrator))
         if wish.keep and result.well:
             if broker.kind != "external":
-                own.remember(wish.home, broker)
+                locate.remember(wish.home, broker)
             kept = run_place.KeptRun(place.run, place.folder, place.keys, worker.identity)
             run_place.remember(wish.home, kept)
             started.pop_all()
@@ -157,7 +157,7 @@ def _performed(wish: RunOptions, folder: Path, material: Material, narrator: Nar
 def _broker(wish: RunOptions, folder: Path, narrator: Narrator, started: ExitStack) -> Broker:
     with narrator.step("Broker") as step:
         running = wish.environment.get(BROKER_VARIABLE)
-        found = None if running else own.status(wish.broker_home, None)
+        found = None if running else locate.status(wish.broker_home, None)
         if found is not None and found.answers:
             running = found.bootstrap_servers
         broker = locate.find_broker(running or None, folder / "kafka")

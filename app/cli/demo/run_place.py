@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.broker import own
+from app.broker import locate
 from app.broker.process_identity import ProcessIdentity
 from topics.layout import TopicLayout
 
@@ -193,10 +193,10 @@ def stop_kept(home: Path) -> KeptRun | None:
     if kept is None:
         return None
     stop_process(kept.worker)
-    broker = own.recall(home)
+    broker = locate.recall(home)
     if broker is not None:
         broker.close()
-    own.forget(home)
+    locate.forget(home)
     for folder in (kept.folder, kept.keys):
         shutil.rmtree(folder, ignore_errors=True)
     (home / KEPT_NAME).unlink()

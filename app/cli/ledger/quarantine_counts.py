@@ -12,7 +12,7 @@ from app.cli.ledger.held_memories import asked, connected
 from app.cli.output import WELL, WRONG, print_json, print_parts, shown
 from app.core.reports.memory_recount import behind, differences, summed
 from app.core.state.statistics import NOTHING, Statistics
-from app.stream.engine.partition_record import live_statistics
+from app.stream.engine.outbox import live_statistics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.broker import own
+from app.broker import locate
 from app.broker.handle import BrokerError
-from app.broker.locate import HOME
 from app.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ Given = Annotated[
 ]
 Port = Annotated[
     int | None,
-    typer.Option(min=1024, max=65535, help=f"Port on loopback; {own.DEFAULT_PORT} if not given."),
+    typer.Option(min=1024, max=65535, help=f"Port on loopback; {locate.DEFAULT_PORT} if not given."),
 ]
 Data = Annotated[
     Path | None,
@@ -47,10 +46,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standar
 def start(bootstrap_servers: Given = None, port: Port = None, data: Data = None) -> None:
     """Start a broker, wait until it answers, print its address. If one runs already, say so; exit code 0."""
     with _faults_explained():
-        broker, started_now = own.start(HOME, own.StartOptions(bootstrap_servers, port, data))
+        broker, started_now = locate.start(locate.HOME, locate.StartOptions(bootstrap_servers, port, data))
     typer.echo(f"Broker ({broker.kind}) {'started' if started_now else 'runs already'}.", err=True)
     typer.echo(broker.bootstrap_servers)
-    if broker.bootstrap_servers != f"127.0.0.1:{own.DEFAULT_PORT}" and broker.kind != "external":
+    if broker.bootstrap_servers != f"127.0.0.1:{locate.DEFAULT_PORT}" and broker.kind != "external":
         typer.echo(
             f"For the other commands: export SLUICE_KAFKA__BOOTSTRAP_SERVERS={broker.bootstrap_servers}",
             err=True,
@@ -61,7 +60,7 @@ def start(bootstrap_servers: Given = None, port: Port = None, data: Data = None)
 def stop() -> None:
     """Stop the broker that `start` started. It is no error if none runs."""
     with _faults_explained():
-        address = own.stop(HOME)
+        address = locate.stop(locate.HOME)
     typer.echo(
         "No broker of this checkout runs." if address is None else f"Broker at {address} stopped.", err=True
     )
@@ -71,7 +70,7 @@ def stop() -> None:
 def status(bootstrap_servers: Given = None, as_json: AsJson = False) -> None:
     """Show the broker's address. Exit codes: 0 it answers, 1 there is none or it does not answer."""
     with _faults_explained():
-        found = own.status(HOME, bootstrap_servers)
+        found = locate.status(locate.HOME, bootstrap_servers)
     if as_json:
         print_json(None if found is None else asdict(found))
     elif found is None:
@@ -82,7 +81,7 @@ def status(bootstrap_servers: Given = None, as_json: AsJson = False) -> None:
         raise typer.Exit(1)
 
 
-def _describe(found: own.Status) -> None:
+def _describe(found: locate.Status) -> None:
     answer = "answers" if found.answers else "does NOT answer"
     typer.echo(f"{found.bootstrap_servers}  {found.kind}  {answer}")
     for name, value in (("pid", found.pid), ("data", found.data), ("log", found.log)):

@@ -1,6 +1,6 @@
 """The core without a shell: inputs in, decisions out, sessions in memory. No Kafka, no clock, no task.
 
-It takes the way that a worker takes (app/stream/intake/evaluation.py, app/stream/engine/partition.py): the
+It takes the way that a worker takes (app/stream/engine/evaluation.py, app/stream/engine/partition.py): the
 same reading, the same decision point, the same answer to a fault of the core.
 """
 

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from app.core.foundation.arrival import Arrival
     from app.core.trust.refused import Refused
     from app.stream.engine.engine_settings import EngineSettings
+    from app.stream.engine.evaluation import Ports
     from app.stream.engine.owned import ReadPosition
     from app.stream.engine.sessions import PartitionedStore
     from app.stream.engine.transaction import Transactor
     from app.stream.feeds.policy_feed import PolicyFeed
     from app.stream.feeds.shared_feeds import ProvenanceFeed, SourceFeed, ThreadRunner
-    from app.stream.intake.evaluation import Ports
 
 log = logging.getLogger(__name__)
 

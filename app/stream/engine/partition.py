@@ -14,14 +14,11 @@ from app.core.state.book import Book
 from app.core.state.decision import Shared
 from app.core.state.session import KEY_PREFIX
 from app.stream.engine.crash_guard import CrashGuard
-from app.stream.engine.outbox import Outbox, home_of
-from app.stream.engine.partition_record import RESERVED_KEY, PartitionRecord
+from app.stream.engine.evaluation import Inbound, InputInProgress, Lanes, guarded, receive, unread
+from app.stream.engine.intake import Backlog, Intake
+from app.stream.engine.outbox import RESERVED_KEY, Outbox, PartitionRecord, home_of
 from app.stream.engine.sessions import Sessions
-from app.stream.intake.evaluation import InputInProgress
-from app.stream.intake.inbound import Inbound, guarded, receive, unread
-from app.stream.intake.intake import Backlog, Intake
-from app.stream.intake.lanes import Lanes
-from app.stream.provenance.recently_requested import Wanted
+from app.stream.feeds.provenance_work import Wanted
 from topics.catalog import REVIEWS, SOURCE_FEEDBACK
 
 if TYPE_CHECKING:
@@ -35,8 +32,8 @@ if TYPE_CHECKING:
     from app.core.state.session import SessionState
     from app.core.trust.refused import Refused
     from app.stream.engine.engine_settings import EngineSettings
+    from app.stream.engine.evaluation import Ports
     from app.stream.engine.outbox import Output
-    from app.stream.intake.evaluation import Ports
 
 
 CONTROL_PARTITION = 0

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
 from app.core.memory.similarity import PORT, similarity_request, windows_of
-from app.stream.intake.evaluation import Ports
+from app.stream.engine.evaluation import Ports
 from load.bench import measurement
 from load.bench.given import bench_policy, growth
 from load.bench.given.memory_writes import CHARACTERS, arrivals, texts

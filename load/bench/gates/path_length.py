@@ -18,9 +18,9 @@ import orjson
 from app.core.decide.kinds import BY_TOPIC
 from app.core.foundation.arrival import Arrival
 from app.stream.engine.engine_settings import EngineSettings
+from app.stream.engine.evaluation import Ports
 from app.stream.engine.outbox import home_of
 from app.stream.engine.partition import Partition, Surroundings
-from app.stream.intake.evaluation import Ports
 from load.bench.given import actions, bench_policy, items, memory_writes
 from topics.catalog import ACTIONS, CATALOG
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from app.core.foundation.chain import OutRecord
     from app.core.state.decision import Decision
     from app.core.state.history import History
-    from app.stream.intake.evaluation import Ports
+    from app.stream.engine.evaluation import Ports
 
 _LEDGER = frozenset(name for name, topic in BY_NAME.items() if topic.ledger)
 

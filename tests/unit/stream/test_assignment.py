@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, cast
 
 from app.core.trust.in_force import InForce
 from app.stream.engine.engine import Engine, Feeds
+from app.stream.engine.evaluation import Ports
 from app.stream.feeds.policy_feed import PolicyFeed
 from app.stream.feeds.shared_feeds import Kept, ProvenanceFeed, SourceFeed
-from app.stream.intake.evaluation import Ports
 from app.stream.process import SystemClock
 from tests.unit.stream.engine_settings import engine_settings, fail
 from topics.catalog import ACTIONS

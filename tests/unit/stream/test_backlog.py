@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.stream.intake.intake import Backlog
+from app.stream.engine.intake import Backlog
 
 PATIENCE = 1000
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.stream.engine.crash_guard import CrashGuard, Marker, Trial
-from app.stream.intake.intake import Intake
+from app.stream.engine.intake import Intake
 
 TOPIC = "t"
 WINDOW, GROUP = 32, 4

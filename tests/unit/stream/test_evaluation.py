@@ -17,9 +17,8 @@ from app.core.state.decision import Decision, Shared
 from app.core.state.session import SessionState
 from app.offline.bundle_source import whole_bundle
 from app.settings import ROOT, Settings
+from app.stream.engine.evaluation import InputInProgress, receive, unread
 from app.stream.engine.outbox import Outbox
-from app.stream.intake.evaluation import InputInProgress
-from app.stream.intake.inbound import receive, unread
 from topics.catalog import ACTIONS, DEAD_LETTERS, VERDICTS
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import pytest
 from aiokafka.errors import InvalidProducerIdMapping, KafkaError, ProducerFenced
 
 from app.stream.engine.engine import StateBehind
+from app.stream.engine.intake import OffsetGap
 from app.stream.engine.transaction import TransactionOverdue
-from app.stream.intake.intake import OffsetGap
 from app.stream.process import EXIT_FAULT, EXIT_FENCED, MOST_SIGNS, ending
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from app.core.decide.kinds import BY_TOPIC
 from app.core.foundation.arrival import Arrival
 from app.core.state.history import SourceName
+from app.stream.engine.evaluation import Ports
 from app.stream.engine.outbox import home_of
 from app.stream.engine.partition import Partition, Surroundings
-from app.stream.intake.evaluation import Ports
 from tests.unit.core.memory.write_scene import HOUR, REVIEWERS, STRANGER, memory_bundle, review, write
 from tests.unit.core.scene import START, point
 from tests.unit.core.state.test_history import feedback

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, cast
 
 from app.core.foundation.arrival import Arrival
 from app.core.trust.refused import Reason, Refused
+from app.stream.engine.evaluation import Ports
 from app.stream.engine.partition import Partition, Surroundings
-from app.stream.intake.evaluation import Ports
 from tests.unit.stream.engine_settings import engine_settings, fail
 from topics.catalog import ACTIONS, OUTCOMES, REGISTRY
 

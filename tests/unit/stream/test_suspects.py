@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, cast
 
 from app.core.foundation.arrival import Arrival
 from app.stream.engine.crash_guard import CrashGuard, Marker, Trial
-from app.stream.engine.outbox import home_of
+from app.stream.engine.evaluation import Ports
+from app.stream.engine.intake import Intake
+from app.stream.engine.outbox import RESERVED_KEY, PartitionRecord, home_of
 from app.stream.engine.owned import Owned
 from app.stream.engine.partition import Partition, Surroundings
-from app.stream.engine.partition_record import RESERVED_KEY, PartitionRecord
 from app.stream.engine.writer import Linger
-from app.stream.intake.evaluation import Ports
-from app.stream.intake.intake import Intake
 from tests.unit.core.scene import START, action, point
 from tests.unit.stream.engine_settings import engine_settings, fail
 from topics.catalog import ACTIONS

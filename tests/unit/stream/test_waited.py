@@ -12,7 +12,7 @@ from app.core.decide.replay import decide
 from app.core.foundation.arrival import Arrival
 from app.core.rerun.rerun_result import differences
 from app.core.state.session import SessionState, session_key
-from app.stream.intake.inbound import receive
+from app.stream.engine.evaluation import receive
 from tests.unit.core.scene import START, action, point, verdict_of
 from topics.catalog import ACTIONS
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.core.quality_bundle.provenance_request import wanted
-from app.stream.provenance.recently_requested import AGAIN_AFTER_MS, NEW_OF_A_TENANT, Wanted
+from app.stream.feeds.provenance_work import AGAIN_AFTER_MS, NEW_OF_A_TENANT, Wanted
 
 NOW = 1_763_730_000_000
 PAGE = "https://docs.example.com/page"

@@ -14,8 +14,7 @@ from app.core.foundation.arrival import Arrival
 from app.core.foundation.requests import Answer, Request
 from app.core.state.decision import Decision, Shared
 from app.core.state.session import SessionState, session_key
-from app.stream.intake.evaluation import InputInProgress
-from app.stream.intake.inbound import receive
+from app.stream.engine.evaluation import InputInProgress, receive
 from tests.unit.core.rerun.reruns import SMALL
 from tests.unit.core.scene import START, action, bundle, kinds, only, outcome, point, verdict_of
 from topics.catalog import ACTIONS, OUTCOMES

@@ -28,7 +28,7 @@ from app.core.memory.trust import Facts, route, score
 from app.core.policy.memory_policy import AnalysisPolicy, TrustPolicy
 from app.core.state.history import UNSEEN
 from app.ports import AnalysisOff
-from app.stream.intake.evaluation import Ports
+from app.stream.engine.evaluation import Ports
 
 POLICY = AnalysisPolicy(head_characters=4, tail_characters=3)
 IGNORING = POLICY.model_copy(update={"on_failure": "ignore"})

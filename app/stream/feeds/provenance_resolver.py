@@ -19,7 +19,7 @@ from aiokafka.errors import KafkaError
 
 from app.core.text.places import normal_uri
 from app.ports import Found
-from app.stream.provenance.provenance_work import Reference, Work
+from app.stream.feeds.provenance_work import Reference, Work
 from topics.record_reading import Unreadable, read
 from topics.records import ProvenanceRecord, ProvenanceWanted
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from app.ports import ProvenanceSource
+    from app.stream.feeds.provenance_work import Place, Shares
     from app.stream.feeds.shared_feeds import ProvenanceFeed
-    from app.stream.provenance.provenance_work import Place, Shares
 
 
 log = logging.getLogger(__name__)
