@@ -1,4 +1,5 @@
 # The worker (and every other `sluice` verb) as docker-compose.yml runs it.
+# This image's interpreter is built with --enable-optimizations and --with-lto (docs/performance.md, "The interpreter").
 FROM python:3.11.13-slim-bookworm
 
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1

@@ -9,6 +9,7 @@ import os
 import platform
 import shutil
 import sys
+import sysconfig
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -81,6 +82,16 @@ def on_broker(names: Sequence[str], extent: Extent) -> Iterator[tuple[str, list[
         broker.close()
 
 
+def interpreter_build() -> dict[str, Any]:
+    """How the interpreter was built: with profile-guided optimisation it is a quarter to a third faster. A
+    distribution's may not say so."""
+    return {
+        "configured": sysconfig.get_config_var("CONFIG_ARGS"),
+        "compiler": platform.python_compiler(),
+        "of_distribution": sys.base_prefix == "/usr",
+    }
+
+
 def main() -> None:
     """Options: the parts to run (default all), how many rounds, and which share of the full counts."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -101,7 +112,7 @@ def main() -> None:
     for name, part in measured(names, Extent(arguments.rounds, arguments.share)):
         console.print(f"[bold]{name}[/]", table(part))
         figures += [{"part": name, **asdict(one)} for one in part]
-    machine = {"cores": os.cpu_count(), "python": platform.python_version()}
+    machine = {"cores": os.cpu_count(), "python": platform.python_version(), **interpreter_build()}
     extent = {"rounds": arguments.rounds, "share": arguments.share}
     result = {"machine": machine, "extent": extent, "figures": figures}
     TARGET.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
