@@ -14,7 +14,16 @@ import rfc8785
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.core.foundation.canonical import canonical, digest, in_order, is_odd_float, wire_int, wire_safe
+from app.core.foundation.canonical import (
+    canonical,
+    canonical_alike,
+    digest,
+    digest_alike,
+    in_order,
+    is_odd_float,
+    wire_int,
+    wire_safe,
+)
 from app.core.foundation.errors import CanonicalError
 
 SAFE = 2**53 - 1
@@ -58,6 +67,22 @@ def ordered(tree: Any) -> Any:
 @example([0.0001, 0.00009, 9.5e15, 1e16])
 def test_what_is_built_in_order_is_written_as_it_stands(tree: Any) -> None:
     assert in_order(ordered(tree)) == rfc8785.dumps(ordered(tree))
+
+
+@given(TREES)
+@example({"durationMs": 0.012, "detail": ["a", 1, None]})
+@example([1.0])
+@example({"😀": 2, "\ufb33": 1})
+def test_what_is_said_to_be_written_alike_is(tree: Any) -> None:
+    written, alike = digest_alike(tree)
+    assert written == digest(tree)
+    assert not alike or canonical_alike(tree) == rfc8785.dumps(tree)
+
+
+def test_plain_values_are_written_alike_and_odd_ones_are_not() -> None:
+    assert digest_alike({"durationMs": 0.012, "text": "agent-1", "none": None})[1]
+    assert not digest_alike([1.0])[1]
+    assert not digest_alike({"😀": 2, "\ufb33": 1})[1]
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False) | st.floats(1e-5, 1e-3) | st.floats(1e15, 1e17))
