@@ -17,16 +17,7 @@ from rich.console import Console
 
 from app.broker.locate import find_broker
 from app.settings import ROOT
-from load.bench.gates import (
-    action_pipeline,
-    encoder,
-    gate1,
-    many_rules,
-    memory_gate,
-    peer,
-    quality_report,
-    retrieval_gate,
-)
+from load.bench.gates import action_pipeline, encoder, gate1, memory_gate, retrieval_gate
 from load.bench.measurement import TARGET, WORK, Extent, Measurement, markdown_tables, table
 from load.bench.workers import retrieval_latency, stream
 
@@ -36,12 +27,12 @@ if TYPE_CHECKING:
 CORE: dict[str, Callable[[Extent], list[Measurement]]] = {
     "pipeline": action_pipeline.figures,
     "gate1": gate1.figures,
-    "rules": many_rules.figures,
-    "peer": peer.figures,
+    "rules": gate1.rules_figures,
+    "peer": action_pipeline.peer_figures,
     "memories": memory_gate.figures,
     "encoder": encoder.figures,
     "retrievals": retrieval_gate.figures,
-    "report": quality_report.figures,
+    "report": retrieval_gate.report_figures,
 }
 STREAM: dict[str, Callable[[stream.Bench], Coroutine[Any, Any, list[Measurement]]]] = {
     "throughput": stream.throughputs,

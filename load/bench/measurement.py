@@ -10,36 +10,45 @@ import gc
 import statistics
 import subprocess
 import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
-from pydantic import TypeAdapter
 from rich.table import Table
 
 from app.cli.machine.worker import GC_THRESHOLDS
 from app.settings import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Mapping
 
-T = TypeVar("T")
+R = TypeVar("R")
 
 
-def in_fresh_process(measure: Callable[..., T], *counts: int) -> T:
-    """What `measure` returns in a process of its own: a dataclass, or a dict of them, of JSON values.
+Figures = dict[str, float]
+"""What one round measured: figures by their names."""
 
-    `measure` is its module's function of that name. Raises CalledProcessError when it failed.
+
+def in_fresh_process(measure: Callable[..., Figures], *counts: int) -> Figures:
+    """What `measure`, a module's function, returns in a process of its own.
+
+    Raises CalledProcessError when it failed.
     """
-    command = [sys.executable, "-m", "load.bench.measurement", measure.__module__, *map(str, counts)]
+    name = f"{measure.__module__}:{measure.__name__}"
+    command = [sys.executable, "-m", "load.bench.measurement", name, *map(str, counts)]
     written = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
-    result: T = TypeAdapter(get_type_hints(measure)["return"]).validate_json(written)
+    result: Figures = orjson.loads(written)
     return result
 
 
-def rounds_of(measure: Callable[..., T], extent: Extent, *counts: int, seeded: bool = False) -> list[T]:
+def rounds_of(
+    measure: Callable[..., Figures], extent: Extent, *counts: int, seeded: bool = False
+) -> list[Figures]:
     """`measure` of this share of its counts, once a round; `seeded`: with the round's number behind them."""
     shares = [extent.of(count) for count in counts]
     return [
@@ -48,10 +57,24 @@ def rounds_of(measure: Callable[..., T], extent: Extent, *counts: int, seeded: b
 
 
 def main() -> None:
-    """Run the named module's `measure` and write its result to standard output."""
-    module, *counts = sys.argv[1:]
-    result = import_module(module).measure(*map(int, counts))
+    """Run the named function and write its result to standard output."""
+    module, _, name = sys.argv[1].partition(":")
+    result = getattr(import_module(module), name)(*map(int, sys.argv[2:]))
     sys.stdout.buffer.write(orjson.dumps(result))
+
+
+class CpuClock:
+    """The process's CPU seconds by what they were spent on: the machine's other work is not in them."""
+
+    def __init__(self) -> None:
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+
+    def take(self, what: str, step: Callable[[], R]) -> R:
+        """Run a step and add its time."""
+        began = time.process_time()
+        result = step()
+        self.seconds[what] += time.process_time() - began
+        return result
 
 
 def settle() -> None:
@@ -93,6 +116,16 @@ def reported(name: str, rounds: Sequence[float], unit: str, goal: str = "reporte
 def none(name: str, rounds: Sequence[float], unit: str) -> Measurement:
     """A count that must be zero in every round."""
     return Measurement(name, statistics.median(rounds), unit, list(rounds), "0", not any(rounds))
+
+
+Judge = Callable[[str, Sequence[float]], Measurement]
+"""Of a figure's name and rounds: its unit and goal, as `at_least` and the others say them."""
+
+
+def judge(rounds: Sequence[Figures], table: Mapping[str, Judge]) -> list[Measurement]:
+    """The table's figures in its order, as far as every round has them."""
+    every = ((name, of) for name, of in table.items() if all(name in one for one in rounds))
+    return [of(name, [one[name] for one in rounds]) for name, of in every]
 
 
 def table(figures: Sequence[Measurement]) -> Table:

@@ -1,59 +1,64 @@
-"""The pure pipeline on one core, against the libraries' part in it.
+"""The pure pipeline on one core, against the libraries' part in it and against a peer.
 
-Both are measured on the same actions in the same process, chunk by chunk in turn, by the process's CPU time:
-the machine's other work is not in it. A chunk holds actions of one kind, so that each kind has its figures.
+Pipeline and bare parts are measured on the same actions in the same process, chunk by chunk in turn, by the
+process's CPU time. A chunk holds actions of one kind, so that each kind has its figures.
+
+The peer is agent-os-kernel's SemanticPolicyEngine. It classifies a tool's name and parameters that are
+objects already; Gate 1 alone does the same work, the pure pipeline all of a decision. Recall and false
+positives are those of the panel's rows as they are, as `sluice evaluate` computes them; the peer denies with
+its defaults.
 """
 
 from __future__ import annotations
 
 import json
 import random
-import time
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from agent_os.semantic_policy import PolicyDenied, SemanticPolicyConfig, SemanticPolicyEngine
+
+from app.core.actions.fast_reject import FastReject
+from app.core.actions.stages import shipped_stages
 from app.core.foundation.arrival import Arrival
+from app.offline.action_evaluation import JudgedAction, judged
+from app.offline.scores import macro, scores
 from load.bench import measurement
 from load.bench.given import bench_policy, yardsticks
-from load.bench.given.actions import of_rows, panel
+from load.bench.given.actions import AT_MS, events, of_panel, of_rows, panel
 from load.bench.given.pure import Pipeline
 from load.bench.given.yardsticks import by_kind, texts_of
-from load.bench.measurement import Measurement, at_least, in_fresh_process, reported
+from load.bench.measurement import CpuClock, at_least, in_fresh_process, judge, reported, rounds_of
 from topics.catalog import ACTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from app.offline.panels import ActionRow
     from load.bench.given.yardsticks import Kind
-    from load.bench.measurement import Extent
+    from load.bench.measurement import Extent, Figures, Judge, Measurement
     from topics.records import ProposedAction
 
 EVENTS = 24_000
 CHUNK = 256
 SESSIONS = 2_000
-AT_MS = 1_764_000_000_000
 PARTS = ("read", "rules", "parsers", "canonical", "hash")
-DECISIONS_S = 6_000
-SHARE = 0.5
-
-
-@dataclass(slots=True)
-class Measured:
-    """CPU seconds for `events` actions: the pipeline's, and each bare part's."""
-
-    events: int = 0
-    pipeline_s: float = 0.0
-    parts_s: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PARTS, 0.0))
-
-    @property
-    def rate(self) -> float:
-        """Decisions a second."""
-        return self.events / self.pipeline_s
-
-    @property
-    def share(self) -> float:
-        """The pipeline's rate over that of the bare parts together."""
-        return sum(self.parts_s.values()) / self.pipeline_s
+ALL, PLAIN = "pure pipeline", "no SQL, no shell"
+NAMES = {"all": ALL, "plain": PLAIN, "sql": "sql", "shell": "shell"}
+"""What the figures of each kind of action are called."""
+WHOLE = f"{ALL} / its bare parts"
+PIPELINE: dict[str, Judge] = {
+    WHOLE: partial(at_least, goal=0.5),
+    ALL: partial(reported, unit="decisions/s"),
+    PLAIN: partial(at_least, goal=6_000, unit="decisions/s"),
+    f"{PLAIN} / bare parts": partial(reported, unit="ratio"),
+    "sql": partial(reported, unit="decisions/s"),
+    "sql / bare parts": partial(reported, unit="ratio"),
+    "shell": partial(reported, unit="decisions/s"),
+    "shell / bare parts": partial(reported, unit="ratio"),
+    **{f"bare part: {part}": partial(reported, unit="us/action", goal="yardstick") for part in PARTS},
+}
 
 
 class Bare:
@@ -63,83 +68,123 @@ class Bare:
         self._rules = yardsticks.BareRules(json.loads(bench_policy.RULES.read_bytes()))
         self._parsers = yardsticks.BareParsers()
 
-    def take(self, kind: Kind, arrivals: Sequence[Arrival], bodies: Sequence[Any], into: Measured) -> None:
+    def take(self, kind: Kind, arrivals: Sequence[Arrival], bodies: Sequence[Any], clock: CpuClock) -> None:
         """Measure each part on a chunk and on the records that the pipeline made of it."""
-        messages: list[ProposedAction] = []
-        _timed(lambda: messages.extend(yardsticks.read(one.value or b"") for one in arrivals), into, "read")
+        messages: list[ProposedAction] = clock.take(
+            "read", lambda: [yardsticks.read(one.value or b"") for one in arrivals]
+        )
         values = [self._rules.values(one) for one in messages]
-        _timed(lambda: [self._rules.evaluate(one) for one in values], into, "rules")
+        clock.take("rules", lambda: [self._rules.evaluate(one) for one in values])
         texts = [text for one in messages for text in texts_of(one.tool_name, kind, one.parameters)]
-        _timed(lambda: self._parsers.parse(texts), into, "parsers")
-        written: list[bytes] = []
-        _timed(lambda: written.extend(map(yardsticks.written, bodies)), into, "canonical")
-        _timed(lambda: [yardsticks.hashed(one) for one in written], into, "hash")
+        clock.take("parsers", lambda: self._parsers.parse(texts))
+        written = clock.take("canonical", lambda: list(map(yardsticks.written, bodies)))
+        clock.take("hash", lambda: [yardsticks.hashed(one) for one in written])
 
 
-def _timed(step: Callable[[], object], into: Measured, part: str) -> None:
-    began = time.process_time()
-    step()
-    into.parts_s[part] += time.process_time() - began
-
-
-def measure(events: int, seed: int) -> dict[str, Measured]:
+def measure(events: int, seed: int) -> Figures:
     """One round, in a fresh process: everything is cold at its start."""
-    chunks = _chunks(events, seed)
+    chunks = list(_chunks(events, seed))
     pipeline, bare = Pipeline(bench_policy.point()), Bare()
-    kinds: dict[str, Measured] = {kind: Measured() for kind, _ in chunks}
+    clocks: defaultdict[str, CpuClock] = defaultdict(CpuClock)
+    counts: Counter[str] = Counter()
     measurement.settle()
     for kind, arrivals in chunks:
-        into = kinds[kind]
-        began = time.process_time()
-        bodies = pipeline.take(arrivals)
-        into.pipeline_s += time.process_time() - began
-        into.events += len(arrivals)
-        bare.take(kind, arrivals, bodies, into)
-    return {**kinds, "all": _together(kinds.values())}
+        bodies = clocks[kind].take("pipeline", partial(pipeline.take, arrivals))
+        bare.take(kind, arrivals, bodies, clocks[kind])
+        counts[kind] += len(arrivals)
+    for own in list(counts):
+        counts["all"] += counts[own]
+        for what, seconds in clocks[own].seconds.items():
+            clocks["all"].seconds[what] += seconds
+    found: Figures = {}
+    for of, name in NAMES.items():
+        seconds_of = clocks[of].seconds
+        found[name] = counts[of] / seconds_of["pipeline"]
+        shares = sum(seconds_of[part] for part in PARTS) / seconds_of["pipeline"]
+        found[WHOLE if of == "all" else f"{name} / bare parts"] = shares
+    for part in PARTS:
+        found[f"bare part: {part}"] = clocks["all"].seconds[part] / counts["all"] * 1e6
+    return found
 
 
-def _together(every: Iterable[Measured]) -> Measured:
-    whole = Measured()
-    for one in every:
-        whole.events += one.events
-        whole.pipeline_s += one.pipeline_s
-        for part, seconds in one.parts_s.items():
-            whole.parts_s[part] += seconds
-    return whole
-
-
-def _chunks(events: int, seed: int) -> list[tuple[Kind, list[Arrival]]]:
+def _chunks(events: int, seed: int) -> Sequence[tuple[Kind, list[Arrival]]]:
     """Chunks of one kind each, as many of a kind as the panel has of it, in random order."""
     rows = panel()
     chunks: list[tuple[Kind, list[Arrival]]] = []
     for kind, own in by_kind(rows).items():
         messages = of_rows(own, round(events * len(own) / len(rows)), SESSIONS, seed)
-        arrivals = [
-            Arrival(ACTIONS, 0, offset, AT_MS, key, value) for offset, (key, value) in enumerate(messages)
-        ]
-        chunks += [(kind, arrivals[start : start + CHUNK]) for start in range(0, len(arrivals), CHUNK)]
+        chunks += [(kind, chunk) for chunk in _cut(messages)]
     random.Random(seed).shuffle(chunks)
     return chunks
 
 
-def one_round(extent: Extent, seed: int) -> dict[str, Measured]:
-    """A round's result, by kind and for "all"."""
+def _cut(messages: Iterable[tuple[bytes, bytes]]) -> Iterator[list[Arrival]]:
+    arrivals = [Arrival(ACTIONS, 0, offset, AT_MS, *message) for offset, message in enumerate(messages)]
+    for start in range(0, len(arrivals), CHUNK):
+        yield arrivals[start : start + CHUNK]
+
+
+def one_round(extent: Extent, seed: int) -> Figures:
+    """A round's figures."""
     return in_fresh_process(measure, extent.of(EVENTS), seed)
 
 
 def figures(extent: Extent) -> list[Measurement]:
     """The pipeline's rate and its share of the bare parts' rate."""
-    every = [one_round(extent, seed) for seed in range(extent.rounds)]
-    found = [
-        at_least("pure pipeline / its bare parts", [one["all"].share for one in every], SHARE),
-        reported("pure pipeline", [one["all"].rate for one in every], "decisions/s"),
-        at_least("no SQL, no shell", [one["plain"].rate for one in every], DECISIONS_S, "decisions/s"),
-        reported("no SQL, no shell / bare parts", [one["plain"].share for one in every], "ratio"),
-    ]
-    for kind in ("sql", "shell"):
-        found.append(reported(f"{kind}", [one[kind].rate for one in every], "decisions/s"))
-        found.append(reported(f"{kind} / bare parts", [one[kind].share for one in every], "ratio"))
-    for part in PARTS:
-        each = [one["all"].parts_s[part] / one["all"].events * 1e6 for one in every]
-        found.append(reported(f"bare part: {part}", each, "us/action", "yardstick"))
+    return judge([one_round(extent, seed) for seed in range(extent.rounds)], PIPELINE)
+
+
+COMPARED = 10_000
+PEER = "SemanticPolicyEngine"
+SHARES = {"recall": "recall", "false_positive_rate": "false positive rate"}
+RATES = {
+    "peer": f"{PEER}, classifying alone",
+    "gate1": "Gate 1 alone",
+    "pipeline": "pure pipeline, bytes to chained verdict",
+}
+COMPARISON: dict[str, Judge] = {
+    **{name: partial(reported, unit="actions/s") for name in RATES.values()},
+    **{
+        f"{name}, {who}": partial(reported, unit="macro")
+        for who in (PEER, "ours")
+        for name in SHARES.values()
+    },
+}
+
+
+def compare(count: int) -> Figures:
+    """One round, in a fresh process. Each source with rows counts once in the panel's shares."""
+    engine = SemanticPolicyEngine(config=SemanticPolicyConfig())
+    stage, rows = FastReject(), of_panel(bench_policy.parts(), count)
+    pipeline, chunks = Pipeline(bench_policy.point()), list(_cut(events(count, SESSIONS, seed=5)))
+    clock = CpuClock()
+    measurement.settle()
+    clock.take("peer", lambda: [_denied(engine, one.action.tool_name, one.action.parameters) for one in rows])
+    clock.take("gate1", lambda: [stage.evaluate(one) for one in rows])
+    clock.take("pipeline", lambda: [pipeline.take(chunk) for chunk in chunks])
+    found = {name: count / clock.seconds[who] for who, name in RATES.items()}
+    peer = macro(scores(_peer_judged(engine, panel())).values())
+    under = bench_policy.policy(rules=[]).default
+    ours = macro(scores(judged(panel(), under, shipped_stages(), AT_MS)).values())
+    for who, shares in ((PEER, peer), ("ours", ours)):
+        found |= {f"{shown}, {who}": shares[name] or 0.0 for name, shown in SHARES.items()}
     return found
+
+
+def _denied(engine: Any, tool: str, parameters: dict[str, Any]) -> bool:
+    try:
+        engine.check(tool, parameters)
+    except PolicyDenied:
+        return True
+    return False
+
+
+def _peer_judged(engine: Any, rows: Iterable[ActionRow]) -> Iterable[JudgedAction]:
+    for row in rows:
+        denied = _denied(engine, row.tool, row.parameters)
+        yield JudgedAction(row, "BLOCK" if denied else "ALLOW", PEER if denied else None)
+
+
+def peer_figures(extent: Extent) -> list[Measurement]:
+    """Rates and shares of both."""
+    return judge(rounds_of(compare, extent, COMPARED), COMPARISON)

@@ -12,7 +12,6 @@ import asyncio
 import json
 import random
 import time
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,18 +19,19 @@ from app.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
 from app.core.memory.similarity import PORT, similarity_request, windows_of
 from app.stream.engine.evaluation import Ports
 from load.bench import measurement
-from load.bench.given import bench_policy, growth
+from load.bench.given import bench_policy
+from load.bench.given.bench_env import cpu_s
 from load.bench.given.memory_writes import CHARACTERS, arrivals, texts
 from load.bench.given.pure import Pipeline
 from load.bench.given.yardsticks import BareEncoder
-from load.bench.measurement import Measurement, at_least, reported, rounds_of
+from load.bench.measurement import CpuClock, at_least, judge, reported, rounds_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from app.core.policy.policy import Policy
     from app.core.policy.similarity_settings import SimilaritySettings
-    from load.bench.measurement import Extent
+    from load.bench.measurement import Extent, Figures, Judge, Measurement
 
 WRITES = 100
 DENSE = 4
@@ -44,25 +44,19 @@ TURNS = 10
 """So often are texts asked for again: once is too short to be timed."""
 
 
-@dataclass(slots=True)
-class Seconds:
-    """CPU seconds for the same writes; `measured`: the share of them that the encoder was asked for; `read`:
-    the share of their word pieces that the bare encoder reads of whole texts."""
-
-    gate: float = 0.0
-    windows: float = 0.0
-    windows_few: float = 0.0
-    whole: float = 0.0
-    measured: float = 0.0
-    read: float = 0.0
-
-
-@dataclass(slots=True)
-class Compared:
-    """By kind of text; `cheaper`: what asking for new texts costs over asking for the same again."""
-
-    kinds: dict[str, Seconds]
-    cheaper: float
+OF_PROSE = "gate with embeddings / bare encoder"
+FIGURES: dict[str, Judge] = {
+    f"{OF_PROSE}, same windows, its batches of 32": partial(at_least, goal=OF_BARE),
+    f"{OF_PROSE}, same windows, the gate's batches": partial(at_least, goal=OF_BARE),
+    f"{OF_PROSE}, whole texts, a word piece read": partial(at_least, goal=OF_BARE),
+    "pieces that the bare encoder reads of whole texts": partial(reported, unit="share"),
+    "writes that the encoder was asked for": partial(reported, unit="share"),
+    # The bare encoder reads 256 word pieces of each window, a part of what the gate reads.
+    "dense JSON: gate / bare encoder, same windows, of which it reads 256 pieces each": partial(
+        reported, unit="ratio"
+    ),
+    "asking for a new text / for a repeated one": partial(at_least, goal=CHEAPER),
+}
 
 
 class AskingGate:
@@ -76,7 +70,7 @@ class AskingGate:
 
     def cpu_s(self) -> float:
         """Of this process and of the encoder's."""
-        return time.process_time() + growth.cpu_s(self._child)
+        return time.process_time() + cpu_s(self._child)
 
     async def take(self, contents: Sequence[str]) -> int:
         """Decide on them; how many the encoder measured."""
@@ -86,12 +80,12 @@ class AskingGate:
         return sum(body.get("similarity", {}).get("status") == "measured" for body in bodies)
 
 
-def measure(count: int) -> Compared:
+def measure(count: int) -> Figures:
     """One round, in a fresh process."""
     return asyncio.run(_measure(count))
 
 
-async def _measure(count: int) -> Compared:
+async def _measure(count: int) -> Figures:
     under, bare, settings = bench_policy.policy(similarity=True), BareEncoder(), EncoderSettings()
     similarity = under.default.memory.similarity
     if similarity is None:
@@ -100,36 +94,40 @@ async def _measure(count: int) -> Compared:
     try:
         asked = AskingGate(under, encoder, await encoder.start(similarity.library))
         measurement.settle()
-        kinds = {
-            kind: await _compared(asked, bare, make(count), similarity, settings.together)
-            for kind, make in TEXTS.items()
-        }
-        return Compared(kinds, await _cheaper(asked, encoder, similarity, prose(CHUNK)))
+        texts, json_texts = prose(count), dense(count)
+        seconds, measured = await _compare(asked, bare, texts, similarity, settings.together)
+        of_dense, _ = await _compare(asked, bare, json_texts, similarity, settings.together)
+        cheaper = await _cheaper(asked, encoder, similarity, prose(CHUNK))
     finally:
         await encoder.close()
+    read = bare.read_of(texts)
+    values = (
+        seconds["windows"] / seconds["gate"],
+        seconds["windows, few"] / seconds["gate"],
+        seconds["whole"] / read / seconds["gate"],
+        read,
+        measured,
+        of_dense["windows"] / of_dense["gate"],
+        cheaper,
+    )
+    return dict(zip(FIGURES, values, strict=True))
 
 
-async def _compared(
+async def _compare(
     asked: AskingGate, bare: BareEncoder, contents: Sequence[str], similarity: SimilaritySettings, few: int
-) -> Seconds:
-    results, measured = Seconds(), 0
+) -> tuple[dict[str, float], float]:
+    """CPU seconds for the same writes, and the share of them that the encoder measured."""
+    clock, measured = CpuClock(), 0
     for start in range(0, len(contents), CHUNK):
         chunk = contents[start : start + CHUNK]
         began = asked.cpu_s()
         measured += await asked.take(chunk)
-        results.gate += asked.cpu_s() - began
+        clock.seconds["gate"] += asked.cpu_s() - began
         cut = [window for text in chunk for window in windows_of(text, similarity.windows).texts]
-        results.windows += _took(partial(bare.encode, cut))
-        results.windows_few += _took(partial(bare.encode, cut, few))
-        results.whole += _took(partial(bare.encode, chunk))
-    results.measured, results.read = measured / len(contents), bare.read_of(contents)
-    return results
-
-
-def _took(step: Callable[[], object]) -> float:
-    began = time.process_time()
-    step()
-    return time.process_time() - began
+        clock.take("windows", partial(bare.encode, cut))
+        clock.take("windows, few", partial(bare.encode, cut, few))
+        clock.take("whole", partial(bare.encode, chunk))
+    return clock.seconds, measured / len(contents)
 
 
 async def _cheaper(
@@ -163,41 +161,6 @@ def _numbers(chance: random.Random) -> list[dict[str, Any]]:
     return [{"id": f"{chance.getrandbits(40):x}", "x": chance.random()} for _ in range(CHARACTERS // 20)]
 
 
-TEXTS: dict[str, Callable[[int], list[str]]] = {"prose": prose, "dense JSON": dense}
-
-
 def figures(extent: Extent) -> list[Measurement]:
-    """Prose has the goal; dense JSON is told, since the bare encoder reads a part of it."""
-    every = rounds_of(measure, extent, WRITES)
-    by_kind = {kind: [one.kinds[kind] for one in every] for kind in TEXTS}
-    return [
-        *_of_prose(by_kind["prose"]),
-        reported(
-            "dense JSON: gate / bare encoder, same windows, of which it reads 256 pieces each",
-            [one.windows / one.gate for one in by_kind["dense JSON"]],
-            "ratio",
-        ),
-        at_least("asking for a new text / for a repeated one", [one.cheaper for one in every], CHEAPER),
-    ]
-
-
-def _of_prose(every: Sequence[Seconds]) -> list[Measurement]:
-    return [
-        at_least(
-            "gate with embeddings / bare encoder, same windows, its batches of 32",
-            [one.windows / one.gate for one in every],
-            OF_BARE,
-        ),
-        at_least(
-            "gate with embeddings / bare encoder, same windows, the gate's batches",
-            [one.windows_few / one.gate for one in every],
-            OF_BARE,
-        ),
-        at_least(
-            "gate with embeddings / bare encoder, whole texts, a word piece read",
-            [one.whole / one.read / one.gate for one in every],
-            OF_BARE,
-        ),
-        reported("pieces that the bare encoder reads of whole texts", [one.read for one in every], "share"),
-        reported("writes that the encoder was asked for", [one.measured for one in every], "share"),
-    ]
+    """Prose has the goals; dense JSON is only reported."""
+    return judge(rounds_of(measure, extent, WRITES), FIGURES)

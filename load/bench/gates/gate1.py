@@ -1,32 +1,40 @@
-"""Gate 1 alone, by the thread's CPU time: over the panel, on 64 KB of parameters, on fuzzed inputs.
+"""Gate 1 alone and 200 rules alone, by the thread's CPU time: over the panel, and on hard parameters.
 
 The 64 KB are ASCII in the shapes that cost the most: all of an action that Gate 1 has to look at. Fuzzed are
 texts of the panel mutated, marks repeated to stall a parser, deep layers; seeded, so that every round and
 every release reads the same ones. The marks are data, in gate1.json.
+
+The rules are of the kinds that policies are made of; the parameters make them work hardest.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import random
+import sys
 from collections import defaultdict
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.core.actions.fast_reject import FastReject
+from app.core.actions.rules import Rules
+from app.core.cel.values import MAX_ALL_ITEMS, MAX_ALL_TEXT, MAX_ITEMS, MAX_TEXT
 from app.core.commands.leaves import leaves
 from load.bench import measurement
 from load.bench.given import bench_policy
 from load.bench.given.actions import AGENT, SESSION, at, context, milliseconds, of_panel, panel
-from load.bench.given.mutation import Mutation, marks_in
-from load.bench.measurement import Measurement, at_most, reported, rounds_of
+from load.bench.given.bench_policy import RULES
+from load.bench.given.hard_texts import Mutation, marks_in
+from load.bench.measurement import at_most, judge, reported, rounds_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from app.core.actions.stage import ActionContext
     from app.core.policy.policy import PointParts
-    from load.bench.measurement import Extent
+    from load.bench.measurement import Extent, Figures, Judge, Measurement
 
 BYTES = 64 * 1024
 _SENTENCE = "the account of every customer was moved to another region before the report was due again"
@@ -114,83 +122,118 @@ def fuzzed(count: int) -> Iterator[Fuzzed]:
         yield Fuzzed(tool, {key: sorts[number % len(sorts)]()[:LONGEST]})
 
 
-PANEL = 10_000
-FUZZED = 10_000
-WIDE_SALTS = 20
-PANEL_MS = 1
-WIDE_MS = 1
-FUZZED_MS = 25
-SHOWN = 60
+PANEL, FUZZED, WIDE_SALTS, SHOWN = 10_000, 10_000, 20, 60
+WIDTHS = [one.shape for one in wide(0)]
+GATE1: dict[str, Judge] = {
+    "Gate 1 over the panel, p50": partial(reported, unit="ms"),
+    "Gate 1 over the panel, p99": partial(at_most, goal=1, unit="ms"),
+    "Gate 1 over the panel, highest": partial(reported, unit="ms"),
+    **{f"64 KB: {shape}": partial(at_most, goal=1, unit="ms") for shape in WIDTHS},
+    "fuzzed inputs, p50": partial(reported, unit="ms"),
+    "fuzzed inputs, p99": partial(reported, unit="ms"),
+    "fuzzed inputs, highest": partial(at_most, goal=25, unit="ms"),
+}
 
 
-@dataclass(slots=True)
-class Times:
-    """Milliseconds. `wide`: the median of each shape's; `worst`: the beginning of the worst fuzzed input."""
-
-    p50: float
-    p99: float
-    highest: float
-    wide: dict[str, float]
-    fuzzed_p50: float
-    fuzzed_p99: float
-    fuzzed_highest: float
-    worst: str
-
-
-def measure(panel_count: int, fuzzed_count: int) -> Times:
-    """One round, in a fresh process."""
+def measure(panel_count: int, fuzzed_count: int) -> Figures:
+    """One round, in a fresh process; the beginning of the worst fuzzed input goes to standard error."""
     parts, stage = bench_policy.parts(), FastReject()
     rows = of_panel(parts, panel_count)
     measurement.settle()
-    over_panel = milliseconds(stage, rows)
-    by_shape = _wide(parts, stage)
-    inputs = list(fuzzed(fuzzed_count))
-    over_fuzzed = milliseconds(stage, [_action(parts, one.tool, one.parameters) for one in inputs])
-    worst = inputs[over_fuzzed.index(max(over_fuzzed))]
-    return Times(
-        *(at(over_panel, 0.5), at(over_panel, 0.99), max(over_panel)),
-        by_shape,
-        *(at(over_fuzzed, 0.5), at(over_fuzzed, 0.99), max(over_fuzzed)),
-        f"{worst.tool} {worst.parameters}"[:SHOWN],
-    )
-
-
-def _wide(parts: PointParts, stage: FastReject) -> dict[str, float]:
+    found = percentiles("Gate 1 over the panel", milliseconds(stage, rows))
     times: dict[str, list[float]] = defaultdict(list)
     for salt in range(WIDE_SALTS):
         for one in wide(salt):
             times[one.shape] += milliseconds(stage, [_action(parts, one.tool, one.parameters)])
-    return {shape: at(every, 0.5) for shape, every in times.items()}
+    found |= {f"64 KB: {shape}": at(every, 0.5) for shape, every in times.items()}
+    inputs = list(fuzzed(fuzzed_count))
+    over_fuzzed = milliseconds(stage, [_action(parts, one.tool, one.parameters) for one in inputs])
+    worst = inputs[over_fuzzed.index(max(over_fuzzed))]
+    print(f"worst: {worst.tool} {worst.parameters}"[:SHOWN], file=sys.stderr)
+    return found | percentiles("fuzzed inputs", over_fuzzed)
 
 
-def _action(parts: PointParts, tool: str, parameters: dict[str, object]) -> ActionContext:
-    fields = {"action_id": "a", "agent_id": AGENT, "session_id": SESSION, "toolName": tool}
-    return context(parts, {**fields, "parameters": parameters, "rows_affected": 1})
+def percentiles(name: str, times: Sequence[float]) -> Figures:
+    """The middle, the 99th percentile and the highest of some times."""
+    return {f"{name}, p50": at(times, 0.5), f"{name}, p99": at(times, 0.99), f"{name}, highest": max(times)}
 
 
-def rounds(extent: Extent) -> list[Times]:
-    """Every round's times."""
-    return rounds_of(measure, extent, PANEL, FUZZED)
+def _action(parts: PointParts, tool: str, parameters: dict[str, Any]) -> ActionContext:
+    fields = {"agent_id": AGENT, "session_id": SESSION, "toolName": tool, "rows_affected": 1}
+    return context(parts, {"action_id": os.urandom(4).hex(), **fields, "parameters": parameters})
 
 
 def figures(extent: Extent) -> list[Measurement]:
     """Panel, every shape of 64 KB, fuzzed inputs."""
-    every = rounds(extent)
-    slowest = max(every, key=lambda one: one.fuzzed_highest)
-    return [
-        reported("Gate 1 over the panel, p50", [one.p50 for one in every], "ms"),
-        at_most("Gate 1 over the panel, p99", [one.p99 for one in every], PANEL_MS, "ms"),
-        reported("Gate 1 over the panel, highest", [one.highest for one in every], "ms"),
-        *(
-            at_most(f"64 KB: {shape}", [one.wide[shape] for one in every], WIDE_MS, "ms")
-            for shape in every[0].wide
-        ),
-        reported("fuzzed inputs, p50", [one.fuzzed_p50 for one in every], "ms"),
-        reported("fuzzed inputs, p99", [one.fuzzed_p99 for one in every], "ms"),
-        at_most(
-            f"fuzzed inputs, highest ({slowest.worst})",
-            [one.fuzzed_highest for one in every],
-            FUZZED_MS,
-            "ms",
-        ),
-    ]
+    return judge(rounds_of(measure, extent, PANEL, FUZZED), GATE1)
+
+
+COUNT = 200
+_TEMPLATES = (
+    "action.rows <= {limit}",
+    "action.type != 'PAYMENT' || session.aggregateRowsAffected < {limit}",
+    "!(action.tool.startsWith('internal.{n}') && action.mode != 'high_stakes')",
+    "!has(action.parameters.region_{n}) || action.parameters.region_{n} in ['eu', 'us', 'ap{n}']",
+    "agent.tenant == 'bench' || session.aggregateActionCount < {limit}",
+    "!action.tool.matches('^admin[._-]{n}[0-9]*$')",
+    "!has(action.parameters.items) || !action.parameters.items.exists(item, item == 'forbidden-{n}')",
+    "action.parameters.all(name, name != 'override_{n}')",
+    "!has(action.parameters.text) || !action.parameters.text.contains('project-{n}')",
+    "now < timestamp('2030-01-{day:02d}T00:00:00Z') || action.reversible == true",
+)
+
+
+def rules() -> list[dict[str, Any]]:
+    """The eight, and templates with other constants in each."""
+    few: list[dict[str, Any]] = json.loads(RULES.read_bytes())
+    return few + [_rule(number) for number in range(COUNT - len(few))]
+
+
+def _rule(number: int) -> dict[str, Any]:
+    source = _TEMPLATES[number % len(_TEMPLATES)]
+    condition = source.format(n=number, limit=1_000_000 + number, day=number % 28 + 1)
+    return {"id": f"rule-{number}", "type": "invariant", "reason": "does not hold", "condition": condition}
+
+
+def heaviest_parameters() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Parameters at the bounds of what rules are shown, and just past them, by name."""
+    text = "project " * (MAX_TEXT // 8)
+    yield "longest text", {"text": text}
+    yield (
+        "texts up to the bound on all",
+        {"text": text, **{f"t{n}": text for n in range(MAX_ALL_TEXT // MAX_TEXT - 1)}},
+    )
+    yield "longest list", {"items": [f"item-{n}" for n in range(MAX_ITEMS)]}
+    yield "longest map", {f"name_{n}": n for n in range(MAX_ITEMS)}
+    yield "longest list of long texts", {"items": ["forbidden-" + "x" * 400] * MAX_ITEMS}
+    lists = MAX_ALL_ITEMS // MAX_ITEMS - 1
+    yield "values up to the bound on all", {f"list_{n}": list(range(MAX_ITEMS)) for n in range(lists)}
+    yield "lists of maps", {"items": [{"a": n, "b": [n], "c": {"d": n}} for n in range(MAX_ITEMS - 1)]}
+    yield "past every bound", {"text": text * 2, "items": list(range(MAX_ITEMS + 1)), "huge": 2**200}
+
+
+RULES_PANEL, EACH = 3_000, 200
+HEAVIEST = [name for name, _ in heaviest_parameters()]
+MANY: dict[str, Judge] = {
+    "200 rules over the panel, p50": partial(reported, unit="ms"),
+    "200 rules over the panel, p99": partial(at_most, goal=8, unit="ms"),
+    "200 rules over the panel, highest": partial(reported, unit="ms"),
+    **{f"200 rules, {name}, p99": partial(at_most, goal=8, unit="ms") for name in HEAVIEST},
+}
+
+
+def measure_rules(panel_count: int, each: int) -> Figures:
+    """One round, in a fresh process."""
+    parts, stage = bench_policy.parts(rules()), Rules()
+    rows = of_panel(parts, panel_count)
+    measurement.settle()
+    found = percentiles("200 rules over the panel", milliseconds(stage, rows))
+    for name, parameters in heaviest_parameters():
+        times = milliseconds(stage, [_action(parts, "tool", parameters) for _ in range(each)])
+        found[f"200 rules, {name}, p99"] = at(times, 0.99)
+    return found
+
+
+def rules_figures(extent: Extent) -> list[Measurement]:
+    """Panel, then every heaviest shape."""
+    return judge(rounds_of(measure_rules, extent, RULES_PANEL, EACH), MANY)

@@ -4,27 +4,42 @@ The gate: a request that was read is judged item by item, each item's decision r
 rerun, brought into canonical form, hashed and chained. The whole: beside that the request's bytes are read,
 the session remembers it, and what is served is written. Bare: orjson reads the request, writes the same
 decision records with sorted keys, and SHA-256 goes over them.
+
+The quality report: over a million of the gate's events, a month of requests, beside a bare read and parse of
+the same export.
 """
 
 from __future__ import annotations
 
+import base64
+import os
 import random
+import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from app.core.decide.kinds import message_of
 from app.core.decide.replay import drive, nobody
+from app.core.foundation.canonical import canonical
 from app.core.foundation.chain import Chain
+from app.core.reports.ledger_values import DECISION, LedgerValues
+from app.core.reports.report import quality_report
+from app.core.reports.report_tally import QualityTally
 from app.core.state.decision import Shared
 from app.core.state.session import SessionState, session_key
+from app.offline.record_files import read_export
 from load.bench import measurement
 from load.bench.given import bench_policy, yardsticks
+from load.bench.given.actions import AT_MS
+from load.bench.given.bench_env import resident_kb_of
 from load.bench.given.items import Bodies, Shape, arrivals
 from load.bench.given.pure import Pipeline
-from load.bench.measurement import Measurement, at_least, reported, rounds_of
+from load.bench.measurement import CpuClock, Figures, at_least, at_most, judge, reported, rounds_of
 from topics.catalog import QUALITY_DECISIONS
 from topics.records import ProposedRetrieval
 
@@ -34,7 +49,7 @@ if TYPE_CHECKING:
     from app.core.decide.decide import DecisionPoint
     from app.core.foundation.arrival import Arrival
     from app.core.foundation.chain import OutRecord
-    from load.bench.measurement import Extent
+    from load.bench.measurement import Extent, Judge, Measurement
 
 ITEMS = 60_000
 READ_ITEMS = 3_000
@@ -42,23 +57,22 @@ READ_ITEMS = 3_000
 CHUNK = 250
 SESSIONS = 500
 ITEMS_S = 20_000
-SIZES = (10, 1)
+SIZES = {10: "10 items a request", 1: "1 item a request"}
 FRESH = (1.0, 0.1, 0.0)
 
 
-@dataclass(slots=True)
-class Seconds:
-    """CPU seconds for `items` items of each that took part."""
-
-    items: int = 0
-    gate: float = 0.0
-    whole: float = 0.0
-    bare: float = 0.0
-
-    def rate(self, who: str) -> float:
-        """Items a second."""
-        took: float = getattr(self, who)
-        return self.items / took
+RATES: dict[str, Judge] = {}
+for _size, _name in SIZES.items():
+    RATES |= {
+        f"quality gate with its event, {_name}": partial(at_least, goal=ITEMS_S, unit="items/s")
+        if _size > 1
+        else partial(reported, unit="items/s"),
+        f"bytes in, served and chained, {_name}": partial(reported, unit="items/s"),
+        f"bare orjson and SHA-256, {_name}": partial(reported, unit="items/s", goal="yardstick"),
+        f"gate / bare, {_name}": partial(reported, unit="ratio"),
+    }
+for _share in FRESH:
+    RATES[f"bodies of 1 KB, {_share:.0%} fresh, the whole"] = partial(reported, unit="items/s")
 
 
 class JudgingGate:
@@ -87,77 +101,126 @@ class JudgingGate:
         return [record for record in decision.records if record.topic == QUALITY_DECISIONS]
 
 
-def measure(count: int, seed: int) -> dict[str, Seconds]:
-    """One round, in a fresh process."""
-    under = bench_policy.policy()
-    results = {}
-    for items in SIZES:
-        results[f"{items} a request"] = _measured(bench_policy.point_of(under), count, seed, Shape(items))
+def measure(count: int, seed: int) -> Figures:
+    """One round, in a fresh process: without bodies, by size of request; then with them, by fresh texts."""
+    under, found = bench_policy.policy(), Figures()
+    for size, name in SIZES.items():
+        rates = _rates(bench_policy.point_of(under), count, seed, Shape(size))
+        found |= {
+            f"quality gate with its event, {name}": rates["gate"],
+            f"bytes in, served and chained, {name}": rates["whole"],
+            f"bare orjson and SHA-256, {name}": rates["bare"],
+            f"gate / bare, {name}": rates["gate"] / rates["bare"],
+        }
     for share in FRESH:
-        shape = Shape(SIZES[0], Bodies(share, random.Random(seed)))
+        shape = Shape(10, Bodies(share, random.Random(seed)))
         read = max(4 * CHUNK, count * READ_ITEMS // ITEMS)
-        results[f"{share:.0%} fresh"] = _measured(bench_policy.point_of(under), read, seed, shape)
-    return results
-
-
-def _measured(point: DecisionPoint, count: int, seed: int, shape: Shape) -> Seconds:
-    inputs = arrivals(max(1, count // shape.items), SESSIONS, seed, shape)
-    gate, pipeline, into = JudgingGate(point), Pipeline(point), Seconds()
-    size = max(1, CHUNK // shape.items)
-    measurement.settle()
-    for start in range(0, len(inputs), 2 * size):
-        first, second = inputs[start : start + size], inputs[start + size : start + 2 * size]
-        if len(second) == size:
-            _chunk(gate, pipeline, first, second, into)
-            into.items += size * shape.items
-    return into
-
-
-def _chunk(
-    gate: JudgingGate, pipeline: Pipeline, first: Sequence[Arrival], second: Sequence[Arrival], into: Seconds
-) -> None:
-    """Gate and whole each on requests that it has not seen, so that no cache of texts helps the second."""
-    read = [(one, message) for one in first if isinstance(message := message_of(one), ProposedRetrieval)]
-    began = time.process_time()
-    bodies = gate.take(read)
-    judged = time.process_time()
-    pipeline.take(second)
-    served = time.process_time()
-    for one in first:
-        orjson.loads(one.value or b"")
-    for body in bodies:
-        yardsticks.hashed(yardsticks.written(body))
-    into.gate += judged - began
-    into.whole += served - judged
-    into.bare += time.process_time() - served
-
-
-def rounds(extent: Extent) -> list[dict[str, Seconds]]:
-    """Every round's seconds, by kind."""
-    return rounds_of(measure, extent, ITEMS, seeded=True)
-
-
-def figures(extent: Extent) -> list[Measurement]:
-    """Rates without bodies, by size of request; then with bodies of 1 KB, by the share of fresh texts."""
-    every = rounds(extent)
-    found: list[Measurement] = []
-    for items in SIZES:
-        own = [one[f"{items} a request"] for one in every]
-        found += _figures(f"{items} item{'s' if items > 1 else ''} a request", own, goal=items > 1)
-    for share in FRESH:
-        own = [one[f"{share:.0%} fresh"] for one in every]
-        rates = [one.rate("whole") for one in own]
-        found.append(reported(f"bodies of 1 KB, {share:.0%} fresh, the whole", rates, "items/s"))
+        rates = _rates(bench_policy.point_of(under), read, seed, shape)
+        found[f"bodies of 1 KB, {share:.0%} fresh, the whole"] = rates["whole"]
     return found
 
 
-def _figures(name: str, own: Sequence[Seconds], *, goal: bool) -> list[Measurement]:
-    gates, bares = [one.rate("gate") for one in own], [one.rate("bare") for one in own]
-    shares = [gate / bare for gate, bare in zip(gates, bares, strict=True)]
-    judged = f"quality gate with its event, {name}"
-    return [
-        at_least(judged, gates, ITEMS_S, "items/s") if goal else reported(judged, gates, "items/s"),
-        reported(f"bytes in, served and chained, {name}", [one.rate("whole") for one in own], "items/s"),
-        reported(f"bare orjson and SHA-256, {name}", bares, "items/s", "yardstick"),
-        reported(f"gate / bare, {name}", shares, "ratio"),
-    ]
+def _rates(point: DecisionPoint, count: int, seed: int, shape: Shape) -> dict[str, float]:
+    """Items a second. Gate and whole each take requests that are new to them, so that no cache of texts helps
+    the second."""
+    inputs = arrivals(max(1, count // shape.items), SESSIONS, seed, shape)
+    gate, pipeline, clock, taken = JudgingGate(point), Pipeline(point), CpuClock(), 0
+    size = max(1, CHUNK // shape.items)
+    measurement.settle()
+    for start in range(0, len(inputs) - 2 * size + 1, 2 * size):
+        first, second = inputs[start : start + size], inputs[start + size : start + 2 * size]
+        read = [(one, message) for one in first if isinstance(message := message_of(one), ProposedRetrieval)]
+        bodies = clock.take("gate", partial(gate.take, read))
+        clock.take("whole", partial(pipeline.take, second))
+        clock.take("bare", partial(_bare, first, bodies))
+        taken += size * shape.items
+    return {who: taken / seconds for who, seconds in clock.seconds.items()}
+
+
+def _bare(requests: Sequence[Arrival], bodies: Sequence[dict[str, Any]]) -> None:
+    for one in requests:
+        orjson.loads(one.value or b"")
+    for body in bodies:
+        yardsticks.hashed(yardsticks.written(body))
+
+
+def figures(extent: Extent) -> list[Measurement]:
+    """Rates of the gate, of the whole and of the bare parts."""
+    return judge(rounds_of(measure, extent, ITEMS, seeded=True), RATES)
+
+
+EVENTS = 1_000_000
+REQUESTS, OF_ITEMS, DAYS = 7, 10, 28
+"""So many requests a day, of so many items."""
+DAY_MS = 86_400_000
+_SEED = 20260101
+
+
+REPORT: dict[str, Judge] = {
+    "quality report / bare read and parse": partial(at_most, goal=2.0),
+    "quality report": partial(reported, unit="s"),
+    "quality report: memory after a tenth of the events": partial(at_most, goal=1.0, unit="MiB"),
+}
+
+
+def measure_report(count: int) -> Figures:
+    """One round, in a fresh process; the memory is what the process holds more after all events than after
+    a tenth of them."""
+    decisions = _decisions()
+    lines = b"".join(map(_line, decisions))
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "ledger.jsonl"
+        with file.open("wb") as out:
+            for _ in range(max(1, count // len(decisions))):
+                out.write(lines)
+        measurement.settle()
+        tenth = _report(file, max(1, count // 10))
+        bare_s, whole = _bare_read(file), _report(file, None)
+    return dict(zip(REPORT, (whole[0] / bare_s, whole[0], (whole[1] - tenth[1]) / 1024), strict=True))
+
+
+def _bare_read(file: Path) -> float:
+    started = time.process_time()
+    with file.open("rb") as lines:
+        for line in lines:
+            orjson.loads(orjson.loads(line)["value"])
+    return time.process_time() - started
+
+
+def _report(file: Path, most: int | None) -> tuple[float, int]:
+    """CPU seconds, and the KiB resident while the tally is still there."""
+    started = time.process_time()
+    tally = QualityTally()
+    with file.open("rb") as lines:
+        read_lines = lines if most is None else (line for _, line in zip(range(most), lines, strict=False))
+        read_export(read_lines, (QUALITY_DECISIONS,), LedgerValues({DECISION: tally.decision}).take)
+    quality_report(tally).fields()
+    return time.process_time() - started, resident_kb_of(os.getpid())
+
+
+def _decisions() -> list[dict[str, Any]]:
+    """A month of decisions on the benchmarks' items."""
+    pipeline, bodies = Pipeline(bench_policy.point()), Bodies(0.0, random.Random(_SEED))
+    found = []
+    for day in range(DAYS):
+        at_ms = AT_MS + day * DAY_MS
+        read = arrivals(REQUESTS, REQUESTS, day, Shape(OF_ITEMS, bodies, at_ms))
+        found += pipeline.take([replace(one, timestamp_ms=at_ms) for one in read])
+    return [body for body in found if body.get("schema") == DECISION]
+
+
+def _line(body: dict[str, Any]) -> bytes:
+    fields = {
+        "topic": QUALITY_DECISIONS,
+        "partition": 0,
+        "offset": 0,
+        "timestamp": AT_MS,
+        "key": base64.b64encode(b"session").decode(),
+        "value": canonical(body).decode(),
+    }
+    return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def report_figures(extent: Extent) -> list[Measurement]:
+    """Report and bare read in the same process, one after the other."""
+    return judge(rounds_of(measure_report, extent, EVENTS), REPORT)

@@ -1,4 +1,7 @@
-"""What one benchmark round needs: a broker, fresh topics, processes that end with it, and what it wrote."""
+"""What one benchmark round needs: a broker, fresh topics, processes that end with it, and what it wrote.
+
+And what sessions cost: memory each, cost per event beside many of them, and the restart with all of them.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import sys
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import aiokafka
@@ -17,12 +21,12 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from app.adapters.kafka import kafka_topics
 from app.cli.demo.throwaway_trust import ThrowawayTrust, publish_policy
 from app.settings import ROOT
-from load.bench.given import bench_policy
+from load.bench.given import actions, bench_policy
+from topics.catalog import ACTIONS, SESSIONS_CHANGELOG, VERDICTS
 from topics.layout import TopicLayout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
 DEADLINE_S = 300.0
 
@@ -203,3 +207,76 @@ async def publish(bootstrap: str, topic: str, messages: Iterable[tuple[bytes, by
         await asyncio.gather(*pending)
     finally:
         await producer.stop()
+
+
+PAGE_KB = 4
+
+
+async def resident_kb(round_: Round, sessions: int) -> int:
+    """KiB resident in a worker two seconds after it decided an action in each of `sessions` sessions."""
+    await round_.create_topics()
+    with worker(round_) as child:
+        await until_ready(round_, child)
+        await _fill(round_, sessions, sessions, seed=1)
+        await until_written(round_.bootstrap, round_.topic(VERDICTS), sessions)
+        await asyncio.sleep(2)
+        return resident_kb_of(child.pid)
+
+
+async def cpu_per_event_us(round_: Round, filled: int, sessions: int, count: int) -> float:
+    """CPU µs per event of `count` events over `sessions` sessions in a worker that holds `filled`."""
+    await round_.create_topics()
+    with worker(round_) as child:
+        await until_ready(round_, child)
+        await _fill(round_, filled, filled, seed=2)
+        await until_written(round_.bootstrap, round_.topic(VERDICTS), filled)
+        before = cpu_s(child.pid)
+        await _fill(round_, count, sessions, seed=2)
+        await until_written(round_.bootstrap, round_.topic(VERDICTS), filled + count)
+        return (cpu_s(child.pid) - before) / count * 1e6
+
+
+async def restart_s(round_: Round, sessions: int) -> tuple[float, float]:
+    """Seconds from a worker's start to its first committed verdict, and of a bare read of its changelog."""
+    await round_.create_topics()
+    with worker(round_) as child:
+        await until_ready(round_, child)
+        await _fill(round_, sessions, sessions, seed=3)
+        await until_written(round_.bootstrap, round_.topic(VERDICTS), sessions)
+    await _fill(round_, 1, 1, seed=4)
+    started = time.perf_counter()
+    with worker(round_):
+        await _first_new(round_)
+        restarted = time.perf_counter() - started
+    started = time.perf_counter()
+    await written(round_.bootstrap, round_.topic(SESSIONS_CHANGELOG))
+    return restarted, time.perf_counter() - started
+
+
+async def _fill(round_: Round, count: int, sessions: int, seed: int) -> None:
+    await publish(round_.bootstrap, round_.topic(ACTIONS), actions.events(count, sessions, seed))
+
+
+async def _first_new(round_: Round) -> None:
+    """Return when a verdict is committed that is not there now."""
+    reader = aiokafka.AIOKafkaConsumer(
+        bootstrap_servers=round_.bootstrap, isolation_level="read_committed", auto_offset_reset="latest"
+    )
+    await reader.start()
+    reader.assign([aiokafka.TopicPartition(round_.topic(VERDICTS), n) for n in range(PARTITIONS)])
+    try:
+        await reader.seek_to_end()
+        await asyncio.wait_for(reader.getone(), DEADLINE_S)
+    finally:
+        await reader.stop()
+
+
+def resident_kb_of(pid: int) -> int:
+    """KiB that a process holds in memory."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_KB
+
+
+def cpu_s(pid: int) -> float:
+    """CPU seconds that a process has taken so far, of its threads together."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / 100

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from load.bench.gates import action_pipeline
-from load.bench.given import growth
+from load.bench.given import bench_env
 from load.bench.given.bench_env import Round
 from load.bench.measurement import Measurement, at_least, at_most, none, reported
 from load.bench.workers import bystanders, latency, throughput
@@ -72,7 +72,7 @@ async def durables(bench: Bench) -> list[Measurement]:
         rate, sizes = await throughput.worker_rate(round_, count)
         rates.append(rate)
         bares.append(await throughput.bare_rate(round_, sizes, count))
-        pures.append(action_pipeline.one_round(bench.extent, number)["all"].rate)
+        pures.append(action_pipeline.one_round(bench.extent, number)[action_pipeline.ALL])
     bounds = [1 / (1 / bare + 1 / pure) for bare, pure in zip(bares, pures, strict=True)]
     return [
         reported("bare loop", bares, "events/s", "yardstick"),
@@ -150,8 +150,8 @@ async def large(bench: Bench) -> list[Measurement]:
 async def memories(bench: Bench) -> list[Measurement]:
     """What a session keeps resident."""
     few, many = bench.extent.of(FEW_SESSIONS), bench.extent.of(MANY_SESSIONS)
-    small = [await growth.resident_kb(bench.round("memory"), few) for _ in bench.rounds]
-    large = [await growth.resident_kb(bench.round("memory"), many) for _ in bench.rounds]
+    small = [await bench_env.resident_kb(bench.round("memory"), few) for _ in bench.rounds]
+    large = [await bench_env.resident_kb(bench.round("memory"), many) for _ in bench.rounds]
     each = [(b - a) / (many - few) for a, b in zip(small, large, strict=True)]
     return [
         reported(f"resident, {few} sessions", list(map(float, small)), "KiB", "yardstick"),
@@ -163,8 +163,10 @@ async def memories(bench: Bench) -> list[Measurement]:
 async def costs(bench: Bench) -> list[Measurement]:
     """What an event costs beside few and beside many sessions."""
     count, few, many = (bench.extent.of(one) for one in (COST_EVENTS, COST_FEW, COST_MANY))
-    with_few = [await growth.cpu_per_event_us(bench.round("cost"), few, few, count) for _ in bench.rounds]
-    with_many = [await growth.cpu_per_event_us(bench.round("cost"), many, many, count) for _ in bench.rounds]
+    with_few = [await bench_env.cpu_per_event_us(bench.round("cost"), few, few, count) for _ in bench.rounds]
+    with_many = [
+        await bench_env.cpu_per_event_us(bench.round("cost"), many, many, count) for _ in bench.rounds
+    ]
     ratios = [b / a for a, b in zip(with_few, with_many, strict=True)]
     return [
         reported(f"CPU per event, {few} sessions", with_few, "us", "yardstick"),
@@ -176,7 +178,7 @@ async def costs(bench: Bench) -> list[Measurement]:
 async def restarts(bench: Bench) -> list[Measurement]:
     """A worker's start with many sessions, against a bare read of their changelog."""
     many = bench.extent.of(COST_MANY)
-    rounds = [await growth.restart_s(bench.round("restart"), many) for _ in bench.rounds]
+    rounds = [await bench_env.restart_s(bench.round("restart"), many) for _ in bench.rounds]
     return [
         reported("bare read of the changelog", [read for _, read in rounds], "s", "yardstick"),
         reported(f"start to first verdict, {many} sessions", [s for s, _ in rounds], "s", "see below"),

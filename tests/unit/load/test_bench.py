@@ -8,8 +8,7 @@ from itertools import islice
 import pytest
 
 from app.core.actions.rules import Rules
-from load.bench.gates.gate1 import BYTES, LONGEST, Wide, fuzzed, wide
-from load.bench.gates.many_rules import COUNT, rules
+from load.bench.gates.gate1 import BYTES, COUNT, LONGEST, Wide, fuzzed, rules, wide
 from load.bench.given import bench_policy, yardsticks
 from load.bench.given.actions import action, of_panel, panel, salted
 from load.bench.given.yardsticks import by_kind, texts_of

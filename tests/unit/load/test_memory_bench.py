@@ -10,12 +10,11 @@ import orjson
 import pytest
 
 from app.core.decide.kinds import message_of
-from load.bench.gates import memory_fuzz
-from load.bench.gates.long_writes import BYTES, SHAPES, long_text
-from load.bench.gates.memory_gate import Seconds
+from load.bench.gates import memory_gate
 from load.bench.given import bench_policy, memory_writes
-from load.bench.given.mutation import Marks, Mutation
+from load.bench.given.hard_texts import BYTES, SHAPES, Marks, Mutation, long_text
 from load.bench.given.pure import Pipeline
+from load.bench.measurement import CpuClock
 from load.bench.workers import bystanders
 from topics.records import ProposedMemoryWrite
 
@@ -81,16 +80,16 @@ def test_long_texts_of_two_salts_differ() -> None:
 
 
 def test_fuzzed_memories_are_the_same_every_time_and_other_ones_with_another_seed() -> None:
-    first, second = (list(memory_fuzz.fuzzed(60)) for _ in range(2))
+    first, second = (list(memory_gate.fuzzed(60)) for _ in range(2))
     assert first == second
-    assert not set(first) & set(memory_fuzz.fuzzed(60, memory_fuzz.SEED + 1))
+    assert not set(first) & set(memory_gate.fuzzed(60, memory_gate.SEED + 1))
 
 
 def test_fuzzed_memories_are_of_every_size_and_hold_every_kind_of_disguise() -> None:
-    every = list(memory_fuzz.fuzzed(900))
-    assert max(map(len, every)) == memory_fuzz.LONGEST
-    assert min(map(memory_fuzz.kilobytes, every)) == 1
-    assert memory_fuzz.CLASSES[-2] < max(map(memory_fuzz.kilobytes, every)) <= memory_fuzz.CLASSES[-1]
+    every = list(memory_gate.fuzzed(900))
+    assert max(map(len, every)) == memory_gate.LONGEST
+    assert min(map(memory_gate.kilobytes, every)) == 1
+    assert memory_gate.CLASSES[-2] < max(map(memory_gate.kilobytes, every)) <= memory_gate.CLASSES[-1]
     together = "".join(every)
     assert all(mark in together for mark in ("\u200b", "aWdub3Jl", "%69", "1gn0r3", "\U000e0069", "\u0456"))
 
@@ -108,5 +107,9 @@ def test_one_input_in_twenty_is_a_write_in_a_session_of_its_own() -> None:
     assert not {one.key for one in written} & {one.key for one in messages if one.topic == "actions"}
 
 
-def test_a_rate_is_writes_by_the_seconds_that_they_took() -> None:
-    assert Seconds(writes=100, gate=0.5).rate("gate") == 200
+def test_a_clock_adds_the_cpu_seconds_of_each_step_to_its_name() -> None:
+    clock = CpuClock()
+    assert clock.take("sum", lambda: sum(range(200_000))) == 19_999_900_000
+    first = clock.seconds["sum"]
+    clock.take("sum", lambda: sum(range(200_000)))
+    assert clock.seconds["sum"] > first > 0

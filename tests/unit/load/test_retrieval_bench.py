@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from app.core.decide.kinds import message_of
-from load.bench.gates.retrieval_gate import JudgingGate, Seconds
+from load.bench.gates.retrieval_gate import JudgingGate
 from load.bench.given import bench_policy
 from load.bench.given.items import Bodies, Elsewhere, Shape, arrivals, requests
 from load.bench.given.pure import Pipeline
@@ -57,7 +57,3 @@ def test_some_requests_lead_elsewhere_each_to_another_place() -> None:
     uris = [item["provenance_uri"] for item in items if "stalling" in (item["provenance_uri"] or "")]
     assert 25 < len(uris) < 75
     assert len(set(uris)) == len(uris)
-
-
-def test_a_rate_is_items_by_the_seconds_that_they_took() -> None:
-    assert Seconds(items=100, gate=0.5).rate("gate") == 200

@@ -1,27 +1,90 @@
-"""The memory gate on writes of 1 MB without an encoder, and a repeated text beside a new one, by CPU time."""
+"""Texts that are hard to read: mutated along a grammar, marks over and over, layers of openers, 1 MB."""
 
 from __future__ import annotations
 
 import base64
+import json
 import random
 import string
-import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from app.core.text.decodings import MORSE
-from load.bench import measurement
-from load.bench.given import bench_policy
-from load.bench.given.memory_writes import arrivals, rows_of, salted, texts
-from load.bench.given.pure import Pipeline
-from load.bench.measurement import Measurement, at_least, at_most, rounds_of
+from load.bench.given.memory_writes import rows_of, salted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
-    from load.bench.measurement import Extent
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What a text is mutated with: openers, closers, joints, words; what is repeated, and after what."""
+
+    open: Sequence[str]
+    close: Sequence[str]
+    join: Sequence[str]
+    atoms: Sequence[str]
+    repeated: Sequence[str]
+    starts: Sequence[str]
+
+
+class Mutation:
+    """Draws from `chance` alone, so that a seed gives the same texts for ever.
+
+    `sizes`: characters that repeated marks may fill; `longest`: of a mutated text; `depth`: layers at most.
+    """
+
+    def __init__(
+        self, chance: random.Random, marks: Marks, sizes: Sequence[int], *, longest: int, depth: int
+    ) -> None:
+        self._chance = chance
+        self._marks = marks
+        self._sizes = sizes
+        self._longest = longest
+        self._depth = depth
+
+    def mutated(self, text: str) -> str:
+        """Marks put in, parts doubled, cut out, or exchanged with those of the end."""
+        chance, marks = self._chance, self._marks
+        for _ in range(chance.randint(1, 12)):
+            first, last = sorted((chance.randint(0, len(text)), chance.randint(0, len(text))))
+            part = text[first:last]
+            mark = chance.choice(chance.choice((marks.open, marks.close, marks.join, marks.atoms)))
+            text = chance.choice(
+                (
+                    text[:first] + mark + text[first:],
+                    text[:first] + mark + part + chance.choice(marks.close) + text[last:],
+                    text[:last] + part * chance.randint(1, 8) + text[last:],
+                    text[:first] + text[last:],
+                    text[last:] + chance.choice(marks.join) + part,
+                )
+            )[: self._longest]
+        return text
+
+    def repeated(self) -> str:
+        """One to three marks over and over, up to a size, after an innocent beginning."""
+        chance = self._chance
+        unit = "".join(chance.choice(self._marks.repeated) for _ in range(chance.randint(1, 3)))
+        size = chance.choice(self._sizes)
+        start = chance.choice(self._marks.starts)
+        return start + unit * (size // len(unit) + 1)
+
+    def nested(self, text: str) -> str:
+        """A text within layers of openers and closers, as deep as it gets."""
+        chance, marks = self._chance, self._marks
+        for _ in range(chance.randint(1, self._depth)):
+            opened = chance.choice(marks.open)
+            text = f"{opened}{chance.choice(('', *marks.atoms))}{text}{chance.choice(marks.close)}"
+        return text
+
+
+def marks_in(path: Path) -> dict[str, Any]:
+    """The file's `marks` as Marks, and what else it holds."""
+    document: dict[str, Any] = json.loads(path.read_bytes())
+    return {**document, "marks": Marks(**document["marks"])}
 
 
 BYTES = 1_000_000
@@ -115,70 +178,3 @@ def long_text(shape: str, salt: int) -> str:
     """A text of the shape that takes 1 MB of JSON, or a little less: a longer message is not read."""
     text = SHAPES[shape](random.Random(salt)).encode()[:BYTES].decode(errors="ignore")
     return text[: len(text) * BYTES // max(BYTES, len(orjson.dumps(text)))]
-
-
-LONG_MS = 300
-REPEATED = 300
-CHEAPER = 50
-
-
-@dataclass(slots=True)
-class Times:
-    """`shapes`: ms of a 1 MB write; `cheaper`: by what factor an inspection is, by length of text."""
-
-    shapes: dict[str, float]
-    cheaper: dict[str, float]
-
-
-def measure(count: int, salt: int) -> Times:
-    """One round, in a fresh process."""
-    under = bench_policy.policy()
-    inspect = under.default.inspector.inspect
-    chance = random.Random(7)
-    short = list(texts("benign", count, chance))
-    shorter = list(texts("benign", count, chance, 128))
-    measurement.settle()
-    cheaper = {"128 characters": _cheaper(inspect, shorter), "1 KB": _cheaper(inspect, short)}
-    pipeline = Pipeline(bench_policy.point_of(under))
-    return Times({shape: _long_ms(pipeline, shape, salt, n) for n, shape in enumerate(SHAPES)}, cheaper)
-
-
-def _cheaper(inspect: Callable[[str], object], contents: Sequence[str]) -> float:
-    """New texts, then copies of them: a repeated write is another object, whose hash nobody has computed."""
-    copies = [one.encode().decode() for one in contents]
-    return _took(inspect, contents) / _took(inspect, copies)
-
-
-def _took(inspect: Callable[[str], object], contents: Sequence[str]) -> int:
-    began = time.thread_time_ns()
-    for one in contents:
-        inspect(one)
-    return time.thread_time_ns() - began
-
-
-def _long_ms(pipeline: Pipeline, shape: str, salt: int, number: int) -> float:
-    """The whole gate on it. Raises RuntimeError where the gate never saw it."""
-    inputs = arrivals([long_text(shape, salt)], 1, number)
-    began = time.thread_time_ns()
-    decided = pipeline.take(inputs)
-    took = (time.thread_time_ns() - began) / 1e6
-    if "trustScore" not in decided[0]:
-        raise RuntimeError(f"1 MB of {shape} was not judged: {decided[0]}")
-    return took
-
-
-def figures(extent: Extent) -> list[Measurement]:
-    """What a repeated text saves, then every shape."""
-    every = rounds_of(measure, extent, REPEATED, seeded=True)
-    return [
-        *(
-            at_least(
-                f"a new text / a repeated one, {length}", [one.cheaper[length] for one in every], CHEAPER
-            )
-            for length in every[0].cheaper
-        ),
-        *(
-            at_most(f"1 MB: {shape}", [one.shapes[shape] for one in every], LONG_MS, "ms")
-            for shape in every[0].shapes
-        ),
-    ]
