@@ -27,16 +27,14 @@ from load.recounts.input_answers import account
 from load.recounts.reruns import executed_again
 from load.recounts.run_findings import bites, integrity
 from load.scene import open_scene
-from load.sites.ledger_read import gather
-from load.sites.site import MALFORMED, POISON
+from load.sites.site import MALFORMED, POISON, gather
 from topics.catalog import ACTIONS, MEMORY_WRITES, VERDICTS
 
 if TYPE_CHECKING:
     from load.recounts.figures import RunFigure
     from load.recounts.input_answers import AnswerAccount, Answered
     from load.scene import Bed, Scene
-    from load.sites.ledger_read import Evidence
-    from load.sites.site import InputRecord, Scale
+    from load.sites.site import Evidence, InputRecord, Scale
 
 PARTITION_KEY = b"p:"
 LEAST_KINDS = 200

@@ -29,9 +29,9 @@ from load.recounts.run_findings import bites, integrity
 from load.scene import STALL_S, open_scene
 from load.sites import neutral_policy, quality_policy
 from load.sites.fleet import RunFailed
-from load.sites.ledger_read import gather, policy_refusals
 from load.sites.neutral_policy import TENANT
 from load.sites.quality_policy import standing
+from load.sites.site import gather, policy_refusals
 from topics.catalog import BUNDLES
 
 if TYPE_CHECKING:

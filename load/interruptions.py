@@ -16,7 +16,7 @@ from load.inputs.publisher import Pace
 from load.recounts import figures
 from load.recounts.run_findings import findings
 from load.scene import LOOK_S, open_scene
-from load.sites.ledger_read import gather
+from load.sites.site import gather
 
 if TYPE_CHECKING:
     import random

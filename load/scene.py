@@ -17,9 +17,8 @@ from load.inputs.publisher import Publisher
 from load.inputs.traffic import Mix, Traffic
 from load.recounts.quarantine_recount import ENTERED, LEAVING
 from load.sites.fleet import Fleet, RunFailed
-from load.sites.ledger_read import records_of
 from load.sites.neutral_policy import MOST_HELD
-from load.sites.site import prepare
+from load.sites.site import prepare, records_of
 from topics.catalog import QUARANTINE, SOURCE_FEEDBACK
 
 if TYPE_CHECKING:

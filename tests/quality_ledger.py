@@ -6,11 +6,9 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from app.verifier.export import to_line
-from app.verifier.located import Located
+from app.verifier.export import Located, to_line
 from topics.catalog import ALARMS, QUALITY_DECISIONS, SESSION_EVENTS
-from topics.records.alarms import Alarm
-from topics.records.retrievals import QualityDecision, RetrievalReported
+from topics.records.retrievals import Alarm, QualityDecision, RetrievalReported
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -3,6 +3,8 @@
 The standard library's scanner does the work; its hooks refuse what it would let through. The good path stops
 at the first refusal without knowing where it is; only then is the text read again by hooks that plant the
 flaw in the tree, where its path can be seen.
+
+`Unreadable` says why an input could not be read: a code, the place, a sentence.
 """
 
 from __future__ import annotations
@@ -12,12 +14,55 @@ import math
 import re
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NoReturn
-
-from topics.unreadable import Code, Step, Unreadable, json_path
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+
+Code = Literal[
+    "empty",
+    "too_large",
+    "not_utf8",
+    "not_json",
+    "too_deep",
+    "duplicate_key",
+    "not_finite",
+    "too_long_number",
+    "lone_surrogate",
+    "unknown_field",
+    "missing_field",
+    "ambiguous_field",
+    "wrong_type",
+    "invalid_value",
+    "key_mismatch",
+    "wrong_partition",
+]
+
+Step = str | int
+"""One step of a path: an object's key or an array's index."""
+
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_MAX_KEY_SHOWN = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """An input that is no record. `path` is a JSON path such as `$.parameters.rows[3]`, ASCII and bounded."""
+
+    code: Code
+    path: str
+    message: str
+
+
+def json_path(steps: Iterable[Step]) -> str:
+    """Steps as a JSON path (RFC 9535's notation). Keys that are no plain name are quoted, long ones cut."""
+    return "$" + "".join(f"[{step}]" if isinstance(step, int) else _key(step) for step in steps)
+
+
+def _key(key: str) -> str:
+    shown = key if len(key) <= _MAX_KEY_SHOWN else key[:_MAX_KEY_SHOWN] + "..."
+    return f".{shown}" if _PLAIN_KEY.fullmatch(shown) else f"[{json.dumps(shown)}]"
 
 
 # Possessive quantifiers: linear on any text, also on a string that never ends.

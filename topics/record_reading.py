@@ -11,10 +11,9 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from topics.catalog import MAX_INPUT_VALUE_BYTES
-from topics.json_text import parse
+from topics.json_text import Code, Step, Unreadable, json_path, parse
 from topics.records.base import Record
 from topics.records.inputs import ProposedAction, SeedAction
-from topics.unreadable import Code, Step, Unreadable, json_path
 
 __all__ = ["Unreadable", "read"]
 

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.core.quality_bundle.lookup import Tables
-from topics.json_text import parse
+from topics.json_text import Unreadable, parse
 from topics.records.retrievals import (
     AutonomyTier,  # noqa: TC001 - pydantic reads the annotations
     Dimension,  # noqa: TC001 - pydantic reads the annotations
     QualityOutcome,  # noqa: TC001 - pydantic reads the annotations
 )
-from topics.unreadable import Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -18,7 +18,7 @@ from app.core.retrieval.record import SCHEMA as ITEM
 from topics.catalog import BY_NAME
 
 if TYPE_CHECKING:
-    from app.verifier.located import Located
+    from app.verifier.export import Located
 
 OWN_IDS = ("verdict_id", "memory_id", "ledger_event_id", "dead_letter_id", "refusal_id", "outcome_id")
 """Made of the input's coordinates."""

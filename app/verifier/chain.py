@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from .export import Fingerprints
 from .findings import Finding, Summary
-from .paged import Fingerprints
 from .record import Entry
 
 if TYPE_CHECKING:

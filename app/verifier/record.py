@@ -1,15 +1,146 @@
-"""From raw bytes to what the chain needs of a record: number, links, its computed hash, its input."""
+"""From raw bytes to what the chain needs of a record: number, links, its computed hash, its input.
+
+The bytes are read as strict JSON and brought into their RFC 8785 form in one pass.
+
+The standard library's encoder writes the form where two things hold, and reading a value sees whether they
+do: every object key is ASCII (else UTF-16 order and code point order may differ), and every fraction is
+written by Python as RFC 8785 writes it. Everything else is written here, slower. A test holds both equal to
+the `rfc8785` package, which this folder does without: it runs wherever Python does.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import math
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from .strict_json import SAFE_INTEGER, NotStrict, canonical, read_object
-
 if TYPE_CHECKING:
-    from .located import Located
+    from collections.abc import Iterator
+
+    from .export import Located
+
+
+SAFE_INTEGER = 2**53 - 1  # RFC 8785, 3.2.2.3: beyond this a double no longer names one integer
+
+
+class NotStrict(ValueError):
+    """The bytes are not strict JSON of one object; the message says what is wrong."""
+
+
+class _Reader:
+    """Reads one value; `plain` stays true while the standard library's encoder would write RFC 8785."""
+
+    def __init__(self) -> None:
+        self.plain = True
+        self._decoder = json.JSONDecoder(
+            object_pairs_hook=self._object,
+            parse_float=self._fraction,
+            parse_int=self._integer,
+            parse_constant=self._constant,
+        )
+
+    def read(self, text: str) -> Any:
+        self.plain = True
+        return self._decoder.decode(text)
+
+    def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        members = dict(pairs)
+        if len(members) != len(pairs):
+            raise NotStrict("an object names a field twice")
+        self.plain = self.plain and "".join(members).isascii()
+        return members
+
+    def _fraction(self, digits: str) -> float:
+        number = float(digits)
+        written = repr(number)
+        self.plain = self.plain and "e" not in written and not written.endswith(".0")
+        return number
+
+    def _integer(self, digits: str) -> float:
+        number = int(digits)
+        if -SAFE_INTEGER <= number <= SAFE_INTEGER:
+            return number
+        self.plain = False
+        if _number(float(number)) != digits:
+            raise NotStrict(f"the integer {digits[:40]} is not one that a double holds")
+        return float(number)
+
+    def _constant(self, name: str) -> Any:
+        raise NotStrict(f"{name} is no JSON number")
+
+
+_reader = _Reader()
+
+
+def read_object(raw: bytes) -> tuple[dict[str, Any], bool]:
+    """The object and whether it is plain (see above). Raises NotStrict."""
+    try:
+        value = _reader.read(raw.decode("utf-8"))
+    except (ValueError, OverflowError, RecursionError) as error:
+        raise NotStrict(str(error)) from None
+    if not isinstance(value, dict):
+        raise NotStrict("the value is not an object")
+    return value, _reader.plain
+
+
+def canonical(value: dict[str, Any], *, plain: bool) -> bytes:
+    """The RFC 8785 form. Raises NotStrict for what has none (a lone surrogate, an infinite number)."""
+    try:
+        if plain:
+            return _ENCODER.encode(value).encode("utf-8")
+        return "".join(_written(value)).encode("utf-8")
+    except (ValueError, RecursionError) as error:
+        raise NotStrict(f"no canonical form: {error}") from None
+
+
+def _written(value: Any) -> Iterator[str]:
+    """RFC 8785, 3.2: no white space, names in the order of their UTF-16 code units, numbers as ECMAScript."""
+    if isinstance(value, dict):
+        yield "{"
+        for place, name in enumerate(sorted(value, key=lambda one: one.encode("utf-16-be"))):
+            yield f"{',' if place else ''}{_ENCODER.encode(name)}:"
+            yield from _written(value[name])
+        yield "}"
+    elif isinstance(value, list):
+        yield "["
+        for place, member in enumerate(value):
+            yield "," if place else ""
+            yield from _written(member)
+        yield "]"
+    else:
+        yield _number(value) if isinstance(value, float) else _ENCODER.encode(value)
+
+
+def _number(value: float) -> str:
+    """ECMAScript's Number::toString, as in RFC 8785, 3.2.2.3. Raises ValueError for what is not finite."""
+    if not math.isfinite(value):
+        raise ValueError(f"{value} is no JSON number")
+    if value == 0:
+        return "0"
+    sign, given, exponent = Decimal(repr(value)).as_tuple()
+    assert isinstance(exponent, int)  # noqa: S101 - of a finite number it is one
+    digits = "".join(map(str, given)).rstrip("0")
+    point = len(given) + exponent
+    return ("-" if sign else "") + _placed(digits, point)
+
+
+def _placed(digits: str, point: int) -> str:
+    """The digits of 0.digits times 10 to the power of `point`."""
+    if 0 < point <= _LARGEST_PLAIN:
+        whole, fraction = digits[:point].ljust(point, "0"), digits[point:]
+        return f"{whole}.{fraction}" if fraction else whole
+    if _SMALLEST_PLAIN < point <= 0:
+        return f"0.{'0' * -point}{digits}"
+    mantissa = digits[0] + (f".{digits[1:]}" if digits[1:] else "")
+    return f"{mantissa}e{point - 1:+d}"
+
+
+_LARGEST_PLAIN, _SMALLEST_PLAIN = 21, -6
+_ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
 
 _REQUIRED = ("schema", "partition", "sequence", "prev_hash", "event_hash", "input")
 

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 from .chain import PartitionChain
 from .findings import Finding, Report
 from .placement import Placement, is_moved
-from .record import Opened, open_record
-from .strict_json import NotStrict
+from .record import NotStrict, Opened, open_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .located import Located
+    from .export import Located
 
 _STRANGERS = frozenset({"inserted", "duplicate_sequence"})
 _IMPLIED = frozenset({"out_of_order", "duplicate_id"})

@@ -20,7 +20,7 @@ from app.core.decide.replay import Replay
 from app.core.foundation.arrival import Arrival
 from app.core.policy.policy import Policy
 from app.core.registry.loading import load_registry
-from app.offline.bundle_source import whole_bundle
+from app.offline.policy_files import whole_bundle
 from app.settings import ROOT, Settings
 from topics.catalog import ACTIONS, OUTCOMES
 

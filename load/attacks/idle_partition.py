@@ -30,8 +30,7 @@ from load.inputs.publisher import Pace
 from load.recounts import figures
 from load.recounts.run_findings import findings
 from load.scene import LOOK_S, Bed, open_scene
-from load.sites.ledger_read import gather
-from load.sites.site import SHORT
+from load.sites.site import SHORT, gather
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

@@ -26,7 +26,7 @@ from app.core.state.session import KEY_PREFIX, SessionState
 from app.core.trust.in_force import PolicyInForce
 from app.setting_groups import MemorySettings, SessionSettings
 from app.settings import ROOT
-from app.verifier.located import Located
+from app.verifier.export import Located
 from app.verifier.verify import verify
 from topics.catalog import BY_NAME
 from topics.headers import output_headers

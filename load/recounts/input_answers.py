@@ -13,7 +13,7 @@ from topics.catalog import ALARMS, BUNDLES, DEAD_LETTERS, QUARANTINE, REGISTRY
 
 if TYPE_CHECKING:
     from app.adapters.kafka.kafka_read import StoredRecord
-    from load.sites.ledger_read import Evidence
+    from load.sites.site import Evidence
 
 Place = tuple[str, int, int]
 """Base topic, partition, offset."""

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from app.core.rerun.policy_then import Installation
     from app.core.rerun.rerun_result import Rerun
     from load.recounts.figures import RunFigure
-    from load.sites.ledger_read import Evidence
-    from load.sites.site import Site
+    from load.sites.site import Evidence, Site
 
 MOST = 60_000
 """Of more decisions a sample of so many is executed: 40 s at the 1 500 a second that two busy cores gave."""

@@ -6,18 +6,17 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from app.stream.process import EXIT_FAULT, EXIT_FENCED
-from app.verifier.located import Located
+from app.verifier.export import Located
 from app.verifier.verify import verify
 from load.recounts import figures
-from load.recounts.coverage_recount import coverage
 from load.recounts.input_answers import account
 from load.recounts.memory_state import wrong_held, wrong_releases, wrong_statistics
 from load.recounts.quarantine_recount import APPROVED, ENTERED, EVICTED, EXPIRED, REJECTED
 from load.recounts.reruns import executed_again
 from load.recounts.retrieval_recount import retrievals
-from load.recounts.served_recount import wrong_served, wrong_wanted
 from load.recounts.session_recount import wrong_sessions
 from load.recounts.source_recount import folded, wrong_feedback, wrong_histories, wrong_sights
+from load.recounts.store_recount import coverage, wrong_served, wrong_wanted
 from load.recounts.write_recount import UNAVAILABLE, memories
 from load.sites.quality_policy import BUNDLE
 from topics.catalog import MEMORY_WRITES
@@ -25,13 +24,13 @@ from topics.catalog import MEMORY_WRITES
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from load.recounts.coverage_recount import CoverageRecount
     from load.recounts.figures import RunFigure
     from load.recounts.input_answers import AnswerAccount
     from load.recounts.retrieval_recount import Retrievals
+    from load.recounts.store_recount import CoverageRecount
     from load.recounts.write_recount import Memories
     from load.sites.fleet import Tally
-    from load.sites.ledger_read import Evidence
+    from load.sites.site import Evidence
 
 SHOWN_PROBLEMS = 3
 MEMORY_TALLY = {

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from app.adapters.kafka.kafka_topics import create
 from app.cli.main import cli
 from app.core.foundation.chain import Chain
-from app.verifier.located import Located
+from app.verifier.export import Located
 from load.tamper import relaid
 from topics.catalog import DEAD_LETTERS, ESCALATIONS, VERDICTS
 from topics.layout import TopicLayout

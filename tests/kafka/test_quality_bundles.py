@@ -11,7 +11,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from app.adapters.kafka import kafka_topics
-from app.cli.quality.quality_override import override
+from app.cli.quality.quality_changes import override
 from tests.unit.cli.policy.policy_files import made, sluice, written
 from tests.unit.core.trust.quality_scene import DAY_S, ROLES, SIGNS, org, quality_document
 from tests.unit.core.trust.scene import approver

@@ -13,7 +13,7 @@ import pytest
 
 from app.broker.handle import free_ports
 from app.stream.process import EXIT_FAULT
-from app.verifier.located import Located
+from app.verifier.export import Located
 from app.verifier.verify import verify
 from load.sites import neutral_policy
 from load.sites.worker_process import WorkerProcess

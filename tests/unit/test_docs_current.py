@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from app.core.actions.stages import BUNDLE_FORM
 from app.core.quality_bundle.quality_models import QualityBundleFile
-from app.offline.bundle_source import whole_bundle
+from app.offline.policy_files import whole_bundle
 from app.offline.reference import FOLDER, SPECS, gate_shapes, reference_documents
 from tests.unit import memory_records, retrieval_records
 from tests.unit.records import HASH, action, ledger_records

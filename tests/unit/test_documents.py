@@ -19,7 +19,7 @@ from app.core.actions.stages import load_bundle
 from app.core.cases.cases import run_cases
 from app.core.policy.bundle_cases import Case
 from app.core.registry.registry_entries import RegistryFile
-from app.offline.bundle_source import whole_bundle
+from app.offline.policy_files import whole_bundle
 from tests.documents.blocks import NOT_RUN, RECORD, ROOT, RUN, Block, blocks, documents
 from topics.record_reading import Unreadable, read
 from topics.records import ProposedAction, ProposedMemoryWrite, ProposedRetrieval

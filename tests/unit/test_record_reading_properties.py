@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.records import action, value
-from topics.json_text import parse
+from topics.json_text import json_path, parse
 from topics.record_reading import Unreadable, read
 from topics.records import ActionOutcome, ProposedAction, ReviewDecision, Verdict
-from topics.unreadable import json_path
 
 KEYS = st.text(max_size=8)
 LEAVES = (

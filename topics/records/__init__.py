@@ -1,8 +1,6 @@
 """Every record on the wire, one module per kind; only the models say what fields a record has."""
 
-from topics.records.alarms import Alarm, OutcomeAlarm
-from topics.records.control import DsseEnvelope
-from topics.records.inputs import ActionOutcome, ProposedAction, ReviewDecision
+from topics.records.inputs import ActionOutcome, DsseEnvelope, ProposedAction, ReviewDecision
 from topics.records.memory import AdmittedMemory, MemoryDecision, ProposedMemoryWrite
 from topics.records.memory_events import (
     ProvenanceRecord,
@@ -17,6 +15,8 @@ from topics.records.memory_events import (
 )
 from topics.records.retrieval_inputs import ProposedRetrieval, RetrievalReport
 from topics.records.retrievals import (
+    Alarm,
+    OutcomeAlarm,
     QualityDecision,
     RetrievalEscalationOpened,
     RetrievalReported,

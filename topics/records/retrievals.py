@@ -1,11 +1,60 @@
-"""Retrievals: what was decided on each item, and what the agent may see."""
+"""Retrievals: what was decided on each item, what the agent may see, and of what an operator is alarmed."""
+
+from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from topics.records.base import Count, Digest, Enforcement, Id, LedgerRecord, Moment, Record
-from topics.records.memory import MemoryFinding, Whole
+from topics.records.base import (
+    Count,
+    Digest,
+    Enforcement,
+    Id,
+    LedgerCount,
+    LedgerRecord,
+    Moment,
+    Record,
+    Severity,
+)
+from topics.records.memory import MemoryFinding, Whole  # noqa: TC001 - pydantic reads the annotations
+
+
+class Alarm(LedgerRecord):
+    """One alarm to a named recipient; an input of null: time alone raised it."""
+
+    schema_name: Annotated[Literal["sluice/alarm/v1"], Field(alias="schema")]
+    alarm_id: Id
+    kind: Annotated[Literal["flag_only_overdue"], Field(description="flag-only outlived its window")]
+    severity: Severity
+    recipient: Annotated[str, Field(min_length=1)]
+    subject: Annotated[Id, Field(description="the content class")]
+    message: Annotated[str, Field(min_length=1)]
+    since: Annotated[Moment, Field(description="when flag-only began")]
+    overdue_since: Moment
+    quality_bundle_id: Id
+    quality_bundle_hash: Digest
+    raised_at: Moment
+
+
+class OutcomeAlarm(LedgerRecord):
+    """An outcome that is not signed claims more rows than it may count: the session escalates until a signed
+    one settles the action."""
+
+    schema_name: Annotated[Literal["sluice/outcome_alarm/v1"], Field(alias="schema")]
+    alarm_id: Id
+    kind: Literal["outcome_disputed"]
+    severity: Severity
+    recipient: Annotated[str, Field(min_length=1)]
+    subject: Annotated[Id, Field(description="the action_id")]
+    message: Annotated[str, Field(min_length=1)]
+    session_id: Id
+    tenant_id: Id
+    claimed: LedgerCount
+    counted: Annotated[LedgerCount, Field(description="what the total holds for the action")]
+    reported_by: Id
+    raised_at: Moment
+
 
 AutonomyTier = Literal["sandbox", "bounded", "high_privilege"]
 QualityOutcome = Literal["pass", "flag", "downgrade", "deny"]

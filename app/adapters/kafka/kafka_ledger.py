@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from app.adapters.kafka.kafka_read import StoredRecord, open_reader
 from app.core.reports.report_tally import NotADecisionError
-from app.verifier.located import Located
+from app.verifier.export import Located
 from app.verifier.verify import Verifier
 from topics.catalog import CATALOG
 

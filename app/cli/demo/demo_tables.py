@@ -15,7 +15,7 @@ from rich.text import Text
 
 from app.cli.demo.demo_answers import cause_of, examples_of, settled
 from app.cli.ledger.ledger import report_parts
-from app.cli.ledger.quarantine_counts import By, counted_parts
+from app.cli.ledger.quarantine import By, counted_parts
 from app.cli.ledger.record_line import COLOURS
 from app.cli.ledger.rerun import rerun_parts
 from app.cli.output import print_parts, shown

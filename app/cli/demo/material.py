@@ -35,8 +35,8 @@ from app.core.quality_bundle.quality_bundle import load_quality_bundle
 from app.core.registry.loading import neutral_entries
 from app.core.registry.quality_entries import provenance_id
 from app.core.retrieval.kinds import RETRIEVAL
-from app.offline.bundle_source import whole_bundle
 from app.offline.panels import load_panel
+from app.offline.policy_files import whole_bundle
 from topics.catalog import MAX_INPUT_VALUE_BYTES
 from topics.headers import input_headers
 

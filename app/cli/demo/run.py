@@ -28,7 +28,7 @@ from app.cli.demo.demo_answers import TOPICS, Answers
 from app.cli.demo.follow_ups import answer_escalations, make_outcomes, make_reports, make_reviews
 from app.cli.demo.run_place import RunPlace, start_worker
 from app.cli.demo.throwaway_trust import publish_policy
-from app.cli.ledger.quarantine_counts import count_gate
+from app.cli.ledger.quarantine import count_gate
 from app.core.reports.ledger_values import ALARM, DECISION, REPORTED, LedgerValues
 from app.core.reports.report import quality_report
 from app.core.reports.report_tally import QualityTally
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from app.broker.process_identity import ProcessIdentity
     from app.cli.demo.material import Material, Planned, RunOptions
     from app.cli.demo.run_place import Worker
-    from app.cli.ledger.quarantine_counts import GateCounts
+    from app.cli.ledger.quarantine import GateCounts
     from app.core.reports.report import QualityReport
     from app.verifier.findings import Report
 

@@ -1,11 +1,16 @@
-"""`sluice quarantine`: what waits for a reviewer, one memory whole, reviews, statistics."""
+"""`sluice quarantine`: what waits for a reviewer, one memory whole, reviews, statistics.
+
+Statistics of the memory gate on the screen and as JSON, by tenant or by agent.
+"""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
+from rich.table import Table
 
 from app.cli.ledger.held_memories import (
     asked,
@@ -16,14 +21,172 @@ from app.cli.ledger.held_memories import (
     print_waiting,
     waiting,
 )
-from app.cli.ledger.quarantine_counts import stats
 from app.cli.ledger.quarantine_review import Memory, review
-from app.cli.output import WRONG, print_json, stop
+from app.cli.output import WELL, WRONG, print_json, print_parts, shown, stop
 from app.core.foundation.clock import milliseconds_of
+from app.core.reports.memory_recount import behind, differences, summed
+from app.core.state.statistics import NOTHING, Statistics
+from app.stream.engine.outbox import live_statistics
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
+    from app.adapters.kafka.kafka_quarantine import KafkaQuarantine
     from app.cli.ledger.held_memories import Life
+    from app.core.reports.memory_recount import Behind, Counts, LiveCounts, StatisticsDifference
+    from app.core.state.statistics import Whose
     from topics.records import QuarantineEntered
+
+
+HEADINGS = tuple(NOTHING.fields())
+
+
+class By(StrEnum):
+    """Whose numbers stand in one row."""
+
+    tenant = "tenant"
+    agent = "agent"
+
+
+class LedgerCounts(NamedTuple):
+    """The ledger's own numbers, and where the workers' are others."""
+
+    counts: Counts
+    differences: list[StatisticsDifference]
+    behind: list[Behind]
+
+    @property
+    def equal(self) -> bool:
+        """Whether the workers keep what the ledger says."""
+        return not (self.differences or self.behind)
+
+
+class GateCounts(NamedTuple):
+    """`recounted` None: no recount was asked for."""
+
+    live: Counts
+    recounted: LedgerCounts | None = None
+
+    @property
+    def overall(self) -> Statistics:
+        """Over all partitions, tenants and agents, as the workers keep them."""
+        return _overall(self.live)
+
+    @property
+    def equal(self) -> bool:
+        """Whether no recount differs from what the workers keep."""
+        return self.recounted is None or self.recounted.equal
+
+
+def _named(by: By, whose: Whose) -> tuple[str, ...]:
+    return (whose.tenant,) if by is By.tenant else (whose.tenant, whose.agent)
+
+
+def _rows(counts: Counts, by: By) -> dict[tuple[str, ...], Statistics]:
+    return dict(sorted(summed(counts, lambda whose: _named(by, whose)).items()))
+
+
+def _overall(counts: Counts) -> Statistics:
+    return summed(counts, lambda _: None).get(None, NOTHING)
+
+
+def counted_fields(counted: GateCounts, by: By) -> dict[str, Any]:
+    """As JSON: {by, rows, overall}, and {recount, differences, behind} where they were asked for."""
+    fields = {"by": by.value, **_counts(counted.live, by)}
+    if counted.recounted is not None:
+        fields["recount"] = _counts(counted.recounted.counts, by)
+        fields["differences"] = [_difference(one) for one in counted.recounted.differences]
+        fields["behind"] = [one._asdict() for one in counted.recounted.behind]
+    return fields
+
+
+def _difference(one: StatisticsDifference) -> dict[str, Any]:
+    both = {"live": one.live.fields(), "recounted": one.recounted.fields()}
+    return {"partition": one.partition, **one.whose._asdict(), **both}
+
+
+def _counts(counts: Counts, by: By) -> dict[str, Any]:
+    names = ("tenant", "agent")
+    rows = [
+        {**dict(zip(names, name, strict=False)), **one.fields()} for name, one in _rows(counts, by).items()
+    ]
+    return {"rows": rows, "overall": _overall(counts).fields()}
+
+
+def counted_parts(counted: GateCounts, by: By) -> Iterator[RenderableType]:
+    """A table of each side, and every difference."""
+    yield _table(counted.live, by, "as the workers keep them")
+    if counted.recounted is None:
+        return
+    yield _table(counted.recounted.counts, by, "as the ledger has them")
+    for one in counted.recounted.differences:
+        message = f"partition {one.partition}, {one.whose.tenant} {one.whose.agent}"
+        yield f"[bold red]differs:[/] {shown(message)}: live {tuple(one.live)}, ledger {tuple(one.recounted)}"
+    for lost in counted.recounted.behind:
+        ends = f"the state ends at sequence {lost.state}, the ledger at {lost.ledger}"
+        yield f"[bold red]behind:[/] partition {lost.partition}: {ends}"
+    if counted.recounted.equal:
+        yield "[green]The recount is equal.[/]"
+
+
+def _in_words(name: str) -> str:
+    """A wire name as words, which may stand on two lines: "current quarantine size"."""
+    return "".join(f" {sign.lower()}" if sign.isupper() else sign for sign in name)
+
+
+def _table(counts: Counts, by: By, title: str) -> Table:
+    names = ["tenant", "agent"] if by is By.agent else ["tenant"]
+    table = Table(title=title, box=None, pad_edge=False)
+    for name in names:
+        table.add_column(name, overflow="fold")
+    for name in HEADINGS:
+        table.add_column(_in_words(name), justify="right")
+    for whose, one in _rows(counts, by).items():
+        table.add_row(*(shown(part) for part in whose), *map(str, one))
+    table.add_row("[bold]overall[/]", *[""] * (len(names) - 1), *map(str, _overall(counts)))
+    return table
+
+
+def stats(
+    *,
+    by: Annotated[By, typer.Option(help="One row for each tenant or agent.")] = By.tenant,
+    recount: Annotated[
+        bool, typer.Option("--recount", help="Count the ledger's records too, and compare.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON value on standard output.")] = False,
+) -> None:
+    """Show how many writes were decided how, and how many wait.
+
+    The workers keep these numbers, and the command reads them from the
+    sessions' changelog. Repeated writes do not count. --recount reads
+    gate.memory.decisions and gate.quarantine up to the same moment of each
+    partition, so it may run while workers decide.
+
+    Exit codes: 0 shown, and equal if recounted; 1 the recount differs; 2
+    could not read.
+    """
+    counted = asked(count_gate(connected(), recount=recount))
+    if as_json:
+        print_json(counted_fields(counted, by))
+    else:
+        print_parts(counted_parts(counted, by))
+    raise typer.Exit(WELL if counted.equal else WRONG)
+
+
+async def count_gate(kafka: KafkaQuarantine, *, recount: bool) -> GateCounts:
+    """Read from the broker, with `recount` the ledger too. Raises KafkaUnreachable and UnknownTopics."""
+    live = await live_statistics(kafka.changelog())
+    return GateCounts(live.counts, await _recounted(kafka, live) if recount else None)
+
+
+async def _recounted(kafka: KafkaQuarantine, live: LiveCounts) -> LedgerCounts:
+    """What the ledger has beyond the state was written since: if so, the state has it by now too."""
+    anew = await kafka.recount(live.sequences)
+    lost = behind((await live_statistics(kafka.changelog())).sequences, anew.beyond) if anew.beyond else []
+    return LedgerCounts(anew.counts, differences(live.counts, anew.counts), lost)
+
 
 cli = typer.Typer(
     name="quarantine",

@@ -16,15 +16,14 @@ from app.cli.ledger.show_story import print_story
 from app.cli.output import WRONG, errors, print_json, settings_or_stop, shown, stop, stop_unknown_topics
 from app.offline.story import Followed, NamedRecords, hash_holds
 from app.verifier.export import NotAnExport, from_lines
-from topics.json_text import parse
-from topics.unreadable import Unreadable
+from topics.json_text import Unreadable, parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from app.core.rerun.walk import Place
     from app.offline.story import Story, StoryEvent
-    from app.verifier.located import Located
+    from app.verifier.export import Located
 
     Read = Callable[[Callable[[Located], None]], None]
 

@@ -10,12 +10,10 @@ import orjson
 import typer
 
 from app.cli.output import WRONG, console, errors, print_json, shown, stop
-from app.cli.policy.bundle_diff import diff
 from app.cli.policy.bundle_file import BundlePath, cases_command, document_or_stop, loaded_or_stop
-from app.cli.policy.bundle_log import log
+from app.cli.policy.bundle_history import diff, log
 from app.cli.policy.control_topics import AsJson, Signed, publish_file, write_or_stop
-from app.cli.policy.cosign import cosign
-from app.cli.policy.key_files import Keys, private_keys_or_stop
+from app.cli.policy.key_files import Keys, cosign, private_keys_or_stop
 from app.cli.quality_read import (
     From,
     read_or_stop,
@@ -25,7 +23,7 @@ from app.core.cases.cases import case_count, is_quality, run_own_cases
 from app.core.quality_bundle.quality_bundle import QualityBundle
 from app.core.reports.ledger_values import DECISION
 from app.core.trust.signing import signed_bundle, signed_quality_bundle
-from app.offline.bundle_source import SHIPPED_MARK, whole_bundle
+from app.offline.policy_files import SHIPPED_MARK, whole_bundle
 from app.settings import ROOT
 from topics.catalog import BUNDLES, BY_NAME, QUALITY_DECISIONS
 

@@ -15,8 +15,7 @@ from app.cli.output import IMPOSSIBLE, WELL, WRONG, console, print_json, shown, 
 from app.core.cases.case_failure import count_cases
 from app.core.cases.cases import case_count, load_any_bundle, run_own_cases
 from app.core.foundation.errors import BundleError, CoreError
-from app.offline.bundle_source import whole_bundle
-from app.offline.policy_files import PolicyFileError, unsigned_any_bundle
+from app.offline.policy_files import PolicyFileError, unsigned_any_bundle, whole_bundle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -34,7 +34,7 @@ from app.core.trust.in_force import Rehearsal, arrivals, refused_of, rehearse
 from app.settings import no_root_keys
 from topics.catalog import BUNDLES, BY_NAME, REGISTRY
 from topics.headers import input_headers
-from topics.unreadable import Unreadable
+from topics.json_text import Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -14,8 +14,7 @@ import typer
 
 from app.cli.output import IMPOSSIBLE, WRONG, console, print_json, shown, stop
 from app.cli.policy.control_topics import AsJson, Signed, publish_file, write_or_stop
-from app.cli.policy.cosign import cosign
-from app.cli.policy.key_files import Keys, private_keys_or_stop
+from app.cli.policy.key_files import Keys, cosign, private_keys_or_stop
 from app.cli.policy.registry_seen import list_entries, log, show
 from app.core.foundation.canonical import digest
 from app.core.foundation.clock import rfc3339

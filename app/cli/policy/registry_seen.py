@@ -10,7 +10,7 @@ import typer
 from rich.table import Column, Table
 
 from app.cli.output import WRONG, console, print_json, shown, stop
-from app.cli.policy.bundle_log import print_log, signed_by
+from app.cli.policy.bundle_history import print_log, signed_by
 from app.cli.policy.control_topics import (
     AsJson,
     folded_or_stop,

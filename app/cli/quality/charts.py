@@ -5,8 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.cli.output import percent
-from app.cli.quality.elements import Chart, card, cut, element, plain
-from app.cli.quality.outcome_charts import WIDTH, by_class, by_day, calendar, legend
+from app.cli.quality.outcome_charts import (
+    WIDTH,
+    Chart,
+    by_class,
+    by_day,
+    calendar,
+    card,
+    cut,
+    element,
+    legend,
+    plain,
+)
 from app.cli.quality.trend import MOST_LINES, TrendLine, bars, trend, trend_legend
 from app.core.reports.report import PROVENANCE, STALE
 

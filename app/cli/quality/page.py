@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.cli.output import NOTHING, percent
 from app.cli.quality.charts import charts, standing
-from app.cli.quality.elements import element, plain
+from app.cli.quality.outcome_charts import element, plain
 from app.core.reports.report import (
     CONFIDENCE,
     COVERAGE_MEANING,

@@ -11,8 +11,7 @@ from rich.table import Table
 
 from app.cli.output import NOTHING, WELL, WRONG, errors, percent, print_json, print_parts, shown, stop
 from app.cli.quality.page import page
-from app.cli.quality.quality_override import override
-from app.cli.quality.quality_promote import promote
+from app.cli.quality.quality_changes import override, promote
 from app.cli.quality_read import From, day_or_stop, read_or_stop
 from app.core.foundation.clock import rfc3339
 from app.core.reports.ledger_values import ALARM, DECISION, REPORTED

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.cli.output import percent
-from app.cli.quality.elements import Chart, cut, element, plain
-from app.cli.quality.outcome_charts import day_ticks
+from app.cli.quality.outcome_charts import Chart, cut, day_ticks, element, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

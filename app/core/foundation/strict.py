@@ -13,11 +13,10 @@ from pydantic import (
 )
 
 from app.core.foundation.clock import milliseconds_of
-from topics.json_text import parse
+from topics.json_text import Unreadable, parse
 from topics.records.base import (
     Moment,
 )
-from topics.unreadable import Unreadable
 
 
 def _exists(moment: str) -> str:

@@ -23,7 +23,7 @@ from app.core.registry.registry_entries import EntryFile
 from app.core.trust.dsse import read_envelope
 from app.core.trust.refused import Reason
 from app.core.trust.signed_entries import BUNDLE, QUALITY_BUNDLE, Statement, statement
-from topics.unreadable import Unreadable
+from topics.json_text import Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,8 +16,7 @@ from app.core.rerun.recount import Entered, Recount, Recounted
 from app.core.rerun.rerun_result import EVENT, Difference, Rerun
 from topics.catalog import CATALOG, wire_schema
 from topics.headers import output_headers
-from topics.json_text import parse
-from topics.unreadable import Unreadable
+from topics.json_text import Unreadable, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from app.core.foundation.canonical import canonical
-from topics.json_text import parse
-from topics.unreadable import Unreadable
+from topics.json_text import Unreadable, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -21,8 +21,8 @@ from app.core.registry.registry_entries import EntryFile, Name
 from app.core.trust.dsse import Envelope, read_envelope
 from app.core.trust.refused import Code, Reason
 from topics.catalog import BUNDLES, BY_NAME, REGISTRY
+from topics.json_text import Unreadable
 from topics.records.base import Digest  # noqa: TC001 - pydantic reads the annotations
-from topics.unreadable import Unreadable
 
 if TYPE_CHECKING:
     from app.core.foundation.arrival import Arrival

@@ -24,8 +24,8 @@ from app.core.trust.authority import Authority
 from app.core.trust.dsse import MAX_SIGNATURES, read_envelope, sign
 from app.core.trust.signed_entries import APPROVER, PAYLOAD_TYPES, QUALITY_BUNDLE_TYPE, Change
 from topics.catalog import BUNDLES, REGISTRY
+from topics.json_text import Unreadable
 from topics.records import ReviewDecision
-from topics.unreadable import Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -20,7 +20,7 @@ from app.core.foundation.strict import json_object
 from app.core.policy.policy import PointParts, Policy, standings
 from app.core.quality_bundle.quality_bundle import load_quality_bundle
 from app.core.registry.loading import load_registry
-from app.offline.bundle_source import whole_bundle
+from app.offline.policy_files import whole_bundle
 from app.settings import ROOT, Settings
 from load.bench.given import items
 from load.bench.given.actions import AGENT, MAX_ID, panel

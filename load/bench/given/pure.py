@@ -14,8 +14,8 @@ from app.core.state.decision import Shared
 from app.core.state.history import UNSEEN, SourceName
 from app.core.state.session import SessionState, session_key
 from topics.catalog import BY_NAME, SOURCE_FEEDBACK
+from topics.json_text import Unreadable
 from topics.records import SourceFeedback
-from topics.unreadable import Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

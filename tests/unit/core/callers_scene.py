@@ -12,7 +12,7 @@ from app.core.foundation.arrival import Arrival
 from app.core.policy.policy import Policy
 from app.core.registry.loading import load_registry
 from app.core.state.session import Account, SessionState, session_key
-from app.offline.bundle_source import whole_bundle
+from app.offline.policy_files import whole_bundle
 from tests.unit.core.scene import LIMITS, ROOT, START, bundle, entry, verdict_of
 from topics.catalog import ACTIONS
 

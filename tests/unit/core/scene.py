@@ -21,7 +21,7 @@ from app.core.foundation.limits import SessionLimits
 from app.core.policy.policy import Policy
 from app.core.registry.loading import load_registry
 from app.core.state.session import SessionState, session_key
-from app.offline.bundle_source import whole_bundle
+from app.offline.policy_files import whole_bundle
 from topics.record_reading import Unreadable, read
 from topics.records import ActionOutcome, ProposedAction
 

@@ -15,7 +15,7 @@ from app.cli.demo.demo_answers import Answers
 from app.cli.demo.demo_tables import print_result
 from app.cli.demo.run import Examined, Result
 from app.cli.demo.run_place import RunPlace
-from app.cli.ledger.quarantine_counts import GateCounts
+from app.cli.ledger.quarantine import GateCounts
 from app.core.reports.report import quality_report
 from app.core.reports.report_tally import QualityTally
 from app.core.rerun.rerun_result import Difference, Rerun, RerunTally

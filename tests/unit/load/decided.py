@@ -28,8 +28,7 @@ from app.core.state.session import KEY_PREFIX, SessionState
 from app.core.trust.in_force import PolicyInForce
 from load.inputs.traffic import Mix, Traffic
 from load.sites import neutral_policy, quality_policy
-from load.sites.ledger_read import Evidence
-from load.sites.site import KIND_HEADER, Site
+from load.sites.site import KIND_HEADER, Evidence, Site
 from topics.catalog import ADMITTED, PROVENANCE_WANTED, SERVED, SOURCE_FEEDBACK, SOURCE_HISTORIES
 from topics.record_reading import Unreadable
 

@@ -29,7 +29,7 @@ from tests.unit.load.decided import BEGAN_MS, TRUST, changed, decided
 
 if TYPE_CHECKING:
     from app.core.trust.fold import Folded
-    from load.sites.ledger_read import Evidence
+    from load.sites.site import Evidence
 
 REFUSALS = 10
 STAGES = (*shipped_stages(), Poison(), SlowProbe())

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from app.adapters.kafka.kafka_read import StoredRecord
-    from load.sites.ledger_read import Evidence
+    from load.sites.site import Evidence
 
 EVENTS = 900
 ANOTHER = "sha256:" + 64 * "9"

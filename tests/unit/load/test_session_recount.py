@@ -16,7 +16,7 @@ from topics.catalog import BUNDLES, DEAD_LETTERS
 
 if TYPE_CHECKING:
     from app.adapters.kafka.kafka_read import StoredRecord
-    from load.sites.ledger_read import Evidence
+    from load.sites.site import Evidence
 
 COUNTS = ("lost", "doubled", "contradicted", "unread", "faulted")
 

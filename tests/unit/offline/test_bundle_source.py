@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app.core.foundation.errors import BundleError
-from app.offline.bundle_source import whole_bundle
+from app.offline.policy_files import whole_bundle
 from app.settings import ROOT
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from app.core.policy.policy import Policy
 from app.core.registry.loading import load_registry
 from app.core.state.decision import Decision, Shared
 from app.core.state.session import SessionState
-from app.offline.bundle_source import whole_bundle
+from app.offline.policy_files import whole_bundle
 from app.settings import ROOT, Settings
 from app.stream.engine.evaluation import InputInProgress, receive, unread
 from app.stream.engine.outbox import Outbox

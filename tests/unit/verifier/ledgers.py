@@ -7,7 +7,7 @@ from typing import Any
 
 import rfc8785
 
-from app.verifier.located import Located
+from app.verifier.export import Located
 from load.tamper import relaid, sealed
 
 DIGEST = "sha256:" + "0" * 64

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.verifier.export import NotAnExport, from_lines, to_line
-from app.verifier.located import Located
+from app.verifier.export import Located, NotAnExport, from_lines, to_line
 
 RECORDS = st.builds(
     Located,

@@ -15,7 +15,7 @@ from load.tamper import fields_of, relaid, sealed
 from tests.unit.verifier.ledgers import genuine_ledger
 
 if TYPE_CHECKING:
-    from app.verifier.located import Located
+    from app.verifier.export import Located
 
 LEDGER = genuine_ledger(seed=7, records=8, partitions=1)
 LAST = LEDGER[-1]

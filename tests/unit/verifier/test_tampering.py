@@ -17,7 +17,7 @@ from load.tamper import TAMPERINGS, fields_of, relaid, sealed
 from tests.unit.verifier.ledgers import genuine_ledger
 
 if TYPE_CHECKING:
-    from app.verifier.located import Located
+    from app.verifier.export import Located
 
 SEEDS = st.integers(0, 10_000)
 PLACES = st.integers(0, 23)

@@ -10,7 +10,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from app.cli.output import span_ms
-from app.cli.quality.quality_override import override
+from app.cli.quality.quality_changes import override
 from tests.unit.cli.policy.policy_files import made
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.cli.ledger.quarantine_counts import By, GateCounts, LedgerCounts, counted_fields, counted_parts
+from app.cli.ledger.quarantine import By, GateCounts, LedgerCounts, counted_fields, counted_parts
 from app.cli.output import print_parts
 from app.core.reports.memory_recount import Behind, differences
 from app.core.state.statistics import Statistics, Whose

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from app.cli.main import cli
 from app.core.foundation.canonical import digest
 from app.offline.story import Followed, NamedRecords
-from app.verifier.located import Located
+from app.verifier.export import Located
 from tests.unit.records import ledger_records
 from topics.catalog import ESCALATIONS, MEMORY_DECISIONS, SESSION_EVENTS, VERDICTS
 

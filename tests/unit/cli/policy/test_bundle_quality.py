@@ -13,7 +13,7 @@ from app.core.cases.cases import run_cases
 from app.core.quality_bundle.quality_bundle import load_quality_bundle
 from app.core.trust.dsse import Envelope, read_envelope, verified
 from app.core.trust.signed_entries import QUALITY_BUNDLE_TYPE
-from app.offline.bundle_source import whole_bundle
+from app.offline.policy_files import whole_bundle
 from tests.quality_ledger import decision, laid
 from tests.unit.cli.policy.policy_files import made, sluice, written
 from tests.unit.core.trust.quality_scene import DAY_S, org, quality_document

@@ -19,7 +19,7 @@ from app.core.foundation.arrival import Arrival
 from app.core.rerun import walk
 from app.core.rerun.rerun_result import WORDS
 from app.offline.record_files import arrivals_of
-from app.verifier.kinds import KINDS as VERIFIED
+from app.verifier.placement import KINDS as VERIFIED
 from tests.unit import memory_records
 from tests.unit.core.scene import START, point
 from tests.unit.test_docs_current import EXAMPLES

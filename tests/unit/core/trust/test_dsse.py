@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from app.core.trust.dsse import MAX_SIGNATURES, Envelope, Signature, pae, read_envelope, sign, verified
 from tests.unit.core.trust.scene import ALICE, BOB, STRANGER
-from topics.unreadable import Unreadable
+from topics.json_text import Unreadable
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 

@@ -2,35 +2,95 @@
 
 Of a policy bundle the gates and their own parts are compared; what they share (action types, patterns, the
 memory gate) is listed as it changed.
+
+`sluice bundle log`: every revision that ever counted or was refused, with who signed it and why.
 """
 
 from __future__ import annotations
 
 import json
+import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import orjson
 import typer
 
-from app.cli.output import WELL, WRONG, console, errors, print_json, shown, stop
+from app.cli.output import WELL, WRONG, console, errors, print_json, shown, span, stop
 from app.cli.policy.bundle_file import document_or_stop, loaded_or_stop
 from app.cli.policy.control_topics import (
     AsJson,
     folded_or_stop,
 )
 from app.core.foundation.canonical import canonical
+from app.core.foundation.clock import rfc3339
 from app.core.policy.document_changes import document_changes
 from app.core.quality_bundle.loosenings import BundleChange, changes, loosening_sentences
 from app.core.quality_bundle.quality_bundle import QualityBundle
+from app.core.trust.change_log import change_log
 from app.core.trust.dsse import Envelope, read_envelope
-from app.core.trust.signed_entries import BUNDLE, QUALITY_BUNDLE
+from app.core.trust.signed_entries import APPROVER, BUNDLE, QUALITY_BUNDLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from app.core.policy.bundles import Bundle
+    from app.core.trust.change_log import LogLine
     from app.core.trust.fold import Folded
+
+
+_COLOURS = {"in force": "green", "replaced": "dim", "refused": "red"}
+
+
+def log(
+    bundle_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="Only this bundle.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the change log of bundles: when, which revision, by whom, why.
+
+    The command reads the control topics and judges them as every worker
+    does, so it also shows refused revisions with the reason. The hash and
+    the rationale of a refused revision are only its claims.
+
+    Exit codes: 0 shown, 2 could not do it.
+    """
+    print_log(change_log(folded_or_stop(), bundle_id), as_json=as_json)
+
+
+def print_log(lines: Sequence[LogLine], *, as_json: bool) -> None:
+    """The lines on the screen, or as one JSON value."""
+    if as_json:
+        print_json([_logged(line) for line in lines])
+        return
+    now_ms = time.time_ns() // 1_000_000
+    for line in lines:
+        _show_log(line, now_ms)
+    if not lines:
+        console.print("nothing of it was ever published")
+
+
+def _logged(line: LogLine) -> dict[str, object]:
+    fields = asdict(line)
+    return {"at": rfc3339(fields.pop("at_ms")), **fields}
+
+
+def signed_by(kind: str | None, approvers: Sequence[str]) -> str:
+    """Whose signature counted. An approver's entry counts by a root key alone, and that has no name."""
+    return "a root key" if kind == APPROVER and not approvers else " and ".join(approvers)
+
+
+def _show_log(line: LogLine, now_ms: int) -> None:
+    colour = _COLOURS[line.state]
+    by = f" by {signed_by(line.kind, line.approvers)}" if line.state != "refused" or line.approvers else ""
+    at = f"{rfc3339(line.at_ms)} ({span(max(0, now_ms - line.at_ms))} ago)"
+    message = f"{at} [bold]{shown(line.name)}[/] [{colour}]{line.state}[/]{shown(by)}"
+    console.print(message, soft_wrap=True, highlight=False)
+    what = None if line.code is None else f"{line.code}: {line.message}"
+    named = (("hash", line.hash), ("rationale", line.rationale), ("refused for", what))
+    for name, value in (*named, *(("looser", one) for one in line.looser)):
+        if value is not None:
+            console.print(f"  {name}: {shown(value)}", soft_wrap=True, highlight=False)
 
 
 class NamedBundle(NamedTuple):
