@@ -17,7 +17,7 @@ from topics.catalog import ACTIONS, VERDICTS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-RATE = 1_000
+RATES = (10, 100, 300, 1_000)
 SECONDS = 20
 WARM_UP_S = 4
 SESSIONS = 2_000
@@ -111,16 +111,16 @@ class Probe:
                 self.measured.append((sent[number], time.perf_counter()))
 
 
-async def worker_latency(round_: Round, seed: int) -> Latency:
-    """The worker at the rate."""
+async def worker_latencies(round_: Round, seed: int) -> dict[int, Latency]:
+    """The worker, by rate."""
     await round_.create_topics()
     with bench_env.worker(round_) as child:
         await bench_env.until_ready(round_, child)
         return await _measured(round_, round_.topic(VERDICTS), seed)
 
 
-async def bare_latency(round_: Round, sizes: Sizes, seed: int) -> Latency:
-    """The bare loop at the rate, with a linger of 10 ms."""
+async def bare_latencies(round_: Round, sizes: Sizes, seed: int) -> dict[int, Latency]:
+    """The bare loop, by rate, with a linger of 10 ms."""
     await round_.create_topics()
     name = f"{round_.name}-bare"
     await bench_env.create_plain_topics(round_.bootstrap, f"{name}-out", f"{name}-state")
@@ -130,11 +130,15 @@ async def bare_latency(round_: Round, sizes: Sizes, seed: int) -> Latency:
         return await _measured(round_, f"{name}-out", seed)
 
 
-async def _measured(round_: Round, outputs: str, seed: int) -> Latency:
+async def _measured(round_: Round, outputs: str, seed: int) -> dict[int, Latency]:
     inputs = round_.topic(ACTIONS)
-    probe = Probe(round_.bootstrap, inputs, outputs)
-    await probe.run(RATE, [Message(inputs, *one) for one in actions.events(RATE * SECONDS, SESSIONS, seed)])
-    return probe.result(WARM_UP_S)
+    found = {}
+    for place, rate in enumerate(RATES):
+        probe = Probe(round_.bootstrap, inputs, outputs)
+        events = actions.events(rate * SECONDS, SESSIONS, seed * len(RATES) + place)
+        await probe.run(rate, [Message(inputs, *one) for one in events])
+        found[rate] = probe.result(WARM_UP_S)
+    return found
 
 
 def percentiles(measured: Sequence[tuple[float, float]], missing: int) -> Latency:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from load.bench.given import bench_env, items
 from load.bench.measurement import Measurement, at_most, none, reported
-from load.bench.workers.latency import LINGER_MS, RATE, SECONDS, SESSIONS, WARM_UP_S, Latency, Message, Probe
+from load.bench.workers.latency import LINGER_MS, SECONDS, SESSIONS, WARM_UP_S, Latency, Message, Probe
 from load.bench.workers.throughput import Sizes, bare_arguments
 from topics.catalog import QUALITY_DECISIONS, RETRIEVALS, SERVED, SESSIONS_CHANGELOG
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from load.bench.given.bench_env import Round
     from load.bench.workers.stream import Bench
 
+RATE = 1_000
 STALLING = "stalling.example"
 ANEW = 0.1
 """The share of requests with a reference that nobody has resolved yet."""
