@@ -1,0 +1,1 @@
+"""What each part of the detectors catches that nothing else does."""
