@@ -75,7 +75,7 @@ FAULTS = "tests/kafka/test_faults.py::test_nothing_is_lost_doubled_or_wrong_afte
 SECONDS = {
     **{f"{FAULTS}[{run}]": 60 for run in ("reload", "poison", "kill_two", "zombies", "malformed", "scaling")},
     f"{FAULTS}_outages": 60,
-    "tests/kafka/test_attacks.py::test_nothing_gets_through[idle_partition]": 60,
+    "tests/kafka/test_attacks.py::test_nothing_gets_through[idle_partition]": 110,
     "tests/kafka/test_documents.py": 60,
     "tests/kafka/test_retrievals.py": 45,
     "tests/kafka/test_stopping.py": 45,

@@ -119,6 +119,9 @@ def test_an_early_outcome_waits_for_its_action() -> None:
     assert kinds(decision) == ["Verdict", "ReservationSettled"]
     event = decision.records[1].body
     assert (event["early"], event["lowered"], session.rows) == (True, True, 4)
+    assert event["outcome_id"].count(":") == 3, (
+        "outcome:topic:partition:offset, as if its action had been there"
+    )
     assert event["input"]["topic"] == "gate.outcomes"
     assert verdict_of(decision)["session"]["after"]["aggregateRowsAffected"] == 10
     assert session.state.early == []

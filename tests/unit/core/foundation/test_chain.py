@@ -80,3 +80,10 @@ def test_a_record_that_cannot_be_written_leaves_no_gap() -> None:
     with pytest.raises(CanonicalError):
         chain.link({"a": 2**60})
     assert (chain.sequence, chain.head) == before
+
+
+@pytest.mark.parametrize("version", ["sha256:77", None])
+def test_a_record_names_the_code_that_decided_it_where_the_chain_knows_it(version: str | None) -> None:
+    written = json.loads(Chain(0, decider_version=version).link({"a": 1}))
+    assert [name for name in written if name == "decider_version"] == ["decider_version"] * bool(version)
+    assert written.get("decider_version") == version

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from app.core.actions.stages import shipped_stages
+from app.core.actions.verdict import ruling_of
 from app.core.decide.decide import DecisionPoint
 from app.core.policy.policy import Policy
 from tests.unit.core.scene import LIMITS, Session, bundle, entry, kinds, registry, verdict_of
@@ -129,3 +130,12 @@ def test_registry_entries_that_were_used_are_named_with_their_revision() -> None
         "tool/find@1",
         "org/shadowed@1",
     }
+
+
+@pytest.mark.parametrize("mode", ["standard", "high_stakes"])
+def test_what_a_repeat_makes_stricter_stays_under_the_same_enforcement(mode: str) -> None:
+    enforced, shadowed = ruling_of("ALLOW", None, mode), ruling_of("ALLOW", "ALLOW", mode)
+    stricter = enforced.stricter("BLOCK", mode)
+    assert (stricter.outcome, stricter.shadow, stricter.carried) == ("BLOCK", None, mode == "standard")
+    hidden = shadowed.stricter("BLOCK", mode)
+    assert (hidden.outcome, hidden.shadow, hidden.carried, hidden.real) == ("ALLOW", "BLOCK", True, "BLOCK")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from app.core.retrieval.bodies import Body
+from app.core.retrieval.judgement import Judged
 from tests.unit.core.retrieval.scene import OLD, POISONED, SUSPECT, Scene, item, quality
 from tests.unit.core.scene import entry
+
+if TYPE_CHECKING:
+    from topics.records.retrievals import QualityOutcome
 
 FROZEN = entry("freeze", "f1", subject="agent", subject_id="bounded", reason="an incident")
 CLOSED = quality(access={"legal_text": {"tenants": ["globex"]}})
@@ -84,3 +89,15 @@ def test_a_tenant_is_judged_by_its_own_quality_bundle_or_by_none() -> None:
     assert found.event["reason"] == "no_quality_bundle: acme.quality is not in force"
     served = Scene(entries=(own,), quality=quality(id="acme.quality")).read()
     assert (served.outcomes, served.event["quality_bundle_id"]) == (["pass"], "acme.quality")
+
+
+def test_the_reason_is_that_of_the_most_severe_outcome_and_of_equals_the_first() -> None:
+    judged = Judged(0, Body("ok"))
+    told: list[tuple[str, str | None]] = []
+    came: list[tuple[QualityOutcome, str]] = [
+        ("flag", "a"), ("flag", "b"), ("deny", "c"), ("flag", "d"), ("deny", "e"),
+    ]  # fmt: skip
+    for outcome, reason in came:
+        judged.comes_to(outcome, reason)
+        told.append((judged.outcome, judged.reason))
+    assert told == [("flag", "a"), ("flag", "a"), ("deny", "c"), ("deny", "c"), ("deny", "c")]

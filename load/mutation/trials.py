@@ -1,0 +1,262 @@
+"""What the tests say of a mutant: which of them enter its function, and whether one of them fails.
+
+A mutant is tried in a forked process: nothing is written to the tree.
+"""
+
+from __future__ import annotations
+
+import ast
+import gc
+import importlib
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from collections import defaultdict
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, Any
+
+import hypothesis
+import pytest
+
+from load.mutation.mutants import ROOT, codes_in, mutated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+    from types import ModuleType
+
+    from load.mutation.mutants import Mutant
+
+TESTS = tuple(
+    f"tests/unit/core/{area}"
+    for area in (
+        "foundation", "actions", "state", "memory", "retrieval", "trust", "decide", "cases", "rerun",
+        "rules", "policy",
+    )
+)  # fmt: skip
+HEAVY = ("anthropic", "cel_expr_python", "cryptography", "numpy", "orjson", "pydantic", "re2", "rfc8785",
+         "sqlglot", "tree_sitter")  # fmt: skip
+CPU_S, WALL_S = 60, 900
+"""Of one mutant: what runs longer is killed, and counts as found."""
+BUDGET_S = 20.0
+"""Of tests for one mutant, by the time that they took on the unchanged code."""
+
+
+def _module(file: str) -> str:
+    return file.removesuffix(".py").replace("/", ".")
+
+
+def _functions(file: str) -> dict[str, list[FunctionType]]:
+    """The living functions of an imported file, by qualified name."""
+    found: dict[str, list[FunctionType]] = defaultdict(list)
+    for one in gc.get_objects():
+        if type(one) is FunctionType and one.__code__.co_filename == str(ROOT / file):
+            found[one.__code__.co_qualname].append(one)
+    return found
+
+
+class _Runner:
+    """A pytest plugin: notes how long each test took, or picks and orders tests."""
+
+    def __init__(
+        self, wanted: dict[str, float] | None = None, before: Callable[[], None] | None = None
+    ) -> None:
+        self._wanted, self._before = wanted, before
+        self.current = ""
+        self.took: dict[str, float] = defaultdict(float)
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        if self._before is not None:  # before tests/conftest.py hides all functions from gc.get_objects
+            self._before()
+        if self._wanted is None:
+            return
+        wanted = self._wanted
+        files: dict[str, list[float]] = defaultdict(list)
+        for name, seconds in wanted.items():
+            files[name.partition("::")[0]].append(seconds)
+        rank = {file: sum(all_) / len(all_) for file, all_ in files.items()}
+        items[:] = sorted(
+            (one for one in items if one.nodeid in wanted),
+            key=lambda one: (rank[one.nodeid.partition("::")[0]], one.nodeid.partition("::")[0],
+                             wanted[one.nodeid]),
+        )  # fmt: skip
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self.current = nodeid
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.took[report.nodeid] += report.duration
+
+
+def _pytest(plugin: _Runner, *words: str) -> int:
+    calm = [
+        "-x",
+        "-q",
+        "-n",
+        "0",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:timeout",
+        "-o",
+        "addopts=",
+        "-W",
+        "ignore",
+    ]
+    return int(pytest.main([*calm, *words], plugins=[plugin]))
+
+
+def get_ready() -> None:
+    """What is not ours is imported, and a property that fails is not made smaller."""
+    for name in HEAVY:
+        importlib.import_module(name)
+    os.chdir(ROOT)
+    phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
+    hypothesis.settings.register_profile("mutation", phases=phases, derandomize=True, database=None)
+    hypothesis.settings.load_profile("mutation")
+
+
+def in_child(work: Callable[[], int], cpu_s: int = 3600, wall_s: float = 3600) -> int:
+    """The exit status of a forked process that does the work; negative when it was ended."""
+    child = os.fork()
+    if child == 0:
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, 1)
+        os.dup2(nothing, 2)
+        status = 70
+        try:
+            status = work()
+        finally:
+            os._exit(status)
+    end = time.monotonic() + wall_s
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() > end:
+            os.kill(child, signal.SIGKILL)
+        time.sleep(0.02)
+
+
+Reach = dict[str, dict[str, float]]
+"""By file and function ("file:function"), the tests that enter it and their seconds."""
+
+
+def record_reach(files: Sequence[str], out: Path) -> int:
+    """Run all tests once, each function saying that it was entered."""
+    reached: dict[str, set[str]] = defaultdict(set)
+
+    def instrument() -> None:
+        for file in files:
+            codes = {(one.co_qualname, one.co_firstlineno): one for one in codes_in(_saying(file))}
+            for name, functions in _functions(file).items():
+                for one in functions:
+                    one.__globals__[SAID] = lambda key: reached[key].add(runner.current)
+                    one.__code__ = codes[name, one.__code__.co_firstlineno]
+
+    runner = _Runner(before=instrument)
+    status = _pytest(runner, *TESTS)
+    found = {key: {one: runner.took[one] for one in tests if one} for key, tests in reached.items()}
+    out.write_text(json.dumps(found), encoding="utf-8")
+    return status
+
+
+SAID = "_said"
+
+
+def _saying(file: str) -> CodeType:
+    """The module with functions that say first that they were entered."""
+    tree = ast.parse((ROOT / file).read_bytes())
+    _say(file, "", tree.body)
+    return compile(ast.fix_missing_locations(tree), str(ROOT / file), "exec", dont_inherit=True)
+
+
+def _say(file: str, scope: str, body: Sequence[ast.stmt]) -> None:
+    for node in body:
+        if isinstance(node, ast.ClassDef):
+            _say(file, f"{scope}{node.name}.", node.body)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            key = ast.Constant(f"{file}:{scope}{node.name}")
+            node.body.insert(0, ast.Expr(ast.Call(ast.Name(SAID, ast.Load()), [key], [])))
+
+
+def affordable(reach: Reach, one: Mutant) -> dict[str, float]:
+    """The tests that enter a mutant's function, the quickest, for `BUDGET_S` of their time.
+
+    Where none does, because its answers are worked out when modules are imported: those that enter the file.
+    """
+    entering = reach.get(f"{one.file}:{one.function}") or {
+        name: seconds
+        for key, tests in reach.items()
+        if key.startswith(f"{one.file}:")
+        for name, seconds in tests.items()
+    }
+    found: dict[str, float] = {}
+    left = BUDGET_S
+    for name, seconds in sorted(entering.items(), key=lambda item: item[1]):
+        left -= seconds
+        if left < 0 and found:
+            break
+        found[name] = seconds
+    return found
+
+
+def _tried(one: Mutant, tests: dict[str, float]) -> int:
+    """In a process that has imported everything: the function gets the mutant's code, and the tests run."""
+    code = next(each for each in codes_in(mutated(one)) if each.co_qualname == one.function)
+    for function in _functions(one.file)[one.function]:
+        function.__code__ = code
+    return _pytest(_Runner(tests), *sorted({name.partition("::")[0] for name in tests}))
+
+
+KILLED, SURVIVED = "killed", "survived"
+_FAILED = 1
+
+
+def try_all(mutants: Sequence[Mutant], reach: Reach, out: Path) -> int:
+    """Write what became of each, in their order. What neither failed nor passed counts as survived."""
+    _pytest(_Runner(), "--collect-only", *TESTS)
+    gc.unfreeze()
+    found = []
+    for one in mutants:
+        tests = affordable(reach, one)
+        status = _status_of(one, tests) if tests else 0
+        found.append(KILLED if status < 0 or status == _FAILED else SURVIVED)
+        out.write_text(json.dumps(found), encoding="utf-8")
+    return 0
+
+
+def _status_of(one: Mutant, tests: dict[str, float]) -> int:
+    return in_child(lambda: _tried(one, tests), CPU_S, WALL_S)
+
+
+class _Mutating(MetaPathFinder, Loader):
+    """Imports one module with its mutant."""
+
+    def __init__(self, one: Mutant) -> None:
+        self._one = one
+
+    def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
+        return ModuleSpec(fullname, self) if fullname == _module(self._one.file) else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        exec(mutated(self._one), module.__dict__)  # noqa: S102 - our own code
+
+
+def _tried_anew(one: Mutant, tests: dict[str, float]) -> int:
+    """In a process that has imported nothing of ours."""
+    sys.meta_path.insert(0, _Mutating(one))
+    return _pytest(_Runner(tests), *sorted({name.partition("::")[0] for name in tests}))
+
+
+def try_anew(one: Mutant, tests: dict[str, float]) -> str:
+    """What becomes of a mutant whose module is imported after the change."""
+    if not tests:
+        return SURVIVED
+    return SURVIVED if in_child(lambda: _tried_anew(one, tests), CPU_S, WALL_S) == 0 else KILLED
