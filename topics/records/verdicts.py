@@ -251,6 +251,10 @@ class DeadLetter(LedgerRecord):
     path: Annotated[str, Field(pattern=r"^\$", description="JSON path of the error")]
     message: str
     key: Annotated[str | None, Field(description="the message's key, base64")] = None
+    ids: Annotated[
+        dict[str, Id] | None,
+        Field(description="the ids that could be read in it, as it claims them; null in older letters"),
+    ] = None
     value_base64: str
     value_size: Annotated[int, Field(ge=0, description="bytes of the whole value")]
     truncated: bool

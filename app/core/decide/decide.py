@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from app.core.actions.stage import StageOrder
 from app.core.decide.kinds import BY_MODEL, BY_TOPIC, DECISIONS
 from app.core.foundation.chain import OutRecord
-from app.core.foundation.refusals import INTERNAL_ERROR, dead_letter, refused, well_formed
+from app.core.foundation.refusals import INTERNAL_ERROR, dead_letter, ids_in, refused, well_formed
 from app.core.memory import reviews
 from app.core.policy.policy import PointParts, standings
 from app.core.retrieval import alarms
@@ -161,4 +161,5 @@ def _refused(arrival: Arrival, session_id: str | None, subject: str | None, reas
 
 def unreadable(arrival: Arrival, error: Unreadable) -> Decision:
     """The dead letter of an unreadable input; no session changes."""
-    return Decision(None, [dead_letter(arrival, error.code, error.path, error.message)])
+    ids = ids_in(arrival.value)
+    return Decision(None, [dead_letter(arrival, error.code, error.path, error.message, ids)])

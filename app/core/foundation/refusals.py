@@ -9,6 +9,8 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from app.core.foundation.arrival import dead_letter_id, refusal_id
 from app.core.foundation.chain import OutRecord
 from app.core.foundation.clock import rfc3339
@@ -22,10 +24,23 @@ INTERNAL_ERROR = "internal_error"
 """The code of an input on which the core itself failed."""
 KEPT_BYTES = MAX_INPUT_VALUE_BYTES
 """Of a larger value the first bytes are kept."""
+CLAIMED_IDS = (
+    "action_id",
+    "agent_id",
+    "session_id",
+    "write_id",
+    "request_id",
+    "report_id",
+    "subject_id",
+    "reported_by",
+)
+LONGEST_ID = 256
 
 
-def dead_letter(arrival: Arrival, code: str, path: str, message: str) -> OutRecord:
-    """The dead letter of an input that gets no other answer."""
+def dead_letter(
+    arrival: Arrival, code: str, path: str, message: str, ids: dict[str, str] | None = None
+) -> OutRecord:
+    """The dead letter of an input that gets no other answer; `ids`: those in it, where it was looked into."""
     value = arrival.value or b""
     body = {
         "schema": DEAD_LETTER,
@@ -35,6 +50,7 @@ def dead_letter(arrival: Arrival, code: str, path: str, message: str) -> OutReco
         "path": well_formed(path),
         "message": well_formed(message),
         "key": None if arrival.key is None else base64.b64encode(arrival.key).decode(),
+        "ids": ids,
         "value_base64": base64.b64encode(value[:KEPT_BYTES]).decode(),
         "value_size": len(value),
         "truncated": len(value) > KEPT_BYTES,
@@ -42,6 +58,19 @@ def dead_letter(arrival: Arrival, code: str, path: str, message: str) -> OutReco
         "input": arrival.coordinates(),
     }
     return OutRecord(DEAD_LETTERS, "DeadLetter", body, subject_of(arrival))
+
+
+def ids_in(value: bytes | None) -> dict[str, str]:
+    """The ids that an input claims to have, by their wire names, as far as they can be read: so its sender
+    knows it again. Empty where the value is no JSON object, or too large to be looked into."""
+    try:
+        record = orjson.loads(value) if value and len(value) <= MAX_INPUT_VALUE_BYTES else None
+    except orjson.JSONDecodeError:
+        return {}
+    if not isinstance(record, dict):
+        return {}
+    named = ((name, record.get(name)) for name in CLAIMED_IDS)
+    return {name: one for name, one in named if isinstance(one, str) and 0 < len(one) <= LONGEST_ID}
 
 
 def subject_of(arrival: Arrival) -> str:

@@ -97,3 +97,23 @@ def test_a_dead_letter_keeps_the_input_up_to_a_bound(value: bytes | None, kept: 
     assert (letter["value_size"], letter["truncated"]) == (len(value or b""), truncated)
     assert len(letter["value_base64"]) == -(-kept // 3) * 4
     assert decision.records[0].subject == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "ids"),
+    [
+        (b'{"action_id": "a", "session_id": "s", "toolName": 1}', {"action_id": "a", "session_id": "s"}),
+        (b'{"action_id": "", "agent_id": 7, "session_id": "%s"}' % (b"s" * 257), {}),
+        (b'["action_id"]', {}),
+        (b'{"action_id": "a"', {}),
+        (b'{"action_id": "\\ud800"}', {}),
+        (b'{"action_id": "a", "b": "%s"}' % (b"x" * 2**20), {}),
+        (b"[" * 100_000, {}),
+        (None, {}),
+    ],
+)
+def test_a_dead_letter_tells_the_ids_that_could_be_read(value: bytes | None, ids: dict[str, str]) -> None:
+    arrival = Arrival(ACTIONS, 0, 7, START, b"s", value)
+    decision = Session().point.unreadable(arrival, Unreadable("wrong_type", "$.toolName", "no text"))
+    assert only(decision, "DeadLetter")["ids"] == ids
+    assert only(Session().point.unread(arrival), "DeadLetter")["ids"] is None, "it is not looked into"
