@@ -16,6 +16,8 @@ NOT_RUN = {
     ("README.md", "make demo"): "sets an environment up and runs the tests; CI calls both",
     ("README.md", "make test ARGS"): "names what a developer calls; CI calls the most of it",
     ("README.md", "flowchart LR"): "a drawing",
+    ("README.md", "from app.client"): "an agent's program; tests/kafka/test_client.py runs it",
+    ("docs/clients.md", "from app.client"): "an agent's program; tests/kafka/test_client.py runs it",
     ("docs/architecture.md", "flowchart TB"): "a drawing; tests/unit/test_architecture.py holds it current",
     ("docs/architecture_before.md", "flowchart TB"): "a drawing of a tree that is no more",
     (

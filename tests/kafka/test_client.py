@@ -9,6 +9,7 @@ import subprocess
 import sys
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from app.client import (
     in_session,
 )
 from load.sites import neutral_policy
+from tests.documents.blocks import blocks
 from tests.kafka.installation import running, site_on, stored, until
 from tests.kafka.memories import write
 from tests.kafka.retrievals import item
@@ -216,6 +218,25 @@ async def _decided(call: Callable[[], Awaitable[None]]) -> None:
         while True:
             with contextlib.suppress(ActionNotDecided):
                 await call()
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/clients.md"])
+def test_the_programs_of_the_documents_run(
+    site: Site, worker: WorkerProcess, document: str, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """Their tools are not registered here: their calls end with that reason."""
+    options = ClientOptions(topic_prefix=site.prefix, deadline_s=PATIENCE_S)
+    here = partial(GateClient, site.bootstrap_servers, neutral_policy.AGENT, options)
+    monkeypatch.setattr("app.client.GateClient", lambda *_, **__: here())
+    (program,) = (one.text for one in blocks(document) if one.text.startswith("from app.client"))
+    names: dict[str, Any] = {"Receipt": object, "payments": None}
+    with (
+        contextlib.suppress(ActionDenied)
+        if document == "docs/clients.md"
+        else pytest.raises(ActionDenied, match="unregistered_tool")
+    ):
+        exec(program, names)  # noqa: S102 - our own
+    assert ("unregistered_tool" in capsys.readouterr().out) == (document == "docs/clients.md")
 
 
 PROGRAM = Path(__file__).with_name("guarded_program.py")

@@ -240,6 +240,7 @@ def _dead_letter() -> dict[str, Any]:
         path="$.a",
         message="Expecting value",
         key=None,
+        ids={"action_id": "a-1"},
         value_base64="e30=",
         value_size=2,
         truncated=False,
