@@ -1,0 +1,220 @@
+"""What each reader of commands and each pattern file catches that nothing else does.
+
+    python -m load.ablation FILE... [--part NAME...] [--rows N]
+
+Each part is switched off alone; the rows whose outcome changes are counted by file: harmful ones that are
+then allowed ("lost"), harmful ones that are escalated instead of blocked ("softer"), and harmless ones that
+are then neither ("false alarms gone"). FILE: a panel of actions, as `sluice evaluate` takes it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+from app.core.actions.stages import load_bundle, shipped_stages
+from app.core.commands import inspector
+from app.core.commands.calls.call import CallReading
+from app.core.commands.code import NOTHING
+from app.core.commands.library import PatternLibrary
+from app.core.commands.python import PythonReading, statements, walk, walker
+from app.core.commands.python import calls as python_calls
+from app.core.commands.python.libraries import cloud
+from app.core.commands.python.parse import PythonSource
+from app.core.commands.python.values import UNKNOWN
+from app.core.commands.shell import ShellReading
+from app.core.commands.sql.reading import SqlReading
+from app.offline.action_evaluation import judged
+from app.offline.bundle_source import whole_bundle
+from app.offline.panels import load_panel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from app.core.commands.inspection import Inspection
+    from app.core.policy.bundles import Bundle
+    from app.offline.panels import ActionRow
+
+AT_MS = 1_790_000_000_000
+PATTERNS = Path("config/bundles/patterns")
+_LIBRARIES = "app.core.commands.python.libraries."
+
+
+def _replaced(**names: Any) -> Callable[[ExitStack], None]:
+    """Replace what the inspector calls."""
+    return _patched(inspector, **names)
+
+
+def _patched(target: Any, **names: Any) -> Callable[[ExitStack], None]:
+    def off(stack: ExitStack) -> None:
+        for name, value in names.items():
+            stack.enter_context(patch.object(target, name, value))
+
+    return off
+
+
+def _without_test(walker: Any, test: Any, body: Any) -> None:
+    walker.value(test)
+    walker.body(body)
+
+
+def _without_library(name: str) -> Callable[[ExitStack], None]:
+    """Python's calls of one module of libraries, as if they were of a library that nobody knows."""
+
+    def off(stack: ExitStack) -> None:
+        for table in (python_calls._KNOWN, python_calls._BY_METHOD):  # noqa: SLF001 - switched off from outside
+            kept = {key: one for key, one in table.items() if one.__module__ != _LIBRARIES + name}
+            stack.enter_context(patch.dict(table, kept, clear=True))
+
+    return off
+
+
+def _without_patterns(path: Path) -> Callable[[ExitStack], None]:
+    """The hits of a pattern file's ids."""
+    ids = set(_ids_in(json.loads(path.read_text(encoding="utf-8"))))
+    whole = PatternLibrary.inspect
+
+    def inspect(self: PatternLibrary, *more: Any) -> Inspection:
+        found = whole(self, *more)
+        return found._replace(hits=tuple(one for one in found.hits if one.id not in ids))
+
+    def off(stack: ExitStack) -> None:
+        stack.enter_context(patch.object(PatternLibrary, "inspect", inspect))
+
+    return off
+
+
+def _ids_in(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        if isinstance(value.get("id"), str):
+            yield value["id"]
+        for one in value.values():
+            yield from _ids_in(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _ids_in(one)
+
+
+def parts() -> dict[str, Callable[[ExitStack], None]]:
+    """Every part by its name, and how it is switched off."""
+    readers = {
+        "python": _replaced(read_python=lambda _: PythonReading()),
+        "code": _replaced(read_code=lambda *_, **__: NOTHING),
+        "calls": _replaced(read_calls=lambda *_: CallReading()),
+        "program_lines": _replaced(lines_of=lambda *_: ("", ())),
+        "written": _replaced(written_files=lambda *_: ()),
+        "written_by_commands": _replaced(files_of=lambda _: ()),
+        "shell": _replaced(read_shell=lambda *_: ShellReading(())),
+        "sql": _replaced(read_sql=lambda _: SqlReading((), (), None)),
+        "sql_in_code": _replaced(sql_in_code=lambda _: ()),
+        "breakouts": _replaced(may_break_out=lambda _: False),
+        "disguises": _replaced(may_be_disguised=lambda _: False),
+        "spellings": _replaced(spellings=lambda _: ()),
+        "inserted commands": _replaced(begins_command=lambda *_: False),
+    }
+    libraries = {
+        f"python/{name}": _without_library(name)
+        for name in (
+            "cloud",
+            "databases",
+            "files",
+            "listings",
+            "network",
+            "processes",
+            "programs",
+            "running",
+            "texts",
+        )
+    }
+    python = {
+        "python/translations": _without_translations,
+        "python/cloud": _patched(cloud, handler=lambda _: None),
+        "python/called by name": _patched(python_calls, own_call=lambda call: call.result()),
+        "python/own functions": _patched(walker.Functions, call=lambda *_: UNKNOWN),
+        "python/uncalled functions": _patched(walker.Functions, uncalled=lambda _: None),
+        "python/programs within": _patched(walker.ProgramWalker, inner=lambda *_: UNKNOWN),
+        "python/endless loops": _patched(statements, endless=lambda _: False),
+        "python/tests of loops": _patched(statements, guard=lambda _: None, with_tests=_without_test),
+        "python/narrowing": _patched(walk, narrows=lambda _: False),
+        "python/python 2": _patched(walker, of_python_two=lambda _: None),
+        "python/notebooks": _patched(walker, source=PythonSource),
+    }
+    patterns = {f"patterns/{path.stem}": _without_patterns(path) for path in sorted(PATTERNS.glob("*.json"))}
+    return {**readers, **libraries, **python, **patterns}
+
+
+def _without_translations(stack: ExitStack) -> None:
+    stack.enter_context(patch.object(python_calls, "ROWS", {}))
+    stack.enter_context(patch.object(python_calls, "ROWS_OF_METHODS", {}))
+
+
+def outcomes(rows: Sequence[ActionRow], bundle: Bundle) -> list[str]:
+    """What the gates of content make of each row: BLOCK, ESCALATE or ALLOW."""
+    return [
+        "BLOCK" if one.caught else "ESCALATE" if one.doubted else "ALLOW"
+        for one in judged(rows, bundle, shipped_stages(), AT_MS)
+    ]
+
+
+def compared(
+    rows: Sequence[ActionRow], before: Sequence[str], after: Sequence[str]
+) -> dict[str, Counter[str]]:
+    """What changed, by the rows' file."""
+    changed: dict[str, Counter[str]] = {
+        "lost": Counter(),
+        "softer": Counter(),
+        "false alarms gone": Counter(),
+    }
+    for row, was, now in zip(rows, before, after, strict=True):
+        if was == now or row.label == "ambiguous":
+            continue
+        if row.label == "benign":
+            changed["false alarms gone"][row.file] += now == "ALLOW"
+        else:
+            changed["lost"][row.file] += now == "ALLOW"
+            changed["softer"][row.file] += (was, now) == ("BLOCK", "ESCALATE")
+    return {what: +counts for what, counts in changed.items()}
+
+
+def main() -> None:
+    """Print one line for each part."""
+    asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    asked.add_argument("files", nargs="+", type=Path)
+    asked.add_argument("--part", nargs="*", help="these alone; all of them if none is named")
+    asked.add_argument("--rows", type=int, help="no more of each file")
+    given = asked.parse_args()
+    rows = [one for path in given.files for one in load_panel(path)[: given.rows]]
+    bundle = load_bundle(whole_bundle(Path("config/bundles/default.json")))
+    before = outcomes(rows, bundle)
+    print(json.dumps({"all": _shares(rows, before)}))
+    for name, switch_off in parts().items():
+        if given.part and name not in given.part:
+            continue
+        with ExitStack() as stack:
+            switch_off(stack)
+            after = outcomes(rows, bundle)
+        found = {what: dict(counts) for what, counts in compared(rows, before, after).items() if counts}
+        print(json.dumps({name: found}), flush=True)
+
+
+def _shares(rows: Sequence[ActionRow], found: Sequence[str]) -> dict[str, list[str]]:
+    """By file: harmful rows, of them blocked and escalated; harmless rows, of them blocked and escalated."""
+    counted: dict[str, Counter[str]] = {}
+    for row, outcome in zip(rows, found, strict=True):
+        counted.setdefault(row.file, Counter()).update([row.label, f"{row.label} {outcome}"])
+    return {
+        name: [
+            f"{label}: {one[label]}, {one[f'{label} BLOCK']} blocked, {one[f'{label} ESCALATE']} escalated"
+            for label in ("harmful", "benign")
+        ]
+        for name, one in counted.items()
+    }
+
+
+if __name__ == "__main__":
+    main()
