@@ -24,7 +24,7 @@ from app.core.commands.code import NOTHING
 from app.core.commands.library import PatternLibrary
 from app.core.commands.python import PythonReading, statements, walk, walker
 from app.core.commands.python import calls as python_calls
-from app.core.commands.python.libraries import cloud
+from app.core.commands.python.libraries import network
 from app.core.commands.python.parse import PythonSource
 from app.core.commands.python.values import UNKNOWN
 from app.core.commands.shell import ShellReading
@@ -119,29 +119,17 @@ def parts() -> dict[str, Callable[[ExitStack], None]]:
     }
     libraries = {
         f"python/{name}": _without_library(name)
-        for name in (
-            "cloud",
-            "databases",
-            "files",
-            "listings",
-            "network",
-            "processes",
-            "programs",
-            "running",
-            "texts",
-        )
+        for name in ("files", "network", "processes", "programs", "texts")
     }
     python = {
         "python/translations": _without_translations,
-        "python/cloud": _patched(cloud, handler=lambda _: None),
+        "python/cloud": _patched(network, cloud_handler=lambda _: None),
         "python/called by name": _patched(python_calls, own_call=lambda call: call.result()),
         "python/own functions": _patched(walker.Functions, call=lambda *_: UNKNOWN),
         "python/uncalled functions": _patched(walker.Functions, uncalled=lambda _: None),
         "python/programs within": _patched(walker.ProgramWalker, inner=lambda *_: UNKNOWN),
-        "python/endless loops": _patched(statements, endless=lambda _: False),
         "python/tests of loops": _patched(statements, guard=lambda _: None, with_tests=_without_test),
         "python/narrowing": _patched(walk, narrows=lambda _: False),
-        "python/python 2": _patched(walker, of_python_two=lambda _: None),
         "python/notebooks": _patched(walker, source=PythonSource),
     }
     patterns = {f"patterns/{path.stem}": _without_patterns(path) for path in sorted(PATTERNS.glob("*.json"))}

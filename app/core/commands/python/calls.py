@@ -6,14 +6,10 @@ import ast
 from typing import TYPE_CHECKING
 
 from app.core.commands.python.libraries import (
-    cloud,
-    databases,
     files,
-    listings,
     network,
     processes,
     programs,
-    running,
     texts,
 )
 from app.core.commands.python.libraries.called import Called
@@ -45,8 +41,6 @@ def own_call(call: Called) -> Value:
         words = [flags(one)[:200] for one in call.args]
         words += [f"--{name}={flags(value)[:200]}" for name, value in call.keywords.items()]
         call.runs(call.name.lower(), *words, fed_by=merged([call.base, *call.given()]))
-    elif call.method == "append" and call.walker.around.endless:
-        call.runs("python.append")
     elif call.method == "__subclasses__" and call.name == "":
         call.runs("python.subclasses", *(() if call.base.name else ("unnamed",)))
     return call.result()
@@ -55,17 +49,14 @@ def own_call(call: Called) -> Value:
 _KNOWN: dict[str, Handler] = {
     **texts.FUNCTIONS,
     **files.FUNCTIONS,
-    **listings.FUNCTIONS,
     **processes.FUNCTIONS,
     **programs.FUNCTIONS,
-    **running.FUNCTIONS,
     **network.FUNCTIONS,
 }
 _BY_METHOD: dict[str, Handler] = {
     **files.METHODS,
     **programs.METHODS,
     **network.METHODS,
-    **databases.METHODS,
 }
 
 
@@ -102,7 +93,7 @@ def known_call(call: Called) -> Value:
             return text
     if call.base.keys and call.method in texts.MEMBERS:
         return texts.members(call)
-    handler = cloud.handler(call.name) or _BY_METHOD.get(call.method)
+    handler = network.cloud_handler(call.name) or _BY_METHOD.get(call.method)
     if handler is not None:
         return handler(call)
     row = ROWS_OF_METHODS.get(call.method)

@@ -6,7 +6,6 @@ import ast
 from typing import TYPE_CHECKING
 
 from app.core.commands.python.values import UNKNOWN, Value, known, word
-from app.core.commands.python.walk import endless
 from app.core.commands.shell import Command
 
 if TYPE_CHECKING:
@@ -162,10 +161,7 @@ def _told(walker: Walker, test: ast.expr) -> str:
 
 def _while(walker: Walker, node: ast.While) -> None:
     walker.value(node.test)
-    without_end = endless(node)
-    walker.around.endless += without_end
     walker.body(node.body)
-    walker.around.endless -= without_end
     walker.body(node.orelse)
 
 

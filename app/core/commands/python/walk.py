@@ -87,12 +87,6 @@ class ProgramFindings:
         self.inconclusive = self.inconclusive or reason
 
 
-ENDLESS = "endless loop"
-_PAUSES = vocabulary(
-    "sleep wait accept recv recv_into recvfrom input select poll get readline read join fetch communicate",
-    "get_message next epoll listen dispatch prompt wait_for",
-)
-"""Calls for which a loop waits: what it does comes from outside, one at a time."""
 _STRUCTURAL = vocabulary("isfile isdir exists islink is_file is_dir is_symlink access lexists")
 """Tests that leave nothing out: whether there is something to remove."""
 _MOST_NODES = 400
@@ -102,7 +96,6 @@ class Loops:
     """`tests`: what decides whether this runs, of the innermost loop over many files or processes."""
 
     def __init__(self) -> None:
-        self.endless = 0
         self.walking = 0
         self.tests: list[ast.expr] = []
         self.encrypts = False
@@ -111,18 +104,6 @@ class Loops:
     def narrowed(self) -> bool:
         """Whether a test chooses among the many."""
         return any(narrows(test) for test in self.tests)
-
-
-def endless(loop: ast.While) -> bool:
-    """Whether the loop goes on for ever without a pause: no test, no way out, nothing waited for."""
-    if not (isinstance(loop.test, ast.Constant) and loop.test.value):
-        return False
-    for node in nodes(loop):
-        if isinstance(node, (ast.Break, ast.Return, ast.Raise, ast.Await, ast.Yield, ast.YieldFrom)):
-            return False
-        if isinstance(node, ast.Call) and _called(node) in _PAUSES:
-            return False
-    return True
 
 
 def narrows(test: ast.expr) -> bool:

@@ -101,13 +101,6 @@ def test_some_files_of_a_listing_are_not_all_of_them() -> None:
     assert not hits(guarded)
 
 
-def test_a_loop_that_waits_is_not_without_end() -> None:
-    busy = "import os\nwhile True:\n    os.fork()"
-    server = "import os, socket\ns = socket.socket()\nwhile True:\n    c, _ = s.accept()\n    os.fork()"
-    assert hits(busy)
-    assert not hits(server)
-
-
 def test_a_variable_of_the_environment_sent_as_a_key_is_no_theft_of_the_environment() -> None:
     post = "import os, requests\nrequests.post('https://a', json={})"
     assert not hits(post.format("{'k': os.environ['K']}, headers={'A': os.getenv('B')}"))

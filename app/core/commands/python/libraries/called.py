@@ -6,7 +6,6 @@ import posixpath
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.core.commands.python.values import HOLE, UNKNOWN, Value, merged, word
-from app.core.commands.python.walk import ENDLESS
 from app.core.commands.shell import Command
 
 if TYPE_CHECKING:
@@ -56,7 +55,6 @@ class Called(NamedTuple):
         via: tuple[str, ...] = (),
     ) -> Command:
         """The program does what this command does."""
-        via += (ENDLESS,) if self.walker.around.endless else ()
         flat = tuple(
             dict.fromkeys(one for feed in fed_by for one in (*feed.fed_by, feed._replace(fed_by=())))
         )
