@@ -1,6 +1,6 @@
 """What each reader of commands and each pattern file catches that nothing else does.
 
-    python -m load.ablation FILE... [--part NAME...] [--rows N]
+    python -m load.ablation.actions FILE... [--part NAME...] [--rows N]
 
 Each part is switched off alone; the rows whose outcome changes are counted by file: harmful ones that are
 then allowed ("lost"), harmful ones that are escalated instead of blocked ("softer"), and harmless ones that
