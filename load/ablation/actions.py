@@ -30,8 +30,8 @@ from app.core.commands.python.values import UNKNOWN
 from app.core.commands.shell import ShellReading
 from app.core.commands.sql.reading import SqlReading
 from app.offline.action_evaluation import judged
-from app.offline.bundle_source import whole_bundle
 from app.offline.panels import load_panel
+from app.offline.policy_files import whole_bundle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
