@@ -66,7 +66,7 @@ def _key(key: str) -> str:
 
 
 # Possessive quantifiers: linear on any text, also on a string that never ends.
-_STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
+_STRING = r'"[^"\\]*+(?>(?:\\.[^"\\]*+)*)"?'
 _TOKEN = re.compile(_STRING + r"|[\[\]{},:]", re.DOTALL)
 _STRINGS = re.compile(_STRING.encode(), re.DOTALL)
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))

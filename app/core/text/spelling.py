@@ -24,9 +24,11 @@ _LEET_RUNS = bytes(
 )
 _NUMBER = re.compile(r"\b[0-9@$!|+]{1,5}\b")
 _TOKEN = re.compile(r"[a-z]+")
-_SPLIT = re.compile(r"[a-z]{1,12}(?:[\s\-._*~|/\\+^]{1,2}[a-z]{1,12}){1,9}+")
+_SPLIT = re.compile(r"[a-z]{1,12}(?>(?:[\s\-._*~|/\\+^]{1,2}[a-z]{1,12}){1,9})")
 _BETWEEN = re.compile(r"[\s\-._*~|/\\+^]+")
-_IDENTIFIER = re.compile(r"(?<![A-Za-z])[A-Za-z]++(?:_[A-Za-z]++)++|(?<![a-z])[a-z]++(?:[A-Z][a-z]++){2,}+")
+_IDENTIFIER = re.compile(
+    r"(?<![A-Za-z])[A-Za-z]++(?>(?:_[A-Za-z]++)+)|(?<![a-z])[a-z]++(?>(?:[A-Z][a-z]++){2,})"
+)
 _CAMEL = re.compile(r"_+|(?<=[a-z])(?=[A-Z])")
 _MOST_PARTS = 6
 _SHORTEST_FEW = 2
@@ -183,10 +185,12 @@ def identifiers_parted(text: str) -> str:
     return _IDENTIFIER.sub(lambda name: _CAMEL.sub(" ", name[0]), text)
 
 
-_SPACED = re.compile(r"(?<!\S)\S(?:[ \t]{1,3}\S(?!\S)){4,}+")
+_SPACED = re.compile(r"(?<!\S)\S(?>(?:[ \t]{1,3}\S(?!\S)){4,})")
 _WIDE = re.compile(r"[ \t]{2,}")
 _NARROW = re.compile(r"[ \t]+")
-_DOTTED = re.compile(r"(?<![0-9A-Za-z])[0-9A-Za-z@$!](?:[-._*~|/+,:;^=][0-9A-Za-z@$!](?![0-9A-Za-z])){2,}+")
+_DOTTED = re.compile(
+    r"(?<![0-9A-Za-z])[0-9A-Za-z@$!](?>(?:[-._*~|/+,:;^=][0-9A-Za-z@$!](?![0-9A-Za-z])){2,})"
+)
 _DOT = re.compile(r"[-._*~|/+,:;^=]")
 _RUN = re.compile(r"[0-9A-Za-z@$!|]{16,}")
 _LEAST_PORTIONS = 6

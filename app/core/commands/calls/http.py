@@ -166,10 +166,10 @@ _OVERRIDE = re.compile(
     r"|(?:^|[?&\s\"'{,])_method[\"']?\s*[=:]\s*[\"']?([a-z]+)",
     re.IGNORECASE,
 )
-_GRAPHQL_START = re.compile(r"(?:\s++|#[^\n]*+\n)*+mutation\b\s*+(?:\w++\s*+)?[({@]")
+_GRAPHQL_START = re.compile(r"(?>(?:\s++|#[^\n]*+\n)*)mutation\b\s*+(?:\w++\s*+)?[({@]")
 _MESSAGE = re.compile(r"^[ \t]*([A-Za-z]{3,7})[ \t]+(\S+)[ \t]+HTTP/\d", re.MULTILINE)
 _FIRST_FIELD = re.compile(r"[\w.%\[\]$-]{1,64}=[^\s\"'<]")
-_FORM = re.compile(r"[\w.%\[\]$-]++=[^&\s]*+(?:&[\w.%\[\]$-]++=[^&\s]*+)*+&?")
+_FORM = re.compile(r"[\w.%\[\]$-]++=[^&\s]*+(?>(?:&[\w.%\[\]$-]++=[^&\s]*+)*)&?")
 
 
 def http_messages(text: str) -> Iterator[tuple[str, str]]:

@@ -22,8 +22,8 @@ import tree_sitter
 import tree_sitter_bash
 
 _SINGLE = r"\$?'[^']*'"
-_SUBSTITUTION = rf"""\$\((?:[^()"'\\]|\\.|"(?:[^"\\]|\\.)*"|{_SINGLE})*+\)"""
-_DOUBLE = rf"""\"(?:[^\"\\$]|\\.|{_SUBSTITUTION}|\$)*+\""""
+_SUBSTITUTION = rf"""\$\((?>(?:[^()"'\\]|\\.|"(?:[^"\\]|\\.)*"|{_SINGLE})*)\)"""
+_DOUBLE = rf"""\"(?>(?:[^\"\\$]|\\.|{_SUBSTITUTION}|\$)*)\""""
 _COMMENT = r"(?:^|(?<=[\s;&|()]))#[^\n]*"
 _QUOTED = re.compile(rf"\\.|{_SINGLE}|{_DOUBLE}|{_COMMENT}", re.DOTALL)
 """Double quotes with a substitution in them may hold double quotes again. The repeats are possessive: giving
