@@ -155,10 +155,10 @@ FULL = Scale(
     deadline_s=600,
 )
 SHORT = Scale(
-    events=500,
-    rate=100,
-    plenty=500,
-    sessions=30,
+    events=600,
+    rate=150,
+    plenty=900,
+    sessions=40,
     kills=1,
     mid_commit_kills=1,
     stops=1,

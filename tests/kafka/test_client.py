@@ -10,7 +10,6 @@ import sys
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,7 +26,7 @@ from app.client import (
     in_session,
 )
 from load.sites import neutral_policy
-from tests.documents.blocks import blocks
+from tests.documents.blocks import ROOT, blocks
 from tests.kafka.installation import running, site_on, stored, until
 from tests.kafka.memories import write
 from tests.kafka.retrievals import item
@@ -35,6 +34,7 @@ from topics.catalog import OUTCOMES, SESSION_EVENTS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
+    from pathlib import Path
 
     from load.sites.site import Site
     from load.sites.worker_process import WorkerProcess
@@ -239,7 +239,7 @@ def test_the_programs_of_the_documents_run(
     assert ("unregistered_tool" in capsys.readouterr().out) == (document == "docs/clients.md")
 
 
-PROGRAM = Path(__file__).with_name("guarded_program.py")
+PROGRAM = "tests.kafka.guarded_program"
 STEPS = (
     "before_publish",
     "after_publish",
@@ -260,11 +260,12 @@ def test_a_process_killed_at_any_step_runs_no_tool_twice_and_reports_once(
 
     def run(kill_at: str) -> int:
         done = subprocess.run(
-            [sys.executable, PROGRAM, site.bootstrap_servers, site.prefix, session, tmp_path, kill_at],
+            [sys.executable, "-m", PROGRAM, site.bootstrap_servers, site.prefix, session, tmp_path, kill_at],
             capture_output=True,
             text=True,
             check=False,
             timeout=PATIENCE_S,
+            cwd=ROOT,
         )
         assert done.returncode in (0, 3, -9), done.stderr
         return done.returncode
