@@ -22,7 +22,8 @@ from app.core.actions.stages import shipped_stages
 from app.core.decide.decide import DecisionPoint
 from app.core.decide.kinds import BY_TOPIC
 from app.core.foundation.errors import CoreError
-from app.core.memory import analysis, lineage, reviews, similarity
+from app.core.foundation.requests import HELD_INPUT
+from app.core.memory import analysis, lineage, similarity
 from app.core.rerun.policy_then import Installation
 from app.core.trust.in_force import PolicyError, PolicyInForce
 from app.decider_version import decider_version
@@ -167,7 +168,7 @@ def build_ports(settings: Settings, libraries: Sequence[SimilarityLibrary] = ())
     """
     names, partitions = real_names(settings), settings.kafka.partitions
     ports: dict[str, Port] = {
-        reviews.PORT: KafkaHeldInput(settings.kafka.bootstrap_servers, names),
+        HELD_INPUT: KafkaHeldInput(settings.kafka.bootstrap_servers, names),
         lineage.PORT: KafkaLineage(settings.kafka.bootstrap_servers, names, partitions),
         analysis.PORT: _analysis(settings),
     }

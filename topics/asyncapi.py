@@ -229,7 +229,7 @@ def _operation(topic: Topic) -> Json:
 def _message(record: type[Record]) -> Json:
     name = record.__name__
     direction = "Output" if wire_schema(record) else "Input"
-    headers = "VerdictHeaders" if name == "Verdict" else f"{direction}Headers"
+    headers = "VerdictHeaders" if name in ("Verdict", "ResolvedVerdict") else f"{direction}Headers"
     return {
         "name": name,
         "title": (record.__doc__ or "").split("\n")[0],

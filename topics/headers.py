@@ -40,7 +40,7 @@ def traceparent_for(record_id: str, received: str | None) -> str:
 
 Headers = list[tuple[str, bytes]]
 
-API_VERSION = "2026-11-21"
+API_VERSION = "2026-11-23"
 """Seed 002's date-based version of the shapes; changes when a published record changes."""
 MAX_ADVISORIES = 5
 """Seed 002's transport budget; the record itself carries all."""
@@ -54,7 +54,9 @@ _PLAIN = re.compile(r"[!#$&-~]*")
 _SAFE = "!#$&'()*+,-./:;<=>?@[\\]^_`{|}~"
 _ID_FIELD = {
     "Verdict": "verdict_id",
+    "ResolvedVerdict": "verdict_id",
     "EscalationOpened": "escalation_id",
+    "ApprovalCounted": "approval_id",
     "EscalationResolved": "escalation_id",
     "EscalationExpired": "escalation_id",
     "ReservationSettled": "outcome_id",
@@ -97,7 +99,7 @@ def output_headers(body: dict[str, Any], kind: str, source: str, traceparent: st
     """
     record_id = _record_id(body, kind)
     headers = _common(record_id, kind, source, body["decided_at"], traceparent)
-    if kind == "Verdict":
+    if kind in ("Verdict", "ResolvedVerdict"):
         headers += _verdict_headers(body)
     if agent := body.get("agent_id"):
         headers.append(("X-Mnemom-Agent", _often(agent)))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from app.core.foundation.requests import Answer
 from app.ports import Lasting, PortUnavailable
-from topics.catalog import MEMORY_WRITES
+from topics.catalog import ACTIONS, MEMORY_WRITES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from app.core.foundation.requests import Request
     from app.core.state.book import Book
     from app.core.state.decision import Decision
+    from app.core.state.escalations import Escalation
+    from app.core.state.held import Held
     from app.ports import Port
 
 
@@ -63,17 +65,18 @@ class Asking:
 
 
 class HeldInputs:
-    """Keeps the bytes of what is in a quarantine, and forgets them with it."""
+    """Keeps the bytes of what is in quarantine or escalated, and forgets them with it."""
 
     def __init__(self) -> None:
         self._values: dict[tuple[str, int, int], bytes | None] = {}
 
     def note(self, arrival: Arrival, book: Book) -> None:
-        """Keep a write that was just decided on; forget what `book` holds no more."""
-        if arrival.topic == MEMORY_WRITES:
+        """Keep an input that was just decided on; forget what `book` holds no more."""
+        if arrival.topic in (MEMORY_WRITES, ACTIONS):
             self._values[(arrival.topic, arrival.partition, arrival.offset)] = arrival.value
-        if len(self._values) > len(book):
-            held = {(one.topic, one.partition, one.offset) for one in book.all_held}
+        if len(self._values) > len(book) + len(book.open):
+            waiting: list[Held | Escalation] = [*book.all_held, *book.open.oldest_first()]
+            held = {(one.topic, one.partition, one.offset) for one in waiting}
             self._values = {place: value for place, value in self._values.items() if place in held}
 
     async def ask(self, payload: object) -> object:
@@ -81,7 +84,7 @@ class HeldInputs:
         place: Any = payload
         value = self._values.get((place["topic"], place["partition"], place["offset"]))
         if value is None:
-            raise PortUnavailable(f"no held memory was read at {place}")
+            raise PortUnavailable(f"nothing that waits was read at {place}")
         return value
 
 

@@ -40,17 +40,20 @@ class Kind:
     of: str | None = None
 
 
-ACTIONS, WRITES, RETRIEVALS = (
+ACTIONS, WRITES, RETRIEVALS, REVIEWS = (
     "gate.actions.proposed",
     "gate.memory.writes.proposed",
     "gate.memory.retrievals.proposed",
+    "gate.reviews",
 )
 
 KINDS: dict[str, Kind] = {
     "sluice/verdict/v1": Kind("gate.verdicts", "verdict_id", "verdict", of=ACTIONS),
+    "sluice/resolved_verdict/v1": Kind("gate.verdicts", "verdict_id", "resolved", of=REVIEWS),
     "sluice/escalation_opened/v1": Kind("gate.escalations", "escalation_id", "escalation", of=ACTIONS),
     "sluice/escalation_resolved/v1": Kind("gate.escalations", "escalation_id"),
     "sluice/escalation_expired/v1": Kind("gate.escalations", "escalation_id"),
+    "sluice/approval_counted/v1": Kind("gate.escalations", "approval_id", "approval", of=REVIEWS),
     "sluice/session_folded/v1": Kind("gate.session.events"),
     "sluice/reservation_settled/v1": Kind(
         "gate.session.events", "outcome_id", "outcome", many=True, of="gate.outcomes"

@@ -16,6 +16,7 @@ from app.core.decide.decide import NOTHING_SHARED, DecisionPoint
 from app.core.decide.replay import Replay, decide, nobody
 from app.core.foundation.arrival import Arrival
 from app.core.foundation.chain import Chain
+from app.core.foundation.requests import HELD_INPUT, Answer
 from app.core.registry.keys import Roots
 from app.core.rerun.evidence import PolicyEvidence
 from app.core.rerun.policy_then import Installation, PolicyThen
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from app.cli.demo.throwaway_trust import ControlRecord
+    from app.core.foundation.requests import Request
     from app.core.policy.policy import Policy
     from app.core.state.decision import Shared
 
@@ -89,7 +91,8 @@ class RecordedSite:
         self.now += HOUR
         self._roots = Roots([self.trust.root_key])
         self._chain = Chain(PARTITION, decider_version=VERSION)
-        self._replay = Replay(PolicyInForce(self._roots, "sluice.default", _point).first(self.control))
+        point = PolicyInForce(self._roots, "sluice.default", _point).first(self.control)
+        self._replay = Replay(point, self._answer)
 
     def take(self, topic: str, record: dict[str, Any]) -> None:
         """Decide on an input and write what comes of it."""
@@ -103,6 +106,15 @@ class RecordedSite:
                 written = self._chain.link(one.body)
                 headers = tuple(output_headers(one.body, one.kind, "/sluice/attacked", None))
                 self.records.append(self.lie(one.topic, one.subject.encode(), written, headers))
+
+    def _answer(self, request: Request) -> Answer:
+        """Earlier inputs are there; nothing else is."""
+        if request.port != HELD_INPUT:
+            return nobody(request)
+        place: Any = request.payload
+        arrival = self.inputs.get((place["topic"], place["partition"], place["offset"]))
+        value = None if arrival is None else arrival.value
+        return Answer("unavailable" if value is None else "answered", value)
 
     def lie(
         self,
@@ -127,7 +139,7 @@ class RecordedSite:
         walk = self.walk()
         for group in together(sorted(entries, key=lambda one: one.fields["sequence"])):
             place = group[0].place
-            for rerun in walk.take(group, None if place is None else self.inputs.get(place)):
+            for rerun in walk.take(group, None if place is None else self.inputs.get(place), self.inputs):
                 said += [f"rerun: {rerun.id}: {one.field}: {one.rerun}" for one in rerun.differences]
                 said += [f"rerun: {rerun.id}: gone: {one}" for one in rerun.missing]
         for topic in DECIDED.keys() - cut:
@@ -196,6 +208,7 @@ def _entries() -> list[dict[str, Any]]:
             for name in AGENTS
         ),
         ("tool", "find", {"tier": "T1", "action_type": "DATABASE_READ", "reversible": True}),
+        ("tool", "erase", {"tier": "T3", "action_type": "DATABASE_WRITE", "reversible": False}),
         ("tool", "run", {"tier": "T2", "action_type": "CODE_EXECUTION", "reversible": True}),
     ]
     return [{"kind": kind, "id": name, "revision": 1, "spec": spec} for kind, name, spec in specs]

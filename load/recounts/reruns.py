@@ -9,7 +9,7 @@ from app.adapters.kafka.kafka_evidence import KafkaEvidence
 from app.adapters.kafka.kafka_rerun import rerun_all, rerun_sample
 from app.bootstrap import build_installation
 from app.core.rerun.rerun_result import RerunTally
-from app.core.rerun.walk import DECIDING
+from app.core.rerun.walk import DECISION_TOPICS
 from app.settings import load_settings
 from load.recounts import figures
 from load.sites.faulty_worker import Poison, SlowProbe
@@ -29,7 +29,7 @@ SHOWN = 5
 
 async def executed_again(evidence: Evidence) -> list[RunFigure]:
     """All decisions, or a sample of `MOST`. Evidence that is gone counts as not identical."""
-    topics = {evidence.site.real(base) for base in DECIDING}
+    topics = {evidence.site.real(base) for base in DECISION_TOPICS}
     decisions = sum(record.topic in topics for record in evidence.ledger)
     tally = RerunTally()
     began = time.monotonic()

@@ -14,8 +14,7 @@ from app.adapters.kafka.kafka_consumers import KafkaCompacted
 from app.adapters.kafka.kafka_inputs import KafkaHeldInput
 from app.adapters.kafka.kafka_lineage import KafkaLineage, LineageBounds
 from app.adapters.kafka.kafka_quarantine import KafkaQuarantine
-from app.core.foundation.requests import Request
-from app.core.memory.reviews import BUDGET_MS, PORT
+from app.core.foundation.requests import HELD_INPUT, ask_for_input
 from app.ports import PortUnavailable
 from app.stream.engine.evaluation import Ports
 from tests.kafka.laid_memories import PARTITIONS, TRUST, Memories, decision, found, memories, memory, question
@@ -116,8 +115,8 @@ async def test_a_thousand_approvals_at_once_get_their_contents(laid: Memories) -
     for partition in range(PARTITIONS):
         await laid.inputs(5000, partition)
     held = KafkaHeldInput(laid.servers, laid.names)
-    ports, places = Ports({PORT: held}), [place(n * 9, n % PARTITIONS) for n in range(500)]
-    answers = await asyncio.gather(*(ports.answer(Request(PORT, one, BUDGET_MS)) for one in places * 2))
+    ports, places = Ports({HELD_INPUT: held}), [place(n * 9, n % PARTITIONS) for n in range(500)]
+    answers = await asyncio.gather(*(ports.answer(ask_for_input(**one)) for one in places * 2))
     assert Counter(answer.status for answer in answers) == {"answered": 1000}
     assert [answer.payload for answer in answers[:500]] == [f"input {n * 9}".encode() for n in range(500)]
     await held.close()

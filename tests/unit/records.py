@@ -149,6 +149,7 @@ def ledger_records() -> dict[str, dict[str, Any]]:
     """One good body per kind."""
     return {
         "Verdict": _verdict(),
+        "ResolvedVerdict": _resolved_verdict(),
         **_escalations(),
         **_session_events(),
         "OutcomeAlarm": _outcome_alarm(),
@@ -159,18 +160,57 @@ def ledger_records() -> dict[str, dict[str, Any]]:
 
 
 def _escalations() -> dict[str, dict[str, Any]]:
-    opened = {"reason": "tier", "tier": "T4", "required_role": "vp", "opened_at": MOMENT}
-    resolved = {
-        "decision": "approve",
+    opened = {"reason": "tier", "tier": "T4", "required_role": "vp", "quorum": 2, "opened_at": MOMENT}
+    answered = {
         "approver_id": "p-1",
+        "approver_entry": "approver/p-1@1",
+        "approver_hash": HASH,
         "justification": "checked",
-        "resolved_verdict_id": "v-2",
+    }
+    resolved = {
+        **answered,
+        "decision": "approve",
+        "outcome": "ALLOW",
+        "blockReason": None,
+        "resolved_verdict_id": "resolved:gate.reviews:3:1",
         "resolved_at": MOMENT,
     }
+    counted = {**answered, "approval_id": "approval:gate.reviews:3:1", "approvals": 1, "quorum": 2}
+    expired = {"reason": "nobody decided in time", "approvals": 0, "expired_at": MOMENT}
     return {
         "EscalationOpened": _linked("sluice/escalation_opened/v1", **_ESCALATION, **opened),
+        "ApprovalCounted": _linked("sluice/approval_counted/v1", **_ESCALATION, **counted),
         "EscalationResolved": _linked("sluice/escalation_resolved/v1", **_ESCALATION, **resolved),
-        "EscalationExpired": _linked("sluice/escalation_expired/v1", **_ESCALATION, expired_at=MOMENT),
+        "EscalationExpired": _linked("sluice/escalation_expired/v1", **_ESCALATION, **expired),
+    }
+
+
+def _resolved_verdict() -> dict[str, Any]:
+    vote = {
+        "approver_id": "p-1",
+        "entry": "approver/p-1@1",
+        "entry_hash": HASH,
+        "review": "gate.reviews:3:1",
+    }
+    seen = {
+        "tool": "deploy",
+        "tier": "T4",
+        "required_role": "vp",
+        "quorum": 1,
+        "opened_at": MOMENT,
+        "expires_at": MOMENT,
+        "votes": [],
+        "counted": False,
+    }
+    return {
+        **_verdict(),
+        "schema": "sluice/resolved_verdict/v1",
+        "verdict_id": "resolved:gate.reviews:3:1",
+        "resolves": "v-1",
+        "action": _linked("")["input"],
+        "escalation": seen,
+        "approvals": [vote],
+        "narrowed": HASH,
     }
 
 

@@ -181,7 +181,7 @@ def test_the_documented_headers_are_those_that_are_sent() -> None:
     schemas = asyncapi()["components"]["schemas"]
     for kind, body in ledger_records().items():
         sent = {name for name, _ in output_headers(body, kind, "sluice", None)}
-        said = schemas["VerdictHeaders" if kind == "Verdict" else "OutputHeaders"]
+        said = schemas["VerdictHeaders" if kind in ("Verdict", "ResolvedVerdict") else "OutputHeaders"]
         assert sent <= said["properties"].keys()
         assert sent >= set(said["required"])
     sent = {name for name, _ in input_headers("a", "ProposedAction", "agents", "2026-11-21T10:00:00Z")}

@@ -23,12 +23,14 @@ from topics.records.retrievals import (
     ServedRetrieval,
 )
 from topics.records.verdicts import (
+    ApprovalCounted,
     DeadLetter,
     EscalationExpired,
     EscalationOpened,
     EscalationResolved,
     InputRefused,
     ReservationSettled,
+    ResolvedVerdict,
     SessionFolded,
     Verdict,
 )
@@ -37,6 +39,7 @@ __all__ = [
     "ActionOutcome",
     "AdmittedMemory",
     "Alarm",
+    "ApprovalCounted",
     "DeadLetter",
     "DsseEnvelope",
     "EscalationExpired",
@@ -57,6 +60,7 @@ __all__ = [
     "QuarantineExpired",
     "QuarantineRejected",
     "ReservationSettled",
+    "ResolvedVerdict",
     "RetrievalEscalationOpened",
     "RetrievalReport",
     "RetrievalReported",

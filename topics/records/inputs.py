@@ -226,6 +226,11 @@ class ReviewDecision(Record):
         Field(description="of exactly what was reviewed"),
         counts("must be the digest of what waits for the review; otherwise refused"),
     ]
+    parameters: Annotated[
+        dict[str, Any] | None,
+        Field(description="with an approval of an action: narrower ones, which it may be done with instead"),
+        counts("the action is judged again with them; every gate may still deny it"),
+    ] = None
     justification: Annotated[str, Field(min_length=1, max_length=10_000), _SIGNED]
     signature: Annotated[
         str,

@@ -14,6 +14,7 @@ from topics.records.base import (
     Digest,
     Enforcement,
     Id,
+    InputCoordinates,
     LedgerCount,
     LedgerRecord,
     Mode,
@@ -151,6 +152,51 @@ class Verdict(LedgerRecord):
         return self
 
 
+class CountedApproval(Record):
+    """An approver's approval, by its id and registry entry, and the review that it came in,
+    "topic:partition:offset"."""
+
+    approver_id: Id
+    entry: Annotated[str, Field(description="kind/id@revision")]
+    entry_hash: Digest
+    review: Id
+
+
+class EscalationSeen(Record):
+    """What the partition knew of an escalation when an approval ended it; `votes`: approvals before it."""
+
+    tool: Id
+    tier: Tier
+    required_role: Role
+    quorum: Annotated[int, Field(ge=1)]
+    opened_at: Moment
+    expires_at: Moment
+    votes: list[CountedApproval]
+    counted: Annotated[
+        bool, Field(description="the totals held the action already: it was carried out before")
+    ]
+
+
+class ResolvedVerdict(Verdict):
+    """What an approved action came to: all gates once more, on the session as it was then.
+
+    `input` is the review that completed the approval, `action` the action itself.
+    """
+
+    schema_name: Annotated[Literal["sluice/resolved_verdict/v1"], Field(alias="schema")]  # type: ignore[assignment]
+    action_id: Id
+    agent_id: Id
+    session_id: Id
+    resolves: Annotated[Id, Field(description="the verdict that asked for the approval")]
+    action: InputCoordinates
+    escalation: EscalationSeen
+    approvals: Annotated[list[CountedApproval], Field(min_length=1)]
+    narrowed: Annotated[
+        Digest | None,
+        Field(description="of the parameters that the review puts in place of the action's, RFC 8785"),
+    ] = None
+
+
 class _Escalation(LedgerRecord):
     escalation_id: Id
     verdict_id: Annotated[Id, Field(description="the verdict that opened it")]
@@ -169,24 +215,44 @@ class EscalationOpened(_Escalation):
     reason: Annotated[str, Field(min_length=1)]
     tier: Tier
     required_role: Role
+    quorum: Annotated[int | None, Field(ge=2, description="approvals that it needs; null: one")] = None
     opened_at: Moment
 
 
-class EscalationResolved(_Escalation):
-    """A reviewer decided; the resolved verdict is a new ledger record. No worker writes this record yet."""
+class _Answered(_Escalation):
+    approver_id: Id
+    approver_entry: Annotated[str, Field(description="kind/id@revision")]
+    approver_hash: Digest
+    justification: Annotated[str, Field(min_length=1)]
+
+
+class ApprovalCounted(_Answered):
+    """An approval of several that the escalation needs; it stays open."""
+
+    schema_name: Annotated[Literal["sluice/approval_counted/v1"], Field(alias="schema")]
+    approval_id: Id
+    approvals: Annotated[int, Field(ge=1, description="counted so far")]
+    quorum: Annotated[int, Field(ge=2)]
+
+
+class EscalationResolved(_Answered):
+    """An approver's answer ended it. A denial is final; what an approved action came to, the resolved verdict
+    says in full."""
 
     schema_name: Annotated[Literal["sluice/escalation_resolved/v1"], Field(alias="schema")]
     decision: Literal["approve", "deny"]
-    approver_id: Id
-    justification: Annotated[str, Field(min_length=1)]
-    resolved_verdict_id: Id
+    outcome: Annotated[Outcome, Field(description="what the agent may do now")]
+    block_reason: Annotated[str | None, Field(alias="blockReason")] = None
+    resolved_verdict_id: Annotated[Id | None, Field(description="null for a denial")] = None
     resolved_at: Moment
 
 
 class EscalationExpired(_Escalation):
-    """Nobody decided in time, which counts as denied. No worker writes this record yet."""
+    """Nobody decided in time, or it had to make room, which counts as denied."""
 
     schema_name: Annotated[Literal["sluice/escalation_expired/v1"], Field(alias="schema")]
+    reason: Annotated[str, Field(min_length=1)]
+    approvals: Annotated[int, Field(ge=0, description="counted until then")]
     expired_at: Moment
 
 

@@ -15,21 +15,18 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 from app.adapters.kafka.kafka_read import KafkaUnreachable, ends_of, open_reader, partitions_of
-from app.core.decide.kinds import JUDGED, KINDS
+from app.core.decide.kinds import DECIDING, DECISIONS, KINDS
 from app.core.foundation.arrival import Arrival
-from app.core.rerun.walk import DECIDED, Place, Written, entry_of
+from app.core.rerun.walk import DECIDED, FIRST_OF_TOPIC, Place, Written, entry_of
 from topics.catalog import ACTIONS, BUNDLES, CATALOG, REGISTRY
 from topics.json_text import parse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping
 
-    from app.core.policy.kind import AnswerKind
     from app.core.rerun.walk import Entry
 
 
-DECIDING: Mapping[str, AnswerKind[Any]] = {kind.topic: kind.answer for kind in JUDGED if kind.answer}
-"""The records that decide, by the base topic of their inputs."""
 READ_ON = 2000
 """Up to this many records between two wanted ones it is quicker to read on than to fetch anew."""
 _POLL_MS = 200
@@ -150,11 +147,12 @@ def written_as(topic: str, message: Any, written_ms: int) -> Written:
 
 def id_at(place: Place) -> str:
     """The id of the decision on the input at a place, of a retrieval that on its first item."""
-    return DECIDED.get(place[0], DECIDED[ACTIONS]).id_of(":".join(map(str, place)))
+    answer = DECIDING.get(place[0], DECIDING[ACTIONS])
+    return DECISIONS[answer.schema].id_of(":".join(map(str, place)))
 
 
 def _topics() -> list[str]:
-    return [one.topic for one in DECIDING.values()]
+    return list(FIRST_OF_TOPIC)
 
 
 def _is_on(field: str, sought: str, value: bytes) -> bool:

@@ -10,9 +10,9 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from app.adapters.kafka.kafka_evidence import DECIDING, KafkaEvidence, id_at
+from app.adapters.kafka.kafka_evidence import KafkaEvidence, id_at
 from app.adapters.kafka.kafka_read import open_reader
-from app.core.decide.kinds import JUDGED
+from app.core.decide.kinds import DECIDING, JUDGED
 from app.core.foundation.arrival import coordinates_of
 from topics.json_text import parse
 

@@ -10,13 +10,22 @@ from typing import TYPE_CHECKING
 
 from app.adapters.kafka.kafka_evidence import INPUTS, KafkaPartitions, id_at
 from app.core.actions.stage import in_order
+from app.core.decide.kinds import DECIDING, DECISIONS
 from app.core.foundation.arrival import coordinates_of
 from app.core.rerun.evidence import PolicyEvidence
 from app.core.rerun.policy_then import PolicyThen
 from app.core.rerun.recount import Recount
 from app.core.rerun.rerun import Rerunner
 from app.core.rerun.rerun_result import Rerun
-from app.core.rerun.walk import DECIDED, PartitionWalk, entry_of, executed, outside, second_decision, together
+from app.core.rerun.walk import (
+    PartitionWalk,
+    entry_of,
+    executed,
+    outside,
+    places_of,
+    second_decision,
+    together,
+)
 from topics.catalog import ACTIONS
 
 if TYPE_CHECKING:
@@ -26,7 +35,7 @@ if TYPE_CHECKING:
     from app.core.actions.stage import Stage
     from app.core.foundation.arrival import Arrival
     from app.core.rerun.policy_then import Installation
-    from app.core.rerun.walk import Entry, Place, Written
+    from app.core.rerun.walk import Entry, Inputs, Place, Written
 
 _OF_ITEMS = "quality:"
 CLOCKS_APART_MS = 60_000
@@ -41,11 +50,10 @@ async def rerun_ids(kafka: KafkaEvidence, of: Installation, ids: Sequence[str]) 
     async with kafka.places() as reader:
         inputs = await reader.inputs(places)
         found = [await _decisions_on(reader, *one, inputs.get(one[0])) for one in placed_ids]
+        inputs |= await _approved(reader, [one for these in found for one in these])
         rerunner = _rerunner(await kafka.policy(), of)
     pairs = zip(placed_ids, found, strict=True)
-    return [
-        one for sought, these in pairs for one in _executed(rerunner, *sought, these, inputs.get(sought[0]))
-    ]
+    return [one for sought, these in pairs for one in _executed(rerunner, *sought, these, inputs)]
 
 
 async def rerun_all(kafka: KafkaEvidence, of: Installation) -> AsyncIterator[Rerun]:
@@ -84,9 +92,9 @@ class _Walks:
 
 
 async def _walked(walk: PartitionWalk, reader: InputFetcher, groups: list[list[Entry]]) -> list[Rerun]:
-    inputs = await reader.inputs(place for group in groups if (place := group[0].place) is not None)
+    inputs = await reader.inputs(places_of(entry for group in groups for entry in group))
     arrivals = [None if group[0].place is None else inputs.get(group[0].place) for group in groups]
-    return [one for pair in zip(groups, arrivals, strict=True) for one in walk.take(*pair)]
+    return [one for pair in zip(groups, arrivals, strict=True) for one in walk.take(*pair, inputs)]
 
 
 async def _unanswered(
@@ -154,21 +162,27 @@ async def _decisions_on(
 
 
 def _executed(
-    rerunner: Rerunner, place: Place, named: str, found: list[Written], arrival: Arrival | None
+    rerunner: Rerunner, place: Place, named: str, found: list[Written], inputs: Inputs
 ) -> list[Rerun]:
     if not found:
-        kind = DECIDED.get(place[0], DECIDED[ACTIONS])
+        kind = DECISIONS[DECIDING.get(place[0], DECIDING[ACTIONS]).schema]
         return [Rerun(kind.word, named, missing=(f"{kind.singular} {named}",))]
-    reruns = [_checked(rerunner, one, arrival) for one in found]
+    reruns = [_checked(rerunner, one, inputs.get(place), inputs) for one in found]
     first = f"{found[0].topic} at offset {found[0].offset}"
     again = [second_decision("id", named, first)]
     changed = [replace(one, differences=(*again, *one.differences)) for one in reruns[1:]]
     return [reruns[0], *(replace(one, whatever_version=True) for one in changed)]
 
 
-def _checked(rerunner: Rerunner, written: Written, arrival: Arrival | None) -> Rerun:
+async def _approved(reader: InputFetcher, found: Sequence[Written]) -> dict[Place, Arrival]:
+    """The other inputs that these decisions rest on."""
+    entries = (entry for one in found if (entry := entry_of(one)) is not None)
+    return await reader.inputs(places_of(entries))
+
+
+def _checked(rerunner: Rerunner, written: Written, arrival: Arrival | None, inputs: Inputs) -> Rerun:
     """Executed again, and held against what lies outside the hash."""
-    rerun, entry = executed(rerunner, written, arrival), entry_of(written)
+    rerun, entry = executed(rerunner, written, arrival, inputs), entry_of(written)
     differing = () if entry is None else outside(written, entry.fields)
     if not differing:
         return rerun
@@ -178,8 +192,8 @@ def _checked(rerunner: Rerunner, written: Written, arrival: Arrival | None) -> R
 async def _batch(rerunner: Rerunner, reader: InputFetcher, found: Sequence[Written]) -> list[Rerun]:
     entries = [entry_of(one) for one in found]
     places = [None if one is None else one.place for one in entries]
-    inputs = await reader.inputs(one for one in places if one is not None)
+    inputs = await _approved(reader, found)
     return [
-        _checked(rerunner, one, None if place is None else inputs.get(place))
+        _checked(rerunner, one, None if place is None else inputs.get(place), inputs)
         for one, place in zip(found, places, strict=True)
     ]

@@ -9,8 +9,8 @@ from app.cli.demo.material import input_of
 from app.cli.demo.sessions import STORY_AGAIN, STORY_READ
 from app.cli.demo.throwaway_trust import REVIEWER
 from app.core.actions.kinds import ACTION, OUTCOME
+from app.core.decide.review import REVIEW
 from app.core.foundation.clock import milliseconds_of, rfc3339
-from app.core.memory.kinds import REVIEW
 from app.core.retrieval.kinds import REPORT, RETRIEVAL
 from app.core.trust.signing import signed_review
 from topics.catalog import QUARANTINE, VERDICTS
@@ -120,5 +120,5 @@ def make_reviews(
             "digest": entered["content_digest"],
             "justification": memory.justification,
         }
-        reviews.append(input_of(REVIEW, signed_review(fields, reviewer).model_dump(), time))
+        reviews.append(input_of(REVIEW, signed_review(fields, reviewer).model_dump(exclude_unset=True), time))
     return [*reviews, *reviews[:1]]

@@ -164,13 +164,15 @@ def _fields(found: Life, decision: ReviewWord, approver: str, justification: str
 def _show(found: Life, signed: ReviewDecision) -> None:
     print_life(found, _now_ms(), to=errors, most=BEGINNING)
     errors.print("to be signed:", highlight=False)
-    for name, value in signed.model_dump(exclude={"signature"}).items():
+    for name, value in signed.model_dump(exclude={"signature"}, exclude_unset=True).items():
         errors.print(f"  {name}: {shown(value)}", soft_wrap=True, highlight=False)
 
 
 def _outgoing(signed: ReviewDecision) -> Outgoing:
     headers = input_headers(signed.subject_id, "ReviewDecision", SOURCE, rfc3339(_now_ms()))
-    return Outgoing(signed.session_id.encode(), signed.model_dump_json().encode(), tuple(headers))
+    return Outgoing(
+        signed.session_id.encode(), signed.model_dump_json(exclude_unset=True).encode(), tuple(headers)
+    )
 
 
 def _now_ms() -> int:

@@ -21,7 +21,8 @@ from app.core.decide.replay import Replay
 from app.core.foundation.chain import PLACE
 from app.core.foundation.clock import milliseconds_of
 from app.core.foundation.errors import CoreError
-from app.core.memory import lineage, reviews
+from app.core.foundation.requests import HELD_INPUT
+from app.core.memory import lineage
 from app.core.trust.in_force import PolicyError
 from app.offline.asking import Asking, EarlierDecisions, HeldInputs
 from app.offline.policy_files import PolicyFileError, PolicyFiles, signed_policy, unsigned_policy
@@ -45,11 +46,13 @@ _WITH_A_DECISION = _DECISIONS | {
     "QuarantineRejected",
     "QuarantineExpired",
     "QuarantineEvicted",
+    "EscalationResolved",
     "AdmittedMemory",
     "RetrievalEscalationOpened",
     "ServedRetrieval",
 }
 _LEFT_OUT = frozenset({"SessionFolded", "EscalationOpened"})
+"""Of a verdict's own records."""
 _CONTENT = {"AdmittedMemory": "content", "ServedRetrieval": "body"}
 """The field of the record, or of its items, that holds what was in the line that was read."""
 
@@ -162,7 +165,7 @@ def _asking(settings: Settings, held: HeldInputs, earlier: EarlierDecisions) -> 
         ports = build_ports(settings)
     except PolicyError as error:
         stop(str(error))
-    return Asking({**ports, reviews.PORT: held, lineage.PORT: earlier})
+    return Asking({**ports, HELD_INPUT: held, lineage.PORT: earlier})
 
 
 def _print(arrival: Arrival, decision: Decision, *, json: bool) -> None:

@@ -4,6 +4,9 @@ A generator without I/O: a stage's Request is yielded and the pipeline resumed w
 ESCALATE goes on to Gate 4, which says who must agree. Where the caller's own word made the action stricter,
 the stages between that need no answer from outside may still BLOCK: else a caller could claim so much that a
 person is asked for what is denied without the claim.
+
+Of an action that a person has approved every stage runs: what escalates is what the person agreed to, and a
+BLOCK is one all the same.
 """
 
 from __future__ import annotations
@@ -86,7 +89,7 @@ def run(
         if outcome == "block":
             done.settle("BLOCK", step.reason)
             break
-        if outcome == "escalate":
+        if outcome == "escalate" and not context.approved:
             context.escalated = context.escalated or step.reason or stage.name
             done.settle("ESCALATE", context.escalated)
     return done

@@ -19,21 +19,20 @@ from app.core.actions.assessment import (
     unregistered,
     used_entries,
 )
-from app.core.actions.authority import OBLIGATIONS, required_role
+from app.core.actions.authority import OBLIGATIONS
+from app.core.actions.escalating import escalation_of, expire, opened
 from app.core.actions.outcomes import settle_early
 from app.core.actions.pipeline import Evaluation, run
 from app.core.actions.stage import Decided, StageResult
 from app.core.actions.verdict import Ruling, count, ids_of, repeated, rule, verdict_record
 from app.core.foundation.arrival import escalation_id, verdict_id
 from app.core.foundation.canonical import hex_of, wire_int
-from app.core.foundation.chain import OutRecord
-from app.core.foundation.clock import rfc3339
+from app.core.state.book import EscalationKept
 from app.core.state.decision import Decision
 from app.core.state.draft import SessionDraft
 from app.core.state.expiry import time_records
 from app.core.state.reservations import Sighting
 from app.core.state.session import who
-from topics.catalog import ESCALATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
@@ -41,41 +40,15 @@ if TYPE_CHECKING:
     from app.core.actions.assessment import ActionSeen, KnownAction
     from app.core.actions.stage import ActionContext, RememberingGate, StageOrder
     from app.core.foundation.arrival import Arrival
+    from app.core.foundation.chain import OutRecord
     from app.core.foundation.requests import Answer, Request
     from app.core.policy.policy import PointParts, Standing
+    from app.core.state.book import Book
     from app.core.state.decision import Shared
+    from app.core.state.escalations import Escalation
     from app.core.state.remembered import GateMemory
     from app.core.state.session import SessionState
     from topics.records import ProposedAction
-
-SCHEMA = "sluice/escalation_opened/v1"
-
-
-def opened(arrival: Arrival, context: ActionContext, reason: str) -> OutRecord:
-    """EscalationOpened, bound to the digest of exactly this action; it expires after the bundle's time.
-
-    It is opened where someone waits for it: in high_stakes mode under enforcement (seed 001, Gate 4).
-    """
-    action, now = context.action, arrival.timestamp_ms
-    body = {
-        "schema": SCHEMA,
-        "escalation_id": escalation_id(arrival.decision_id),
-        "verdict_id": verdict_id(arrival.decision_id),
-        "action_id": action.action_id,
-        "agent_id": action.agent_id,
-        "session_id": action.session_id,
-        "tenant_id": context.tenant,
-        "action_digest": arrival.digest,
-        "reason": reason,
-        "tier": context.tier,
-        "required_role": required_role(context.tier),
-        "opened_at": rfc3339(now),
-        "expires_at": rfc3339(now + context.bundle.escalation_ttl_ms),
-        "decided_at": rfc3339(now),
-        "input": arrival.coordinates(),
-    }
-    return OutRecord(ESCALATIONS, "EscalationOpened", body, action.session_id)
-
 
 ACTION_ID_CONFLICT = "action_id_conflict"
 SESSION_CAPACITY = "session_capacity"
@@ -87,24 +60,25 @@ _MILLISECOND_NS = 1_000_000
 class RuledAction(NamedTuple):
     """What came of an action. `records`: its verdict, and the escalation that it opens. `counted`: the action
     as the session counts it, None for one that was counted before; `room`: it can be remembered. `gates`: by
-    their names what gates remember from here on."""
+    their names what gates remember from here on. `waits`: the escalation that it opens."""
 
     records: tuple[OutRecord, ...]
     ruling: Ruling
     counted: Sighting | None
     room: bool = False
     gates: Mapping[str, GateMemory | None] = NOTHING_REMEMBERED
+    waits: Escalation | None = None
 
 
 def evaluate(
-    parts: PointParts, arrival: Arrival, action: ProposedAction, state: SessionState, _: Shared
+    parts: PointParts, arrival: Arrival, action: ProposedAction, state: SessionState, shared: Shared
 ) -> Generator[Request, Answer, Decision]:
     """Decide on an action: read its session, judge it, and keep what came of it."""
     draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
     standing = standing_of(parts, action)
     seen = read_seen(draft, standing.principal.owner, action)
     judged = yield from judge(parts, arrival, action, standing, seen)
-    return _keep(parts, draft, seen, judged)
+    return _keep(parts, draft, seen, judged, shared.book)
 
 
 def judge_again(
@@ -140,7 +114,8 @@ def judge(
     if evaluation is None:
         evaluation = yield from run(gates.stages, context, parts.stopwatch)
     if seen.dispute is not None and evaluation.outcome == "ALLOW":
-        _escalate(evaluation, seen.dispute)
+        evaluation.settle("ESCALATE", note_dispute(evaluation, seen.dispute))
+        evaluation.obligations.clear()
     if action.deadline_ms is not None:
         arrival = _waited(parts, arrival, began)
     if action.deadline_ms is not None or not standing.accepted:
@@ -148,12 +123,12 @@ def judge(
     return _decide(arrival, context, gates.remembering, seen, evaluation)
 
 
-def _escalate(evaluation: Evaluation, dispute: str) -> None:
-    """What no gate objects to needs a person all the same while an outcome of its session is disputed."""
+def note_dispute(evaluation: Evaluation, dispute: str) -> str:
+    """Why an action to which no gate objects needs a person all the same: an outcome of its session is
+    disputed. The evaluation lists it like a gate."""
     reason = f"{OUTCOME_DISPUTED}: an outcome of {dispute} that is not signed claims more than it may count"
-    evaluation.settle("ESCALATE", reason)
-    evaluation.obligations.clear()
     evaluation.list_gate(DISPUTE_GATE, StageResult("escalate", reason, {"action_id": dispute}), 0)
+    return reason
 
 
 def _waited(parts: PointParts, arrival: Arrival, began_ns: int) -> Arrival:
@@ -169,11 +144,12 @@ def _decide(
     evaluation: Evaluation,
 ) -> RuledAction:
     action, ruling = context.action, rule(evaluation.outcome, context)
-    about = _about(arrival, context, seen, context.rows if ruling.carried else None)
+    about = about_action(arrival, context, seen, context.rows if ruling.carried else None)
     if evaluation.entries:
         about["registry_hashes"] = about["registry_hashes"] | evaluation.entries
-    if ruling.waits:
-        about["escalationId"] = escalation_id(arrival.decision_id)
+    waits = escalation_of(arrival, context) if ruling.waits else None
+    if waits is not None:
+        about["escalationId"] = waits.escalation_id
     verdict = verdict_record(arrival, about, evaluation, ruling, action.session_id)
     counted = Sighting(
         who(context.tenant, action.agent_id),
@@ -183,13 +159,20 @@ def _decide(
         context.rows,
         context.bundle.outcomes.unsigned_factor,
     )
-    records = (verdict, opened(arrival, context, evaluation.reason or "")) if ruling.waits else (verdict,)
+    records = (verdict,) if waits is None else (verdict, opened(arrival, waits, evaluation.reason or ""))
     room = seen.room and context.agent is not None
     if not room or not gates:
-        return RuledAction(records, ruling, counted, room)
-    decided = Decided(ruling.real, ruling.carried, seen.known is not None)
-    kept = {gate.name: gate.keep(context, decided) for gate in gates}
-    return RuledAction(records, ruling, counted, room, kept)
+        return RuledAction(records, ruling, counted, room, NOTHING_REMEMBERED, waits)
+    kept = what_gates_keep(gates, context, ruling, known=seen.known is not None)
+    return RuledAction(records, ruling, counted, room, kept, waits)
+
+
+def what_gates_keep(
+    gates: tuple[RememberingGate, ...], context: ActionContext, ruling: Ruling, *, known: bool
+) -> dict[str, GateMemory | None]:
+    """By their names what gates remember of the agent after an action; `known` as in `Decided`."""
+    decided = Decided(ruling.real, ruling.carried, known)
+    return {gate.name: gate.keep(context, decided) for gate in gates}
 
 
 def _repeat(arrival: Arrival, context: ActionContext, seen: ActionSeen, known: KnownAction) -> RuledAction:
@@ -199,7 +182,7 @@ def _repeat(arrival: Arrival, context: ActionContext, seen: ActionSeen, known: K
     if evaluation.outcome != ruling.real:
         ruling = ruling.stricter(evaluation.outcome, context.mode)
     first = f"{arrival.topic}:{arrival.partition}:{known.offset}"
-    about = _about(arrival, context, seen, None)
+    about = about_action(arrival, context, seen, None)
     about["duplicate_of"] = verdict_id(first)
     about["escalationId"] = escalation_id(first) if ruling.waits else None
     if ruling.real == "ALLOW":
@@ -208,7 +191,9 @@ def _repeat(arrival: Arrival, context: ActionContext, seen: ActionSeen, known: K
     return RuledAction((verdict,), ruling, None)
 
 
-def _keep(parts: PointParts, draft: SessionDraft, seen: ActionSeen, judged: RuledAction) -> Decision:
+def _keep(
+    parts: PointParts, draft: SessionDraft, seen: ActionSeen, judged: RuledAction, book: Book
+) -> Decision:
     """The session's change and all records: outcomes that came before their action settle it now."""
     records, counted = [*judged.records], judged.counted
     if draft.refused or draft.folded:
@@ -219,10 +204,18 @@ def _keep(parts: PointParts, draft: SessionDraft, seen: ActionSeen, judged: Rule
             draft.remember_for_gate(counted.owner, gate, kept)
         if draft.early:
             records += settle_early(parts, draft, counted.owner, counted.action_id, counted.offset)
-    return Decision(draft.transition(), records)
+    if judged.waits is None:
+        return Decision(draft.transition(), records)
+    over = len(book.open) + 1 - parts.limits.max_escalations
+    now, crowding = judged.waits.opened_ms, book.open.crowding(over) if over > 0 else ()
+    evicted = [expire(one, now, evicted=True) for one in crowding]
+    changes = (*(change for _, change in evicted), EscalationKept(judged.waits))
+    return Decision(draft.transition(), [*records, *(record for record, _ in evicted)], changes)
 
 
-def _about(arrival: Arrival, context: ActionContext, seen: ActionSeen, counted: int | None) -> dict[str, Any]:
+def about_action(
+    arrival: Arrival, context: ActionContext, seen: ActionSeen, counted: int | None
+) -> dict[str, Any]:
     """What the verdict says of the action, its policy and its session; `counted` as in `recorded`."""
     action = context.action
     about: dict[str, Any] = {

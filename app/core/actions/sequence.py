@@ -242,9 +242,9 @@ def _violations(
     sequences: Sequences, context: ActionContext, firsts: dict[str, Any]
 ) -> Iterator[tuple[str, SequenceRule, dict[str, Any]]]:
     """The outcome, the rule and what is told of it, for each rule that this action breaks."""
-    now = context.now_ms
+    now, own = context.now_ms, kept_id(context.action.action_id)
     for rule, (_, then) in zip(sequences.policy.rules, sequences.hold(context), strict=True):
-        marks = [one for one in firsts.get(rule.id, ()) if now - one[0] <= rule.within_ms]
+        marks = [one for one in firsts.get(rule.id, ()) if now - one[0] <= rule.within_ms and one[1] != own]
         if then is False or not marks:
             continue
         at_ms, action_id, certain = next((one for one in reversed(marks) if one[2]), marks[-1])

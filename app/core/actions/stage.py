@@ -61,8 +61,8 @@ class ActionContext:
     what this action counts for, `rows_before` the session's total without it, `tightened` whether the
     caller's word made the action stricter than it is known to be, `inspection` what Gate 1 has read already,
     `escalated` the reason of an earlier stage that escalated, `flags` what was read in the session and is
-    flagged, `remembered` what the bundle's gates remember of the agent in the session, by name. `tool` is
-    None when unregistered.
+    flagged, `remembered` what the bundle's gates remember of the agent in the session, by name. `approved`:
+    a person has approved exactly this action. `tool` is None when unregistered.
     """
 
     action: ProposedAction
@@ -92,6 +92,7 @@ class ActionContext:
     escalated: str | None = None
     flags: Acknowledgement = NOTHING
     remembered: Mapping[str, Any] = field(default_factory=dict)
+    approved: bool = False
 
     def reading(self) -> Inspection:
         """Everything that is found in the action's parameters, read once for all that ask."""

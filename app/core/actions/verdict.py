@@ -144,10 +144,27 @@ NO_IDS = dict.fromkeys(("action_id", "agent_id", "session_id", "tenant_id", "tra
 """The same of an action that was not read."""
 
 
+class VerdictForm(NamedTuple):
+    """A verdict's record: the name of its model, and the fields that its hash covers beside RERUN_FIELDS."""
+
+    kind: str
+    hashed: tuple[str, ...] = ()
+
+
+FIRST = VerdictForm("Verdict")
+
+
 def verdict_record(
-    arrival: Arrival, about: dict[str, Any], evaluation: Evaluation, ruling: Ruling, subject: str
+    arrival: Arrival,
+    about: dict[str, Any],
+    evaluation: Evaluation,
+    ruling: Ruling,
+    subject: str,
+    form: VerdictForm = FIRST,
 ) -> OutRecord:
     """The verdict without its place in the chain.
+
+    `form`: another one for a verdict that answers an approval.
 
     `about`: by wire names what the verdict says beside the stages' evaluation and its ruling, which are all
     of the fields that have no value here; its advisories follow those of the stages.
@@ -179,9 +196,11 @@ def verdict_record(
         "advisories": [*evaluation.advisories, *about["advisories"], NOT_RUN],
     }
     values = (_VALUES if "waited_ms" in body else _VALUES_WITHOUT_DEADLINE)(body)
+    if form.hashed:
+        values += tuple(body[name] for name in form.hashed)
     body["rerun_hash"], alike = digest_alike(values)
     for gate, duration_ns in zip(evaluation.gates, evaluation.durations_ns, strict=True):
         us = duration_ns // _MICROSECOND_NS
         # Whole ones are integers: RFC 8785 writes 1, not 1.0.
         gate["durationMs"] = us / _MILLISECOND_US if us % _MILLISECOND_US else us // _MILLISECOND_US
-    return OutRecord(VERDICTS, "Verdict", body, subject, alike=alike)
+    return OutRecord(VERDICTS, form.kind, body, subject, alike=alike)

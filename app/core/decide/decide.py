@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from app.core.actions import escalating
 from app.core.actions.stage import StageOrder
 from app.core.decide.kinds import BY_MODEL, BY_TOPIC, DECISIONS
 from app.core.foundation.chain import OutRecord
@@ -91,8 +92,14 @@ class DecisionPoint:
         return expiry.expire(self._parts.limits, key, state, now_ms)
 
     def expire_held(self, book: Book, now_ms: int, limit: int) -> Decision | None:
-        """What time alone does to a partition's quarantine at `now_ms`; None when nothing is due."""
-        return reviews.expired(book, now_ms, limit)
+        """What time alone does to a partition's quarantine and open escalations at `now_ms`, `limit` of each;
+        None when nothing is due."""
+        found = (reviews.expired(book, now_ms, limit), escalating.expired(book, now_ms, limit))
+        due = [one for one in found if one is not None]
+        if not due:
+            return None
+        records = [record for one in due for record in one.records]
+        return Decision(None, records, tuple(change for one in due for change in one.book))
 
     def judge_again(
         self, arrival: Arrival, message: Message, recorded: Mapping[str, Any]

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from app.core.actions.kinds import ACTION, OUTCOME
-from app.core.memory.kinds import FEEDBACK, REVIEW, WRITE
+from app.core.decide.review import REVIEW
+from app.core.memory.kinds import FEEDBACK, WRITE
 from app.core.retrieval.kinds import REPORT, RETRIEVAL
 from topics.record_reading import Unreadable, read
 from topics.records import (
@@ -45,8 +46,14 @@ BY_MODEL: Mapping[type[Record], AnyKind] = {kind.model: kind for kind in KINDS}
 """By the class of the input's record."""
 ANSWERS: Mapping[str, AnswerKind[Any]] = {kind.answer.schema: kind.answer for kind in KINDS if kind.answer}
 """By the `schema` of the record that answers an input."""
-JUDGED: tuple[AnyKind, ...] = tuple(kind for kind in KINDS if kind.answer and kind.answer.decision)
+JUDGED: tuple[AnyKind, ...] = tuple(
+    kind for kind in KINDS if kind.answer and kind.answer.decision and kind.unread
+)
 """The kinds whose every input is answered by a decision that can be executed again, or by a dead letter."""
+DECIDING: Mapping[str, AnswerKind[Any]] = {
+    kind.topic: kind.answer for kind in KINDS if kind.answer and kind.answer.decision
+}
+"""The records that decide, by the base topic of their inputs."""
 DECISIONS: Mapping[str, DecisionKind[Any]] = {
     schema: one.decision for schema, one in ANSWERS.items() if one.decision is not None
 }

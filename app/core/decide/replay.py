@@ -86,7 +86,8 @@ class Replay:
 
     def take(self, arrival: Arrival) -> Decision:
         """Decide on the next arrival; its session changes at once. What expired before it comes first."""
-        gone = self._point.expire_held(self.book, arrival.timestamp_ms, len(self.book))
+        most = len(self.book) + len(self.book.open)
+        gone = self._point.expire_held(self.book, arrival.timestamp_ms, most)
         if gone is not None:
             self.book.apply(gone.book)
         decision = self._decided(arrival)

@@ -20,6 +20,11 @@ def verdict_id(decision_id: str) -> str:
     return "verdict:" + decision_id
 
 
+def resolved_id(decision_id: str) -> str:
+    """The resolved verdict that an approver's review leads to; of the review's coordinates."""
+    return "resolved:" + decision_id
+
+
 def escalation_id(decision_id: str) -> str:
     """The one escalation that a verdict may open."""
     return "escalation:" + decision_id

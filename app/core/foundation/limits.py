@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SessionLimits:
-    """Times are in ms of broker time, bounds in entries. `max_quarantine` (seed 003's maxQuarantineSize) and
-    `max_source_histories` (for each tenant) limit a partition; the others limit one agent in a session
-    (`max_early_outcomes`: one reporter). `max_state_bytes` limits an agent that is alone in a session; each
-    of several agents may fill its share. Waiting outcomes may fill as much again.
+    """Times are in ms of broker time, bounds in entries. `max_quarantine` (seed 003's maxQuarantineSize),
+    `max_escalations` and `max_source_histories` (for each tenant) limit a partition; the others limit one
+    agent in a session (`max_early_outcomes`: one reporter). `max_state_bytes` limits an agent that is alone
+    in a session; each of several agents may fill its share. Waiting outcomes may fill as much again.
 
     `idle_timeout_ms` must not be below `action_window_ms`, or a repeat could count twice.
     """
@@ -24,6 +24,7 @@ class SessionLimits:
     max_recent_retrievals: int = 64
     max_recent_items: int = 2048
     max_quarantine: int = 1000
+    max_escalations: int = 10_000
     max_source_histories: int = 100_000
     max_state_bytes: int = 524_288
 

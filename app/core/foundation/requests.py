@@ -8,6 +8,7 @@ answer goes into the record (`model_outputs`), so that a rerun gets the same one
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
@@ -37,6 +38,24 @@ class Answer:
     status: Literal["answered", "overrun", "unavailable"]
     payload: object = None
     detail: str = ""
+
+
+HELD_INPUT = "held_input"
+"""The port that gives the bytes of an earlier input by its coordinates."""
+_HELD_INPUT_MS = 10_000
+
+
+def ask_for_input(topic: str, partition: int, offset: int) -> Request:
+    """For the bytes of an earlier input."""
+    return Request(HELD_INPUT, {"topic": topic, "partition": partition, "offset": offset}, _HELD_INPUT_MS)
+
+
+def input_in(answer: Answer, input_digest: str) -> bytes | None:
+    """The bytes that were asked for; None where there are none, or they are not those of the digest."""
+    value = answer.payload if answer.status == "answered" else None
+    if not isinstance(value, bytes) or f"sha256:{sha256(value).hexdigest()}" != input_digest:
+        return None
+    return value
 
 
 def ask(gate: str, request: Request, outputs: list[dict[str, Any]]) -> Generator[Request, Answer, Answer]:

@@ -1,4 +1,4 @@
-"""The rows of memory writes, of reviews and of what is learnt of sources in the table of kinds."""
+"""The rows of memory writes and of what is learnt of sources in the table of kinds."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from app.core.foundation.arrival import memory_id
-from app.core.memory import faults, reviews, write
+from app.core.memory import faults, write
 from app.core.memory.record import RERUN_FIELDS
 from app.core.policy.bundle_cases import Case
 from app.core.policy.kind import AnswerKind, CaseKind, DecisionKind, Kind
 from app.core.state.book import HistoryFolded
 from app.core.state.decision import Decision
 from app.core.state.history import SourceName, history_record
-from topics.catalog import MEMORY_DECISIONS, MEMORY_WRITES, REVIEWS, SOURCE_FEEDBACK
-from topics.records import MemoryDecision, ProposedMemoryWrite, ReviewDecision, SourceFeedback
+from topics.catalog import MEMORY_DECISIONS, MEMORY_WRITES, SOURCE_FEEDBACK
+from topics.records import MemoryDecision, ProposedMemoryWrite, SourceFeedback
 
 if TYPE_CHECKING:
     from app.core.foundation.arrival import Arrival
@@ -55,16 +55,6 @@ WRITE = Kind(
         ),
     ),
     case=CaseKind(Case, "write"),
-)
-REVIEW = Kind(
-    "review",
-    REVIEWS,
-    ReviewDecision,
-    attrgetter("session_id"),
-    "subject_id",
-    reviews.evaluate,
-    told_by="subject_id",
-    touches=True,
 )
 
 

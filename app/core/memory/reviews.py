@@ -10,14 +10,13 @@ a review and of time, the one that the partition decides first is the one that h
 
 from __future__ import annotations
 
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.core.foundation.arrival import escalation_id
 from app.core.foundation.chain import OutRecord
 from app.core.foundation.clock import rfc3339
 from app.core.foundation.refusals import refused
-from app.core.foundation.requests import Request
+from app.core.foundation.requests import ask_for_input, input_in
 from app.core.memory.admitted import Released, admitted
 from app.core.registry.keys import signed_by
 from app.core.state.book import Entered, Left
@@ -35,12 +34,11 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from app.core.foundation.arrival import Arrival
-    from app.core.foundation.requests import Answer
+    from app.core.foundation.requests import Answer, Request
     from app.core.memory.context import WriteContext
     from app.core.memory.gate import Judgement
     from app.core.policy.policy import PointParts
     from app.core.registry.registry import Registry
-    from app.core.registry.registry_entries import Approver
     from app.core.state.book import Book, Change
     from app.core.state.decision import Shared
     from app.core.state.session import SessionState
@@ -129,9 +127,6 @@ def _event(kind: str, held: Held, now_ms: int, arrival: Arrival | None, **more: 
     return OutRecord(QUARANTINE, kind, body, held.session_id)
 
 
-PORT = "held_input"
-"""Gives the bytes of an input by its coordinates."""
-BUDGET_MS = 10_000
 ROLE = "reviewer"
 APPROVE = "approve"
 
@@ -156,8 +151,7 @@ def evaluate(
         return _too_late(arrival, review, draft, held)
     write: ProposedMemoryWrite | None = None
     if review.decision == APPROVE:
-        place = {"topic": held.topic, "partition": held.partition, "offset": held.offset}
-        answer = yield Request(PORT, place, BUDGET_MS)
+        answer = yield ask_for_input(held.topic, held.partition, held.offset)
         if shared.book.held(review.subject_id) is None:
             return _refused(arrival, review, draft, _unknown(review))
         write = _content(answer, held)
@@ -182,19 +176,17 @@ def _wrong(registry: Registry, arrival: Arrival, review: ReviewDecision, held: H
 
 def _wrong_signer(registry: Registry, arrival: Arrival, review: ReviewDecision, held: Held) -> Refusal | None:
     approver = registry.approvers.get(review.approver_id)
-    if approver is None or not _may_review(approver, held, arrival.timestamp_ms):
+    if (
+        approver is None
+        or ROLE not in approver.roles
+        or not approver.acts_for(held.tenant, arrival.timestamp_ms)
+    ):
         return Refusal("not_a_reviewer", f"no reviewer of this tenant in force: {review.approver_id}")
     if review.approver_id in (held.agent_id, held.source_id):
         return Refusal("own_memory", "who wrote a memory does not review it")
     if not signed_by(approver.public_key, review):
         return Refusal("wrong_signature", "the signature is not the reviewer's over this review")
     return None
-
-
-def _may_review(approver: Approver, held: Held, now_ms: int) -> bool:
-    in_time = approver.valid_until_ms is None or now_ms < approver.valid_until_ms
-    of_tenant = approver.tenants is None or held.tenant in approver.tenants
-    return approver.active and in_time and of_tenant and ROLE in approver.roles
 
 
 def _unknown(review: ReviewDecision) -> Refusal:
@@ -206,11 +198,8 @@ def _unknown(review: ReviewDecision) -> Refusal:
 
 def _content(answer: Answer, held: Held) -> ProposedMemoryWrite | None:
     """The write that is held, from the bytes at its coordinates; None when they are not what was held."""
-    if answer.status != "answered" or not isinstance(answer.payload, bytes):
-        return None
-    if f"sha256:{sha256(answer.payload).hexdigest()}" != held.input_digest:
-        return None
-    write = read(ProposedMemoryWrite, answer.payload)
+    value = input_in(answer, held.input_digest)
+    write = None if value is None else read(ProposedMemoryWrite, value)
     return None if isinstance(write, Unreadable) else write
 
 

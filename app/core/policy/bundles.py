@@ -84,6 +84,17 @@ class OutcomePolicy(StrictModel):
     alarm_recipient: Name = "operator"
 
 
+class ApprovalPolicy(StrictModel):
+    """`quorum`: how many approvers must agree to an escalated action, by its tier; one where it says nothing.
+    One denial ends it."""
+
+    quorum: dict[Tier, Annotated[int, Field(ge=1, le=16)]] = Field(default_factory=dict)
+
+    def needed(self, tier: str) -> int:
+        """How many approvals an action of this tier needs."""
+        return self.quorum.get(tier, 1)  # type: ignore[call-overload, no-any-return]
+
+
 class BundleFrame(StrictModel):
     """The fields of a bundle that do not belong to one gate. `stages`: the gates of actions in their order;
     no other gate runs."""
@@ -100,6 +111,7 @@ class BundleFrame(StrictModel):
     memory: MemoryPolicy = MemoryPolicy()
     outcomes: OutcomePolicy = OutcomePolicy()
     escalation_ttl_ms: Annotated[int, Field(ge=1, le=LONGEST_WAIT_MS)]
+    approvals: ApprovalPolicy = ApprovalPolicy()
     cases: Annotated[list[Case], Field(max_length=MAX_CASES)] = Field(default_factory=list)
 
     @model_validator(mode="after")
@@ -134,6 +146,7 @@ class Bundle:
         self.action_types: dict[str, ActionTypePolicy] = dict(file.action_types.items())
         self.irreversible_row_threshold = file.irreversible_row_threshold
         self.escalation_ttl_ms = file.escalation_ttl_ms
+        self.approvals = file.approvals
         self.largest_rows_upper_bound = max(one.rows_upper_bound for one in file.action_types.values())
         self.library = PatternLibrary(file.patterns)
         self.written: dict[str, Any] = {one.key: getattr(file, one.key) for one in parts}

@@ -21,12 +21,13 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from app.core.foundation.canonical import canonical
 from app.core.foundation.errors import CanonicalError, CoreError
+from topics.records import ReviewDecision
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from app.core.registry.registry import Registry
-    from topics.records import ActionOutcome, ReviewDecision
+    from topics.records import ActionOutcome
 
 RAW_BYTES = 32
 _SIGN_BIT = 0x7F
@@ -139,8 +140,11 @@ class Roots:
 
 
 def signed_bytes(record: ActionOutcome | ReviewDecision) -> bytes:
-    """The bytes of a record that are signed. Raises CanonicalError."""
-    return canonical(record.model_dump(by_alias=True, exclude_unset=True, exclude={"signature"}))
+    """The bytes of a record that are signed; a review's null fields are as absent. Raises CanonicalError."""
+    absent = isinstance(record, ReviewDecision)
+    return canonical(
+        record.model_dump(by_alias=True, exclude_unset=True, exclude_none=absent, exclude={"signature"})
+    )
 
 
 def signed_by(key: Ed25519PublicKey, record: ActionOutcome | ReviewDecision) -> bool:

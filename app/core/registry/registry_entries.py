@@ -77,6 +77,8 @@ class AgentSpec(OfTenant):
     """`tools` null grants every registered tool. `policy_bundle_id` binds the agent to a bundle; null means
     the installation's default, and a caller may name another.
 
+    `owner`: the id of the approver who answers for the agent, and so may not approve what it wants.
+
     `delegates_to` are the agents to which it may delegate, `callers` the agents that may delegate to it: both
     lists must agree (seed 001, Gate 2B). A null `autonomy_tier` counts as high_privilege; with null
     `content_classes` it may read items of every class (seed 004).
@@ -89,6 +91,7 @@ class AgentSpec(OfTenant):
     callers: list[Name] = Field(default_factory=list)
     autonomy_tier: AutonomyTier | None = None
     content_classes: list[Name] | None = None
+    owner: Name | None = None
 
 
 class ToolSpec(StrictModel):
@@ -170,7 +173,8 @@ class ApproverSpec(StrictModel):
     """A person or a process whose signature counts, as long as it is `active` and before `valid_until`.
 
     `signs`: the kinds of entries, and "bundle" and "quality_bundle", that it may publish. `roles`: what it
-    may decide on. It may review memories and override quality only in these `tenants` (null: in every one).
+    may decide on. It may review memories, answer escalations and override quality only in these `tenants`,
+    and approve actions only with these `tools` (null: every one).
     `public_key`: the 32 raw bytes of an Ed25519 key, base64. Only a root key signs an approver's entry.
     """
 
@@ -178,6 +182,7 @@ class ApproverSpec(StrictModel):
     signs: list[SignedKind] = Field(default_factory=list)
     roles: list[ApproverRole] = Field(default_factory=list)
     tenants: list[Name] | None = None
+    tools: list[Name] | None = None
     valid_until: Instant | None = None
     active: bool = True
 
@@ -209,6 +214,7 @@ class Agent(Entry):
     callers: frozenset[str] = frozenset()
     autonomy_tier: AutonomyTier | None = None
     content_classes: frozenset[str] | None = None
+    owner: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +272,8 @@ class Approver(Entry):
     """A person or process whose signature counts, with its rights. `valid_until_ms` in ms since 1970; None:
     no end.
 
-    `tenants`: it may review the memories and override the items of these tenants; None: of every tenant.
+    `tenants`: it may review the memories, answer the escalations and override the items of these tenants;
+    None: of every tenant. `tools`: it may approve actions with these; None: with every tool.
     """
 
     public_key: Ed25519PublicKey
@@ -275,6 +282,12 @@ class Approver(Entry):
     valid_until_ms: int | None
     active: bool
     tenants: frozenset[str] | None = None
+    tools: frozenset[str] | None = None
+
+    def acts_for(self, tenant: str, at_ms: int) -> bool:
+        """Whether its signature counts for a tenant's matters at this time, ms."""
+        in_time = self.valid_until_ms is None or at_ms < self.valid_until_ms
+        return self.active and in_time and (self.tenants is None or tenant in self.tenants)
 
 
 NO_ORG = Org("", "", "", "enforce", target_set([]), None)

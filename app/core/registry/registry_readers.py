@@ -72,6 +72,7 @@ def _agent(registry: Registry, base: Base, agent: AgentSpec) -> None:
         frozenset(agent.callers),
         agent.autonomy_tier,
         None if agent.content_classes is None else frozenset(agent.content_classes),
+        agent.owner,
     )
 
 
@@ -102,8 +103,9 @@ def _approver(registry: Registry, base: Base, approver: ApproverSpec) -> None:
     until = None if approver.valid_until is None else milliseconds_of(approver.valid_until)
     signs, roles = frozenset(approver.signs), frozenset(approver.roles)
     tenants = None if approver.tenants is None else frozenset(approver.tenants)
+    tools = None if approver.tools is None else frozenset(approver.tools)
     registry.approvers[base[0]] = Approver(
-        *base, _key(approver.public_key), signs, roles, until, approver.active, tenants
+        *base, _key(approver.public_key), signs, roles, until, approver.active, tenants, tools
     )
 
 

@@ -15,7 +15,7 @@ from app.core.decide.decide import DecisionPoint
 from app.core.foundation.canonical import canonical
 from app.core.foundation.errors import UnknownStageError
 from app.core.foundation.limits import ROOM_FOR_ONE
-from app.core.foundation.requests import Answer
+from app.core.foundation.requests import HELD_INPUT, Answer
 from app.core.policy.policy import Policy
 from app.core.quality_bundle.quality_bundle import load_quality_bundle
 from app.core.registry.loading import build_registry
@@ -26,9 +26,10 @@ from app.core.trust.signed_entries import BUNDLE, QUALITY_BUNDLE, Statement, sta
 from topics.json_text import Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from app.core.actions.stage import Stage
+    from app.core.foundation.arrival import Arrival
     from app.core.foundation.requests import Request
     from app.core.policy.bundles import Bundle
     from app.core.quality_bundle.quality_bundle import QualityBundle
@@ -159,15 +160,32 @@ class PointsOfThen:
 
 
 class RecordedAnswers:
-    """In their order; what was asked `beyond` them is kept by its port."""
+    """In their order; what was asked `beyond` them is kept by its port. An earlier input is read again where
+    it lies; where it does not any more, `gone` names it."""
 
-    def __init__(self, outputs: list[dict[str, Any]]) -> None:
+    def __init__(
+        self,
+        outputs: list[dict[str, Any]],
+        inputs: Mapping[tuple[str, int, int], Arrival],
+    ) -> None:
         self._left = [Answer(one["status"], one["payload"], one["detail"]) for one in outputs]
+        self._inputs = inputs
         self.beyond: list[str] = []
+        self.gone: list[str] = []
 
     def next(self, request: Request) -> Answer:
         """The answer to the next request."""
+        if request.port == HELD_INPUT:
+            return self._held(request)
         if self._left:
             return self._left.pop(0)
         self.beyond.append(request.port)
         return Answer("unavailable", detail="no answer is recorded")
+
+    def _held(self, request: Request) -> Answer:
+        place: Any = request.payload
+        arrival = self._inputs.get((place["topic"], place["partition"], place["offset"]))
+        if arrival is None:
+            self.gone.append(f"input {place['topic']}:{place['partition']}:{place['offset']}")
+            return Answer("unavailable", detail="it is no longer there")
+        return Answer("answered", arrival.value or b"")

@@ -14,6 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from app.core.actions.resolution import SCHEMA as RESOLVED
+from app.core.actions.resolution import recorded_escalation
 from app.core.actions.verdict import SCHEMA as VERDICT
 from app.core.decide.kinds import ANSWERS, BY_TOPIC, DECISIONS, message_of
 from app.core.decide.replay import decide
@@ -26,7 +28,7 @@ from app.core.rerun.evidence import RecordedAnswers
 from app.core.rerun.rerun_result import HASH_FIELD, Difference
 from app.core.retrieval.record import SCHEMA as QUALITY
 from app.core.retrieval.seen import recorded_seen
-from app.core.state.book import Book
+from app.core.state.book import Book, EscalationKept
 from app.core.state.decision import Shared
 from app.core.state.draft import SessionDraft
 from app.core.state.expiry import SCHEMA_FOLDED
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from app.core.rerun.policy_then import PointsUnder, PolicyThen
     from app.core.state.decision import Decision
 
+NO_INPUTS: Mapping[tuple[str, int, int], Arrival] = {}
 CLOCKS_APART_MS = 60_000
 """A worker's clock, by which timers go, and the brokers' differ by less than this."""
 GONE = "the session's state before: an input of the session is no longer there"
@@ -58,6 +61,14 @@ class Entered(NamedTuple):
 
     fields: dict[str, Any]
     written_ms: int
+
+
+class _Group(NamedTuple):
+    """Records that answer one input, the input, and earlier inputs that they rest on."""
+
+    records: Sequence[Entered]
+    arrival: Arrival
+    inputs: Mapping[tuple[str, int, int], Arrival]
 
 
 class Recounted(NamedTuple):
@@ -77,11 +88,16 @@ class Recount:
     _sessions: dict[bytes, SessionState] = field(default_factory=dict)
     _lost: dict[bytes, str] = field(default_factory=dict)
 
-    def take(self, group: Sequence[Entered], arrival: Arrival | None) -> list[Recounted]:
+    def take(
+        self,
+        group: Sequence[Entered],
+        arrival: Arrival | None,
+        inputs: Mapping[tuple[str, int, int], Arrival] = NO_INPUTS,
+    ) -> list[Recounted]:
         """For each of the records that answer one input (or, without one, for one record) what is wrong with
         it.
 
-        `arrival` is what lies at the coordinates that they name.
+        `arrival` is what lies at the coordinates that they name; `inputs`: earlier ones, by their places.
         """
         first = group[0].fields
         if first["input"] is None:
@@ -92,7 +108,7 @@ class Recount:
         key = KEY_PREFIX + (arrival.key or b"")
         if not self._changes_the_session(group, arrival, key):
             return [Recounted() for _ in group]
-        return self._compared(group, arrival, key)
+        return self._compared(_Group(group, arrival, inputs), key)
 
     def _changes_the_session(self, group: Sequence[Entered], arrival: Arrival, key: bytes) -> bool:
         schemas = {one.fields["schema"]: one.fields for one in group}
@@ -105,9 +121,9 @@ class Recount:
         decision = DECISIONS.get(decided[0]["schema"])
         return decision is None or decided[0][decision.read_field] is not None
 
-    def _compared(self, group: Sequence[Entered], arrival: Arrival, key: bytes) -> list[Recounted]:
-        state = self._sessions.setdefault(key, SessionState(key))
-        decision = self._decision(group, arrival, state)
+    def _compared(self, answered: _Group, key: bytes) -> list[Recounted]:
+        state, group = self._sessions.setdefault(key, SessionState(key)), answered.records
+        decision = self._decision(answered, state)
         if decision is None:
             self._lose(key, NO_POLICY)
             return [Recounted() for _ in group]
@@ -119,22 +135,22 @@ class Recount:
             _believe(state, one.fields)
         return found
 
-    def _decision(self, group: Sequence[Entered], arrival: Arrival, state: SessionState) -> Decision | None:
+    def _decision(self, answered: _Group, state: SessionState) -> Decision | None:
         """Under the policy that gives what was recorded, of those that are possible; else the latest."""
+        group, arrival = answered.records, answered.arrival
         recorded = group[0].fields
         named = {"registry_hashes": {}, "bundle_hash": None, **recorded}
         possible = self.then.possible(named, arrival.timestamp_ms, group[0].written_ms)
-        latest_first = [self._decided(group, arrival, state, one) for one in reversed(possible.points)]
+        latest_first = [self._decided(answered, state, one) for one in reversed(possible.points)]
         if len(latest_first) <= 1:
             return next(iter(latest_first), None)
         return max(latest_first, key=lambda one: _agreeing(group, one))
 
-    def _decided(
-        self, group: Sequence[Entered], arrival: Arrival, state: SessionState, points: PointsUnder
-    ) -> Decision:
+    def _decided(self, answered: _Group, state: SessionState, points: PointsUnder) -> Decision:
+        group, arrival = answered.records, answered.arrival
         recorded = next((one.fields for one in group if one.fields["schema"] in DECISIONS), group[0].fields)
         point = points.point(recorded)
-        answers = RecordedAnswers(recorded.get("model_outputs", []))
+        answers = RecordedAnswers(recorded.get("model_outputs", []), answered.inputs)
         return decide(point, arrival, state, answers.next, _beside([one.fields for one in group], arrival))
 
     def _held(self, recorded: dict[str, Any], decision: Decision, key: bytes) -> Recounted:
@@ -201,6 +217,11 @@ def _beside(records: Sequence[dict[str, Any]], arrival: Arrival) -> Shared:
         write = message_of(arrival)
         source = SourceName(tenant, write.source.id if isinstance(write, ProposedMemoryWrite) else "")
         return Shared(_RecordedQuarantine(recorded_trust(memory)), {source: recorded_history(memory)})
+    resolved = next((one for one in records if one["schema"] == RESOLVED), None)
+    if resolved is not None:
+        book = Book({})
+        book.apply([EscalationKept(recorded_escalation(resolved))])
+        return Shared(book)
     if arrival.topic == RETRIEVALS:
         known = [recorded_seen(one) for one in records if one["schema"] == QUALITY]
         return Shared(provenance={name: found for one in known for name, found in one.items()})
@@ -262,7 +283,10 @@ def _believe(state: SessionState, recorded: dict[str, Any]) -> None:
     """
     if recorded["schema"] == MEMORY:
         _believe_write(state, recorded)
-    if recorded["schema"] != VERDICT or recorded["session"]["after"] == recorded["session"]["before"]:
+    if (
+        recorded["schema"] not in (VERDICT, RESOLVED)
+        or recorded["session"]["after"] == recorded["session"]["before"]
+    ):
         return
     account = state.accounts.get(UNREGISTERED if recorded["tenant_id"] is None else recorded["tenant_id"])
     if account is not None:

@@ -19,7 +19,7 @@ from app.core.rerun.rerun_result import Difference, Rerun, differences
 from topics.record_reading import Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from app.core.actions.stage import Stage
     from app.core.decide.decide import DecisionPoint
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from app.core.rerun.evidence import Points, PolicyEvidence
     from app.core.rerun.policy_then import PolicyThen
 
+NO_INPUTS: Mapping[tuple[str, int, int], Arrival] = {}
 REMEMBERED_INPUTS = 8
 """Decisions on the items of one request lie together, and each is executed by itself."""
 NO_ROOTS = "which policy was in force: no root keys are set, or the record's time is not known"
@@ -54,47 +55,52 @@ class Rerunner:
         self._then = then
 
     def rerun(
-        self, recorded: dict[str, Any], arrival: Arrival | None, written_ms: int | None = None
+        self,
+        recorded: dict[str, Any],
+        arrival: Arrival | None,
+        written_ms: int | None = None,
+        inputs: Mapping[tuple[str, int, int], Arrival] = NO_INPUTS,
     ) -> Rerun:
         """A decision (the fields of a valid Verdict, MemoryDecision or QualityDecision) against what comes of
         its input today.
 
         `arrival` is what lies at the input's coordinates, None for nothing; `written_ms` the broker's time of
-        the record, None where it is not known: then what was in force is not checked.
+        the record, None where it is not known: then what was in force is not checked. `inputs`: earlier ones
+        that it may rest on, by topic, partition and offset.
         """
         word, named = DECISIONS[recorded["schema"]].word, recorded[ANSWERS[recorded["schema"]].id_field]
         versions = recorded.get("decider_version"), self._version
         try:
-            found, not_checked = self._held(recorded, _same_input(recorded, arrival), written_ms)
+            found, not_checked = self._held(recorded, _Evidence(recorded, arrival, inputs), written_ms)
         except Gone as gone:
             return Rerun(word, named, missing=gone.missing)
         never = any(one.rerun == NOT_IN_FORCE for one in found)
         return Rerun(word, named, found, (), *versions, not_checked, never)
 
     def _held(
-        self, recorded: dict[str, Any], arrival: Arrival, written_ms: int | None
+        self, recorded: dict[str, Any], given: _Evidence, written_ms: int | None
     ) -> tuple[Differences, tuple[str, ...]]:
         """What differs, and what could not be told."""
         if self._then is None or written_ms is None:
-            return self._executed(recorded, arrival, self._points), (NO_ROOTS,)
-        possible = self._then.possible(recorded, arrival.timestamp_ms, written_ms)
+            return self._executed(recorded, given, self._points), (NO_ROOTS,)
+        possible = self._then.possible(recorded, given.arrival.timestamp_ms, written_ms)
         if possible.never:
-            named = self._executed(recorded, arrival, self._points)
+            named = self._executed(recorded, given, self._points)
             return (*_not_in_force(recorded, possible.never), *named), ()
-        tried = [self._executed(recorded, arrival, points) for points in possible.points]
+        tried = [self._executed(recorded, given, points) for points in possible.points]
         if tried and not any(tried):
             return (), ()
         if any(not found for found in tried):
             return (), (CHANGED,)
         if not tried or possible.changed:
-            named = self._executed(recorded, arrival, self._points)
+            named = self._executed(recorded, given, self._points)
             return named, () if named else (CHANGED,)
         return tried[-1], ()
 
-    def _executed(self, recorded: dict[str, Any], arrival: Arrival, points: Points) -> Differences:
-        answers = RecordedAnswers(recorded.get("model_outputs", []))
+    def _executed(self, recorded: dict[str, Any], given: _Evidence, points: Points) -> Differences:
+        answers = RecordedAnswers(recorded.get("model_outputs", []), given.inputs)
         try:
-            again = _decided(points.point(recorded), recorded, arrival, answers)
+            again = _decided(points.point(recorded), recorded, given.arrival, answers)
         except BundleError as error:
             return (Difference("bundle_hash", recorded["bundle_hash"], f"does not load: {error}"),)
         except RegistryError as error:
@@ -109,6 +115,19 @@ def _not_in_force(recorded: dict[str, Any], never: frozenset[str]) -> Iterator[D
         **{f"registry_hashes.{key}": entry_hash for key, entry_hash in recorded["registry_hashes"].items()},
     }
     return (Difference(name, said, NOT_IN_FORCE) for name, said in named.items() if said in never)
+
+
+class _Evidence:
+    """The inputs that a decision rests on: its own, and earlier ones by their places. Raises Gone."""
+
+    def __init__(
+        self,
+        recorded: dict[str, Any],
+        arrival: Arrival | None,
+        inputs: Mapping[tuple[str, int, int], Arrival],
+    ) -> None:
+        self.arrival = _same_input(recorded, arrival)
+        self.inputs = inputs
 
 
 def _same_input(recorded: dict[str, Any], arrival: Arrival | None) -> Arrival:
@@ -146,6 +165,8 @@ def _compared(
     recorded: dict[str, Any], again: Sequence[OutRecord], answers: RecordedAnswers
 ) -> tuple[Difference, ...]:
     answer, decision = ANSWERS[recorded["schema"]], DECISIONS[recorded["schema"]]
+    if answers.gone:
+        raise Gone(*answers.gone)
     if answers.beyond:
         if decision.kept_no_answers(recorded):
             raise Gone(*(f"answer of {port}" for port in answers.beyond))
@@ -154,7 +175,14 @@ def _compared(
     named = recorded[answer.id_field]
     same = [one.body for one in again if one.body.get(answer.id_field) == named and one.topic == answer.topic]
     if not same:
-        letter = next(one.body for one in again if one.kind == "DeadLetter")
-        told = f"unreadable: {letter['code']} at {letter['path']}: {letter['message']}"
-        return (Difference(answer.id_field, named, told),)
+        return (Difference(answer.id_field, named, _told(again)),)
     return differences(decision.rerun_fields, recorded, same[0])
+
+
+def _told(again: Sequence[OutRecord]) -> str:
+    """What became of the input in place of a decision."""
+    for one in again:
+        if one.kind == "DeadLetter":
+            return f"unreadable: {one.body['code']} at {one.body['path']}: {one.body['message']}"
+    refusal = next(one.body for one in again if one.kind == "InputRefused")
+    return f"refused: {refusal['reason']}: {refusal['message']}"

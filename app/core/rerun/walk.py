@@ -3,13 +3,14 @@ recounted along the way, and what lies outside a record's hash held against the 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
 
-from app.core.decide.kinds import ANSWERS, DECISIONS, JUDGED
+from app.core.decide.kinds import ANSWERS, DECIDING, DECISIONS, JUDGED
 from app.core.foundation.errors import CoreError
 from app.core.foundation.strict import first_error
 from app.core.rerun.recount import Entered, Recount, Recounted
@@ -19,17 +20,15 @@ from topics.headers import output_headers
 from topics.json_text import Unreadable, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from app.core.foundation.arrival import Arrival
     from app.core.policy.kind import AnswerKind, DecisionKind
     from app.core.rerun.rerun import Rerunner
 
 
-DECIDING: Mapping[str, AnswerKind[Any]] = {
-    one.topic: one for one in ANSWERS.values() if one.decision is not None
-}
-"""The records that decide, by their topic."""
+DECISION_TOPICS = frozenset(one.topic for one in DECIDING.values())
+"""Where records that decide lie. A topic may have several kinds of them."""
 
 
 class NotADecision(Exception):
@@ -37,12 +36,16 @@ class NotADecision(Exception):
 
 
 def recorded_decision(topic: str, raw: bytes) -> dict[str, Any]:
-    """The fields, by wire name, of a record of `topic`: one of DECIDING. Raises NotADecision."""
+    """The fields, by wire name, of a record of `topic`: one of DECISION_TOPICS. Raises NotADecision."""
     document = parse(raw)
     if isinstance(document, Unreadable):
         raise NotADecision(f"{document.path}: {document.message}")
+    schema = document.get("schema") if isinstance(document, dict) else None
+    answer = ANSWERS.get(schema) if isinstance(schema, str) and schema in DECISIONS else None
+    if answer is None or answer.topic != topic:
+        answer = FIRST_OF_TOPIC[topic]
     try:
-        DECIDING[topic].model.model_validate(document)
+        answer.model.model_validate(document)
     except ValidationError as error:
         raise NotADecision(first_error(error)) from None
     fields: dict[str, Any] = document
@@ -51,6 +54,11 @@ def recorded_decision(topic: str, raw: bytes) -> dict[str, Any]:
 
 Place = tuple[str, int, int]
 """Base topic, partition and offset of an input."""
+Inputs = Mapping[Place, "Arrival"]
+"""What lies at the places of earlier inputs."""
+NO_INPUTS: Inputs = {}
+FIRST_OF_TOPIC: Mapping[str, AnswerKind[Any]] = {one.topic: one for one in reversed([*DECIDING.values()])}
+"""The kind of decision that a topic is named for."""
 DECIDED: Mapping[str, DecisionKind[Any]] = {
     kind.topic: kind.answer.decision for kind in JUDGED if kind.answer and kind.answer.decision
 }
@@ -89,6 +97,15 @@ class Entry(NamedTuple):
         """Of its input; None where a timer decided."""
         source = self.fields["input"]
         return None if source is None else (source["topic"], source["partition"], source["offset"])
+
+
+def places_of(entries: Iterable[Entry]) -> Iterator[Place]:
+    """Where the inputs lie that records rest on: their own, and the action that was approved."""
+    for one in entries:
+        if one.place is not None:
+            yield one.place
+        if _names_an_input(action := one.fields.get("action")) and action is not None:
+            yield action["topic"], action["partition"], action["offset"]
 
 
 def entry_of(written: Written) -> Entry | None:
@@ -153,14 +170,17 @@ class PartitionWalk:
     answered: dict[str, set[int]] = field(default_factory=lambda: {topic: set() for topic in DECIDED})
     _decisions: dict[str, int] = field(default_factory=dict)
 
-    def take(self, group: Sequence[Entry], arrival: Arrival | None) -> Iterator[Rerun]:
-        """A Rerun for each decision, and for every other record that something is wrong with."""
+    def take(
+        self, group: Sequence[Entry], arrival: Arrival | None, inputs: Inputs = NO_INPUTS
+    ) -> Iterator[Rerun]:
+        """A Rerun for each decision, and for every other record that something is wrong with. `inputs`: what
+        lies at the other `places_of` the records."""
         place = group[0].place
         if place is not None and place[0] in self.answered:
             self.answered[place[0]].add(place[2])
-        for one, counted in zip(group, self._recounted(group, arrival), strict=True):
-            if one.written.topic in DECIDING:
-                yield self._decision(one, arrival, outside(*one), counted)
+        for one, counted in zip(group, self._recounted(group, arrival, inputs), strict=True):
+            if one.written.topic in DECISION_TOPICS:
+                yield self._decision(one, executed(self.rerunner, one.written, arrival, inputs), counted)
             elif found := (*outside(*one), *counted.differences):
                 yield Rerun(EVENT, _name(one), found)
 
@@ -171,19 +191,17 @@ class PartitionWalk:
                 lacks = Difference("input", None, "was decided, and no record of the ledger answers it")
                 yield Rerun(DECIDED[one.topic].word, one.decision_id, (lacks,))
 
-    def _recounted(self, group: Sequence[Entry], arrival: Arrival | None) -> list[Recounted]:
+    def _recounted(self, group: Sequence[Entry], arrival: Arrival | None, inputs: Inputs) -> list[Recounted]:
         if self.recount is None:
             return [Recounted((), (NO_RECOUNT,))] * len(group)
         try:
-            return self.recount.take([Entered(one.fields, one.written.written_ms) for one in group], arrival)
+            entered = [Entered(one.fields, one.written.written_ms) for one in group]
+            return self.recount.take(entered, arrival, inputs)
         except (CoreError, KeyError, TypeError, ValueError) as wrong:
             return [Recounted((Difference("record", "cannot be recounted", repr(wrong)),))] * len(group)
 
-    def _decision(
-        self, one: Entry, arrival: Arrival | None, beside: tuple[Difference, ...], counted: Recounted
-    ) -> Rerun:
-        rerun = executed(self.rerunner, one.written, arrival)
-        certain = (*self._second(one), *beside)
+    def _decision(self, one: Entry, rerun: Rerun, counted: Recounted) -> Rerun:
+        certain = (*self._second(one), *outside(*one))
         return replace(
             rerun,
             differences=_once((*certain, *rerun.differences, *counted.differences)),
@@ -206,14 +224,16 @@ def second_decision(id_field: str, name: str, first: str) -> Difference:
     return Difference(id_field, name, f"the input was decided before, in {first}")
 
 
-def executed(rerunner: Rerunner, written: Written, arrival: Arrival | None) -> Rerun:
+def executed(
+    rerunner: Rerunner, written: Written, arrival: Arrival | None, inputs: Inputs = NO_INPUTS
+) -> Rerun:
     """A decision executed again; one that is no valid record is named as missing."""
-    kind = DECISIONS[DECIDING[written.topic].schema].word
+    kind = DECISIONS[FIRST_OF_TOPIC[written.topic].schema].word
     try:
         fields = recorded_decision(written.topic, written.value)
     except NotADecision as error:
         return Rerun(kind, "", missing=(f"a readable {kind.replace('_', ' ')}: {error}",))
-    return rerunner.rerun(fields, arrival, written.written_ms)
+    return rerunner.rerun(fields, arrival, written.written_ms, inputs)
 
 
 def _name(one: Entry) -> str:

@@ -1,5 +1,5 @@
-"""A partition's state of memories outside its sessions: quarantine, statistics, and the histories that it
-owns.
+"""A partition's state outside its sessions: quarantine, escalations, statistics, and the histories of
+sources that it owns.
 
 A decision's changes are values. `apply` applies them in the step in which the decision's records are staged,
 and `flush` returns the table's new entries, which go into the same transaction.
@@ -7,24 +7,25 @@ and `flush` returns the table's new entries, which go into the same transaction.
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import orjson
 
+from app.core.state.escalations import Escalation, escalations_in
 from app.core.state.held import Held, held_in
 from app.core.state.history import KEY_PREFIX as HISTORY_PREFIX
 from app.core.state.history import History, SourceName
-from app.core.state.session import NEVER_DUE_MS
 from app.core.state.statistics import NOTHING, Statistics, Whose, statistics_in
+from app.core.state.waiting import Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-LEFT_BEHIND = 256
-"""How many entries of departed memories a queue may keep, so that it is rarely built again."""
+MOST_ENDED = 4096
+ENDED_KEPT_MS = 24 * 3600 * 1000
+"""How many ended escalations a partition remembers, and for how long: a later answer is told how it ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,14 @@ class Alarmed:
     ended_ms: int
 
 
-Change = Decided | Entered | Left | HistoryFolded | Alarmed
+@dataclass(frozen=True, slots=True)
+class EscalationKept:
+    """An escalation opens, counts an approval, or ends."""
+
+    escalation: Escalation
+
+
+Change = Decided | Entered | Left | HistoryFolded | Alarmed | EscalationKept
 ALARM_PREFIX = b"a:"
 
 
@@ -76,11 +84,11 @@ class Book:
         """`table`: the partition's recovered state. Histories are read from it on demand, and
         `histories` counts them by tenant."""
         self._table = table
-        self._held = {one.memory_id: one for one in held_in(table)}
-        self._by_agent: dict[Whose, dict[str, Held]] = {}
-        for one in self._held.values():
-            self._by_agent.setdefault(_whose(one), {})[one.memory_id] = one
-        self._queue()
+        self._held = Waiting(held_in(table))
+        known = escalations_in(table)
+        self.open = Waiting(one for one in known if one.is_pending)
+        ended = sorted((one for one in known if not one.is_pending), key=_ending)
+        self._ended = {one.escalation_id: one for one in ended}
         self.statistics: dict[Whose, Statistics] = statistics_in(table)
         self._histories: dict[SourceName, History] = {}
         self.histories = Counter(
@@ -109,29 +117,24 @@ class Book:
     @property
     def all_held(self) -> list[Held]:
         """Everything in quarantine, the oldest first by its input's offset."""
-        return sorted(self._held.values(), key=_offset)
+        return self._held.oldest_first()
 
     def crowding(self, count: int) -> list[Held]:
-        """Up to `count` held memories that must make room: each is the oldest, by its input's offset, of the
-        agent that holds the most at that point. So an agent cannot evict another agent's memories."""
-        by_agent = {whose: sorted(held.values(), key=_offset) for whose, held in self._by_agent.items()}
-        chosen: list[Held] = []
-        while by_agent and len(chosen) < count:
-            whose = max(by_agent, key=lambda one: (len(by_agent[one]), -by_agent[one][0].offset))
-            chosen.append(by_agent[whose].pop(0))
-            if not by_agent[whose]:
-                del by_agent[whose]
-        return chosen
-
-    def next_due_ms(self) -> int | None:
-        """When the next held memory expires; None while nothing is held."""
-        while self._due and self._due[0][1] not in self._held:
-            heapq.heappop(self._due)
-        return self._due[0][0] if self._due else None
+        """Up to `count` held memories that must make room; see `Waiting.crowding`."""
+        return self._held.crowding(count)
 
     def due(self, now_ms: int, limit: int) -> list[Held]:
         """Up to `limit` held memories whose time is over, the earliest first."""
-        return self._first(self._due, limit, now_ms)
+        return self._held.due(now_ms, limit)
+
+    def next_due_ms(self) -> int | None:
+        """When the time of the next held memory or open escalation is over; None while nothing waits."""
+        times = (self._held.next_due_ms(), self.open.next_due_ms())
+        return min((one for one in times if one is not None), default=None)
+
+    def escalation(self, escalation_id: str) -> Escalation | None:
+        """The escalation of this id, open or ended not long ago."""
+        return self.open.get(escalation_id) or self._ended.get(escalation_id)
 
     def history(self, name: SourceName) -> History:
         """The history of a source that this partition owns, staged feedback included."""
@@ -152,6 +155,8 @@ class Book:
                     self._enter(held)
                 case Left(held):
                     self._leave(held)
+                case EscalationKept(escalation):
+                    self._keep(escalation)
                 case HistoryFolded(name, history):
                     self.histories[name.tenant] += history.revision == 1
                     self._histories[name] = history
@@ -166,44 +171,31 @@ class Book:
         self._histories = {}
         return changed
 
-    def _first(self, queue: list[tuple[int, str]], count: int, until: int = NEVER_DUE_MS) -> list[Held]:
-        """The first entries of a queue up to `until`, in its order. They stay in the queue; entries that have
-        left are removed."""
-        kept: list[tuple[int, str]] = []
-        while queue and queue[0][0] <= until and len(kept) < count:
-            entry = heapq.heappop(queue)
-            if entry[1] in self._held:
-                kept.append(entry)
-        for entry in kept:
-            heapq.heappush(queue, entry)
-        return [self._held[memory_id] for _, memory_id in kept]
-
-    def _queue(self) -> None:
-        """Build the queue again from the held memories, without those that have left."""
-        self._due = [(one.expires_ms, one.memory_id) for one in self._held.values()]
-        heapq.heapify(self._due)
-
     def _enter(self, held: Held) -> None:
-        self._held[held.memory_id] = held
-        self._by_agent.setdefault(_whose(held), {})[held.memory_id] = held
-        heapq.heappush(self._due, (held.expires_ms, held.memory_id))
+        self._held.put(held)
         self._changed[held.key] = held.encode()
         self._resize(held, 1)
 
     def _leave(self, held: Held) -> None:
-        if self._held.pop(held.memory_id, None) is None:
-            raise KeyError(f"not in quarantine: {held.memory_id}")
-        whose = _whose(held)
-        del self._by_agent[whose][held.memory_id]
-        if not self._by_agent[whose]:
-            del self._by_agent[whose]
+        self._held.remove(held.memory_id)
         self._changed[held.key] = None
         self._resize(held, -1)
-        if len(self._due) > LEFT_BEHIND + 2 * len(self._held):
-            self._queue()
+
+    def _keep(self, escalation: Escalation) -> None:
+        self._changed[escalation.key] = escalation.encode()
+        if escalation.is_pending:
+            self.open.put(escalation)
+            return
+        self.open.remove(escalation.escalation_id)
+        self._ended[escalation.escalation_id] = escalation
+        oldest = next(iter(self._ended.values()))
+        while len(self._ended) > MOST_ENDED or oldest.ended_ms + ENDED_KEPT_MS < escalation.ended_ms:
+            del self._ended[oldest.escalation_id]
+            self._changed[oldest.key] = None
+            oldest = next(iter(self._ended.values()))
 
     def _resize(self, held: Held, by: int) -> None:
-        whose = _whose(held)
+        whose = Whose(held.tenant, held.agent_id)
         self._count(whose, self.statistics.get(whose, NOTHING).resized(by))
 
     def _count(self, whose: Whose, statistics: Statistics) -> None:
@@ -211,9 +203,5 @@ class Book:
         self._changed[whose.key] = orjson.dumps(list(statistics))
 
 
-def _whose(held: Held) -> Whose:
-    return Whose(held.tenant, held.agent_id)
-
-
-def _offset(held: Held) -> int:
-    return held.offset
+def _ending(escalation: Escalation) -> tuple[int, str]:
+    return escalation.ended_ms, escalation.escalation_id

@@ -38,6 +38,11 @@ class Held(NamedTuple):
     expires_ms: int
 
     @property
+    def name(self) -> str:
+        """Its id among those that wait."""
+        return self.memory_id
+
+    @property
     def key(self) -> bytes:
         """In the table."""
         return KEY_PREFIX + self.memory_id.encode()

@@ -104,7 +104,7 @@ def _together(bodies: list[dict[str, Any]]) -> list[dict[str, Any]]:
 _UNSIGNED = "none"
 
 
-def signed_review(fields: Mapping[str, str], key: Signer) -> ReviewDecision:
+def signed_review(fields: Mapping[str, Any], key: Signer) -> ReviewDecision:
     """The signed review. `fields`: all fields of a ReviewDecision except the signature. Raises
     pydantic.ValidationError."""
     review = ReviewDecision.model_validate({**fields, "signature": _UNSIGNED})

@@ -19,8 +19,8 @@ from app.core.decide.kinds import message_of
 from app.core.foundation.arrival import Arrival
 from app.core.foundation.chain import GENESIS, Chain
 from app.core.foundation.limits import SessionLimits
-from app.core.foundation.requests import Answer
-from app.core.memory import analysis, lineage, reviews
+from app.core.foundation.requests import HELD_INPUT, Answer
+from app.core.memory import analysis, lineage
 from app.core.registry.keys import Roots
 from app.core.state.book import Book, HistoryFolded
 from app.core.state.decision import Shared
@@ -139,7 +139,7 @@ class _Run:
         self._stage(decision, arrival.key or b"")
 
     def _answer(self, request: Request) -> Answer:
-        if request.port == reviews.PORT:
+        if request.port == HELD_INPUT:
             assert isinstance(request.payload, dict)
             topic, offset = PREFIX + request.payload["topic"], request.payload["offset"]
             held = next(one for one in self._inputs if (one.topic, one.offset) == (topic, offset))

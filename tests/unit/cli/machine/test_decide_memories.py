@@ -61,7 +61,7 @@ def review(line: int, content: str, decision: str = "approve", session: str = "s
         "digest": f"sha256:{sha256(content.encode()).hexdigest()}",
         "justification": "looked at it",
     }
-    return signed_review(said, ALICE).model_dump()
+    return signed_review(said, ALICE).model_dump(exclude_unset=True)
 
 
 def test_each_write_gets_its_decision_and_what_became_of_it(folder: Path) -> None:

@@ -9,11 +9,21 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 
-from app.adapters.kafka.kafka_evidence import DECIDING, id_at
+from app.adapters.kafka.kafka_evidence import id_at
 from app.adapters.kafka.kafka_named import NAMES
 from app.cli.ledger.rerun import PLURALS
 from app.cli.machine.publish import INPUTS, checked
-from app.core.decide.kinds import ANSWERS, BY_MODEL, BY_TOPIC, DECISIONS, JUDGED, KINDS, Message, message_of
+from app.core.decide.kinds import (
+    ANSWERS,
+    BY_MODEL,
+    BY_TOPIC,
+    DECIDING,
+    DECISIONS,
+    JUDGED,
+    KINDS,
+    Message,
+    message_of,
+)
 from app.core.decide.replay import Replay
 from app.core.foundation.arrival import Arrival
 from app.core.rerun import walk
@@ -23,7 +33,7 @@ from app.verifier.placement import KINDS as VERIFIED
 from tests.unit import memory_records
 from tests.unit.core.scene import START, point
 from tests.unit.test_docs_current import EXAMPLES
-from topics.catalog import BY_NAME, CATALOG, SOURCE_FEEDBACK, wire_schema
+from topics.catalog import BY_NAME, CATALOG, REVIEWS, SOURCE_FEEDBACK, wire_schema
 from topics.headers import input_headers
 from topics.record_reading import Unreadable
 
@@ -141,8 +151,9 @@ def test_every_reader_of_the_table_knows_every_decision() -> None:
     topics = {kind.topic for kind in JUDGED}
     assert [*WORDS] == [*words, "event"]
     assert PLURALS.keys() == set(WORDS)
-    assert DECIDING.keys() == walk.DECIDED.keys() == NAMES.keys() == topics
-    assert walk.DECIDING.keys() == {answer_of(kind).topic for kind in JUDGED}
+    assert walk.DECIDED.keys() == NAMES.keys() == topics
+    assert DECIDING.keys() == {*topics, REVIEWS}
+    assert set(walk.DECISION_TOPICS) == {one.topic for one in DECIDING.values()}
     for kind in JUDGED:
         verified = VERIFIED[answer_of(kind).schema]
         assert verified.of == kind.topic

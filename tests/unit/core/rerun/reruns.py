@@ -11,8 +11,7 @@ from app.core.actions.stages import load_bundle, shipped_stages
 from app.core.decide.replay import Replay, nobody
 from app.core.foundation.arrival import Arrival
 from app.core.foundation.chain import Chain
-from app.core.foundation.requests import Answer
-from app.core.memory.reviews import PORT as HELD_INPUT
+from app.core.foundation.requests import HELD_INPUT, Answer
 from app.core.policy.bundles import FIRST_STAGE, LAST_STAGE, Bundle
 from app.core.rerun.evidence import PolicyEvidence
 from app.core.rerun.rerun import Rerunner
@@ -162,7 +161,7 @@ class Case:
             "digest": memory["content_digest"],
             "justification": "looked at it",
         }
-        signed = signed_review(said, ALICE).model_dump()
+        signed = signed_review(said, ALICE).model_dump(exclude_none=True)
         return [one.kind for one in self._take(REVIEWS, signed).records]
 
     def record(self, arrival: Arrival, decision: Decision) -> None:

@@ -22,7 +22,7 @@ from app.core.registry.loading import load_registry
 from app.core.registry.quality_entries import provenance_id
 from app.core.rerun.evidence import PolicyEvidence
 from app.core.rerun.rerun import Rerunner
-from app.core.rerun.walk import DECIDING, recorded_decision
+from app.core.rerun.walk import DECISION_TOPICS, recorded_decision
 from app.core.state.decision import Shared
 from app.core.state.session import SessionState, session_key
 from app.core.trust.dsse import sign
@@ -217,7 +217,7 @@ class Scene:
     def keep(self, arrival: Arrival, decision: Decision) -> None:
         """Hold a decision, and keep what a rerun executes again."""
         for one, value in hold(decision, self._chain):
-            if one.topic in DECIDING:
+            if one.topic in DECISION_TOPICS:
                 recorded = recorded_decision(one.topic, value)
                 is_verdict = one.kind == "Verdict"
                 self.arrivals[recorded["verdict_id" if is_verdict else "ledger_event_id"]] = arrival

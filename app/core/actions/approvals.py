@@ -1,0 +1,288 @@
+"""Answers of people to escalated actions (seed 001, Gate 4; product.md, "Approvals").
+
+An answer is a signed review. It is bound to the digest of exactly one action and counts once: never from the
+agent itself or its owner, only from an approver with the role, in the tenant and with the tool. An escalation
+may ask for several approvals; one denial ends it. What time and want of room do to it, a denial does too.
+
+An approval lets nothing pass that nobody saw: the approved action goes once more through every gate, on the
+session as it is then (app/core/actions/resolution.py).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from app.core.actions.escalating import EXPIRED, End, counted_record, expire, resolved_record
+from app.core.actions.resolution import (
+    Approval,
+    Resolved,
+    count_resolved,
+    read_resolving,
+    recorded_escalation,
+    recorded_resolving,
+    resolve,
+)
+from app.core.foundation.clock import rfc3339
+from app.core.foundation.refusals import refused
+from app.core.foundation.requests import ask_for_input, input_in
+from app.core.registry.keys import signed_by
+from app.core.state.book import EscalationKept
+from app.core.state.decision import Decision
+from app.core.state.draft import SessionDraft
+from app.core.state.escalations import Vote
+from app.core.state.expiry import time_records
+from topics.record_reading import Unreadable, read
+from topics.records import ProposedAction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping
+
+    from app.core.actions.resolution import Resolving
+    from app.core.foundation.arrival import Arrival
+    from app.core.foundation.chain import OutRecord
+    from app.core.foundation.requests import Answer, Request
+    from app.core.policy.policy import PointParts, Standing
+    from app.core.registry.registry import Registry
+    from app.core.registry.registry_entries import Approver
+    from app.core.state.book import Book
+    from app.core.state.decision import Shared
+    from app.core.state.escalations import Escalation
+    from app.core.state.session import SessionState
+    from topics.records import ReviewDecision
+
+APPROVE, DENY = "approve", "deny"
+ROLES: Mapping[str, frozenset[str]] = {"approver": frozenset({"approver", "vp"}), "vp": frozenset({"vp"})}
+"""The roles that may answer, by the required one."""
+
+
+class Objection(NamedTuple):
+    """Why an answer counts for nothing, as a code and a sentence; the escalation stays as it is."""
+
+    reason: str
+    message: str
+
+
+def evaluate(
+    parts: PointParts, arrival: Arrival, review: ReviewDecision, state: SessionState, shared: Shared
+) -> Generator[Request, Answer, Decision]:
+    """Decide on an answer to an escalated action."""
+    draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
+    escalation = shared.book.escalation(review.subject_id)
+    against = _object_to(parts.policy.registry, arrival, review, escalation)
+    if against is not None or escalation is None:
+        return _refused(arrival, review, draft, against or _unknown(review))
+    waits = _Answered(parts, arrival, review, draft, escalation)
+    if escalation.expires_ms <= arrival.timestamp_ms:
+        return _too_late(waits)
+    if review.decision == DENY:
+        return _denied(waits)
+    if len(escalation.votes) + 1 < escalation.quorum:
+        return _counted(waits)
+    return (yield from _approved(waits, shared.book))
+
+
+class _Answered(NamedTuple):
+    """An answer to which nothing is to be objected, and what it answers."""
+
+    parts: PointParts
+    arrival: Arrival
+    review: ReviewDecision
+    draft: SessionDraft
+    escalation: Escalation
+
+
+def judge_again(
+    parts: PointParts, arrival: Arrival, review: ReviewDecision, recorded: Mapping[str, Any]
+) -> Generator[Request, Answer, OutRecord]:
+    """The resolved verdict again, on what the recorded one says was seen of the escalation and the session;
+    the refusal of the answer, where it should not have counted."""
+    escalation = recorded_escalation(recorded)
+    against = _object_to(parts.policy.registry, arrival, review, escalation)
+    if against is None and review.decision != APPROVE:
+        against = Objection("wrong_decision", "a denial has no resolved verdict")
+    if against is None and escalation.expires_ms <= arrival.timestamp_ms:
+        against = Objection("expired", EXPIRED)
+    if against is None and len(escalation.votes) + 1 < escalation.quorum:
+        against = Objection("quorum", "not the last approval that the escalation needs")
+    if against is None:
+        found = yield from _judged(
+            parts, arrival, review, escalation, lambda *_: recorded_resolving(recorded)
+        )
+        if isinstance(found, Resolved):
+            return found.verdict
+        against = found
+    return _refusal(arrival, review, against)
+
+
+def _judged(
+    parts: PointParts,
+    arrival: Arrival,
+    review: ReviewDecision,
+    escalation: Escalation,
+    read_seen: Callable[[Standing, ProposedAction], Resolving],
+) -> Generator[Request, Answer, Resolved | Objection]:
+    """The action read again and judged again, as approved by all whose approvals were counted."""
+    answer = yield ask_for_input(escalation.topic, escalation.partition, escalation.offset)
+    action = _content(answer, escalation)
+    if action is None:
+        return Objection("content_unavailable", "the escalated action could not be read again")
+    votes = (*escalation.votes, _vote(parts, arrival, review))
+    approval = Approval(escalation, votes, review.parameters)
+    resolved = yield from resolve(parts, arrival, action, approval, read_seen)
+    approvers = parts.policy.registry.approvers
+    names = [
+        one.approver_id for one in votes if not _still_may(approvers, arrival, escalation, one, resolved)
+    ]
+    if names:
+        needed = f"the action needs the role {resolved.role} now, which {', '.join(names)} has not in force"
+        return Objection("wrong_role", needed)
+    return resolved
+
+
+def _object_to(
+    registry: Registry, arrival: Arrival, review: ReviewDecision, escalation: Escalation | None
+) -> Objection | None:
+    if escalation is None or escalation.session_id != review.session_id:
+        return _unknown(review)
+    if review.decision not in (APPROVE, DENY):
+        return Objection("wrong_decision", "an escalation is approved or denied; reject answers a memory")
+    if review.parameters is not None and review.decision == DENY:
+        return Objection("wrong_decision", "parameters go with an approval")
+    if review.digest != escalation.digest:
+        return Objection("wrong_digest", "the answer is to another action than the one that waits")
+    return _object_to_answer(registry, arrival, review, escalation)
+
+
+def _object_to_answer(
+    registry: Registry, arrival: Arrival, review: ReviewDecision, escalation: Escalation
+) -> Objection | None:
+    against = _object_to_signer(registry, arrival, review, escalation)
+    if against is None and not escalation.is_pending:
+        return Objection("already_ended", escalation.told())
+    if against is None and any(one.approver_id == review.approver_id for one in escalation.votes):
+        return Objection("already_counted", "this approver's approval is counted already")
+    return against
+
+
+def _object_to_signer(
+    registry: Registry, arrival: Arrival, review: ReviewDecision, escalation: Escalation
+) -> Objection | None:
+    approver = registry.approvers.get(review.approver_id)
+    if approver is None or not _in_bounds(approver, arrival, escalation):
+        return Objection(
+            "not_an_approver", f"no approver of this tenant and tool in force: {review.approver_id}"
+        )
+    if not approver.roles & ROLES[escalation.role]:
+        return Objection("wrong_role", f"the escalation needs the role {escalation.role}")
+    agent = registry.agents.get(escalation.agent_id)
+    if review.approver_id in (escalation.agent_id, None if agent is None else agent.owner):
+        return Objection("own_action", "neither an agent nor its owner answers its escalations")
+    if not signed_by(approver.public_key, review):
+        return Objection("wrong_signature", "the signature is not the approver's over this answer")
+    return None
+
+
+def _in_bounds(approver: Approver, arrival: Arrival, escalation: Escalation) -> bool:
+    with_tool = approver.tools is None or escalation.tool in approver.tools
+    return with_tool and approver.acts_for(escalation.tenant, arrival.timestamp_ms)
+
+
+def _still_may(
+    approvers: Mapping[str, Approver], arrival: Arrival, escalation: Escalation, vote: Vote, now: Resolved
+) -> bool:
+    """Whether a counted approval counts by what registry and action are now, too."""
+    approver = approvers.get(vote.approver_id)
+    return (
+        approver is not None
+        and _in_bounds(approver, arrival, escalation)
+        and bool(approver.roles & ROLES[now.role])
+    )
+
+
+def _vote(parts: PointParts, arrival: Arrival, review: ReviewDecision) -> Vote:
+    approver = parts.policy.registry.approvers[review.approver_id]
+    return Vote(approver.id, approver.key, approver.hash, arrival.decision_id)
+
+
+def _content(answer: Answer, escalation: Escalation) -> ProposedAction | None:
+    """The action that waits, from the bytes at its coordinates; None when they are not what was judged."""
+    value = input_in(answer, escalation.digest)
+    action = None if value is None else read(ProposedAction, value)
+    return None if isinstance(action, Unreadable) else action
+
+
+def _unknown(review: ReviewDecision) -> Objection:
+    return Objection("unknown_subject", f"no escalation of this session is known under {review.subject_id}")
+
+
+def _refusal(arrival: Arrival, review: ReviewDecision, why: Objection) -> OutRecord:
+    now = arrival.timestamp_ms
+    about = review.session_id, review.subject_id, why.reason, why.message
+    return refused(arrival.coordinates(), now, *about)
+
+
+def _refused(arrival: Arrival, review: ReviewDecision, draft: SessionDraft, why: Objection) -> Decision:
+    return _ended(draft, [_refusal(arrival, review, why)])
+
+
+def _ended(draft: SessionDraft, records: list[OutRecord], *changes: EscalationKept) -> Decision:
+    records = [*time_records(draft), *records]
+    return Decision(None if draft.state.gone else draft.transition(), records, changes)
+
+
+def _too_late(waits: _Answered) -> Decision:
+    """The answer's own time is past the escalation's: it finds it expired, timer or not."""
+    escalation, now = waits.escalation, waits.arrival.timestamp_ms
+    record, change = expire(escalation, now, waits.arrival)
+    why = Objection("expired", f"the escalation expired at {rfc3339(escalation.expires_ms)}")
+    return _ended(waits.draft, [record, _refusal(waits.arrival, waits.review, why)], change)
+
+
+def _denied(waits: _Answered) -> Decision:
+    parts, arrival, review, draft, escalation = waits
+    end = End(DENY, "BLOCK", f"approval_denied: {review.approver_id}", None)
+    change = EscalationKept(escalation.after("denial", arrival.timestamp_ms, outcome="BLOCK"))
+    return _ended(draft, [resolved_record(escalation, arrival, _signed(parts, review), end)], change)
+
+
+def _counted(waits: _Answered) -> Decision:
+    parts, arrival, review, draft, escalation = waits
+    votes = (*escalation.votes, _vote(parts, arrival, review))
+    change = EscalationKept(escalation.after("approval", arrival.timestamp_ms, votes=votes))
+    return _ended(draft, [counted_record(escalation, arrival, _signed(parts, review), len(votes))], change)
+
+
+def _approved(waits: _Answered, book: Book) -> Generator[Request, Answer, Decision]:
+    parts, arrival, review, draft, escalation = waits
+
+    def reading(standing: Standing, action: ProposedAction) -> Resolving:
+        return read_resolving(draft, standing, action, escalation)
+
+    resolved = yield from _judged(parts, arrival, review, escalation, reading)
+    if book.escalation(review.subject_id) is not escalation:
+        resolved = _unknown(review)
+    if isinstance(resolved, Objection):
+        return _refused(arrival, review, draft, resolved)
+    body = resolved.verdict.body
+    end = End(APPROVE, body["outcome"], body["blockReason"], body["verdict_id"])
+    told = resolved_record(escalation, arrival, _signed(parts, review), end)
+    records = [*time_records(draft), resolved.verdict, told]
+    count_resolved(draft, escalation, resolved)
+    after = escalation.after(
+        "last_approval",
+        arrival.timestamp_ms,
+        outcome=body["outcome"],
+        votes=(*escalation.votes, resolved.last),
+    )
+    return Decision(draft.transition(), records, (EscalationKept(after),))
+
+
+def _signed(parts: PointParts, review: ReviewDecision) -> dict[str, Any]:
+    """What the records say of an answer."""
+    approver = parts.policy.registry.approvers[review.approver_id]
+    return {
+        "approver_id": approver.id,
+        "approver_entry": approver.key,
+        "approver_hash": approver.hash,
+        "justification": review.justification,
+    }

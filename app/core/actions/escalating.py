@@ -1,0 +1,153 @@
+"""Escalated actions on their way into the ledger: how one opens, and how time or want of room ends it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from app.core.actions.authority import required_role
+from app.core.foundation.arrival import escalation_id, verdict_id
+from app.core.foundation.chain import OutRecord
+from app.core.foundation.clock import rfc3339
+from app.core.state.book import EscalationKept
+from app.core.state.decision import Decision
+from app.core.state.escalations import Escalation
+from topics.catalog import ESCALATIONS
+
+if TYPE_CHECKING:
+    from app.core.actions.stage import ActionContext
+    from app.core.foundation.arrival import Arrival
+    from app.core.state.book import Book
+
+EXPIRED = "nobody decided in time"
+EVICTED = "too many escalations were open, and this was the oldest of the agent that had the most"
+_EXPIRED = "sluice/escalation_expired/v1"
+_COUNTED = "sluice/approval_counted/v1"
+_RESOLVED = "sluice/escalation_resolved/v1"
+_OPENED = "sluice/escalation_opened/v1"
+
+
+def escalation_of(arrival: Arrival, context: ActionContext) -> Escalation:
+    """What waits for a person, bound to the digest of exactly this action, for the bundle's time.
+
+    It is opened where someone waits for it: in high_stakes mode under enforcement (seed 001, Gate 4).
+    """
+    action, now = context.action, arrival.timestamp_ms
+    return Escalation(
+        escalation_id(arrival.decision_id),
+        verdict_id(arrival.decision_id),
+        action.action_id,
+        action.agent_id,
+        action.session_id,
+        context.tenant,
+        action.tool_name,
+        arrival.digest,
+        context.tier,
+        required_role(context.tier),
+        context.bundle.approvals.needed(context.tier),
+        arrival.topic,
+        arrival.partition,
+        arrival.offset,
+        now,
+        now + context.bundle.escalation_ttl_ms,
+    )
+
+
+def opened(arrival: Arrival, escalation: Escalation, reason: str) -> OutRecord:
+    """EscalationOpened."""
+    told = {
+        "schema": _OPENED,
+        **fields_of(escalation),
+        "reason": reason,
+        "tier": escalation.tier,
+        "required_role": escalation.role,
+        "opened_at": rfc3339(escalation.opened_ms),
+    }
+    if escalation.quorum > 1:
+        told["quorum"] = escalation.quorum
+    return event("EscalationOpened", told, escalation, escalation.opened_ms, arrival)
+
+
+class End(NamedTuple):
+    """How an answer ended an escalation; `verdict_id`: of the resolved verdict, None for a denial."""
+
+    decision: str
+    outcome: str
+    reason: str | None
+    verdict_id: str | None
+
+
+def resolved_record(escalation: Escalation, arrival: Arrival, signed: dict[str, Any], end: End) -> OutRecord:
+    """EscalationResolved. `arrival` is the review's, `signed` what is told of the approver."""
+    told = {
+        "schema": _RESOLVED,
+        **fields_of(escalation),
+        **signed,
+        "decision": end.decision,
+        "outcome": end.outcome,
+        "blockReason": end.reason,
+        "resolved_verdict_id": end.verdict_id,
+        "resolved_at": rfc3339(arrival.timestamp_ms),
+    }
+    return event("EscalationResolved", told, escalation, arrival.timestamp_ms, arrival)
+
+
+def counted_record(
+    escalation: Escalation, arrival: Arrival, signed: dict[str, Any], approvals: int
+) -> OutRecord:
+    """ApprovalCounted: with it there are so many of the escalation's quorum."""
+    told = {
+        "schema": _COUNTED,
+        **fields_of(escalation),
+        **signed,
+        "approval_id": f"approval:{arrival.decision_id}",
+        "approvals": approvals,
+        "quorum": escalation.quorum,
+    }
+    return event("ApprovalCounted", told, escalation, arrival.timestamp_ms, arrival)
+
+
+def expire(
+    escalation: Escalation, now_ms: int, arrival: Arrival | None = None, *, evicted: bool = False
+) -> tuple[OutRecord, EscalationKept]:
+    """An escalation whose time is over at `now_ms`, or that must make room; `arrival`: the input that found
+    it so, None for a timer."""
+    told = {
+        "schema": _EXPIRED,
+        **fields_of(escalation),
+        "reason": EVICTED if evicted else EXPIRED,
+        "approvals": len(escalation.votes),
+        "expired_at": rfc3339(now_ms),
+    }
+    after = escalation.after("eviction" if evicted else "time", now_ms, outcome="BLOCK")
+    return event("EscalationExpired", told, escalation, now_ms, arrival), EscalationKept(after)
+
+
+def expired(book: Book, now_ms: int, limit: int) -> Decision | None:
+    """What time alone does to a partition's open escalations; None when nothing is due."""
+    due = [expire(one, now_ms) for one in book.open.due(now_ms, limit)]
+    if not due:
+        return None
+    return Decision(None, [record for record, _ in due], tuple(change for _, change in due))
+
+
+def fields_of(escalation: Escalation) -> dict[str, Any]:
+    """The fields that every record about an escalation has."""
+    return {
+        "escalation_id": escalation.escalation_id,
+        "verdict_id": escalation.verdict_id,
+        "action_id": escalation.subject_id,
+        "agent_id": escalation.agent_id,
+        "session_id": escalation.session_id,
+        "tenant_id": escalation.tenant,
+        "action_digest": escalation.digest,
+        "expires_at": rfc3339(escalation.expires_ms),
+    }
+
+
+def event(
+    kind: str, told: dict[str, Any], escalation: Escalation, now_ms: int, arrival: Arrival | None
+) -> OutRecord:
+    """A record of the escalation's; `told` is completed. `arrival`: its cause, None for a timer."""
+    told["decided_at"] = rfc3339(now_ms)
+    told["input"] = None if arrival is None else arrival.coordinates()
+    return OutRecord(ESCALATIONS, kind, told, escalation.session_id)

@@ -1,0 +1,227 @@
+"""An approved action once more through its gates, and what comes of it: the resolved verdict.
+
+Every gate runs on the session as it is when the last approval comes; what escalated was agreed to, a BLOCK
+stays one. Only now are the action's rows reserved. Nothing here reads a deadline: the caller that named one
+has been told that a person is asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from app.core.actions.assessment import (
+    assess,
+    object_to,
+    read_seen,
+    recorded_seen,
+    seen_by,
+    standing_of,
+    unregistered,
+)
+from app.core.actions.authority import OBLIGATIONS, required_role
+from app.core.actions.pipeline import run
+from app.core.actions.proposal import SESSION_CAPACITY, about_action, note_dispute, what_gates_keep
+from app.core.actions.verdict import Ruling, VerdictForm, count, rule, verdict_record
+from app.core.foundation.arrival import resolved_id
+from app.core.foundation.canonical import digest, hex_of, wire_safe
+from app.core.foundation.clock import milliseconds_of, rfc3339
+from app.core.state.escalations import Escalation, Vote
+from app.core.state.reservations import Sighting
+from app.core.state.session import who
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping
+
+    from app.core.actions.assessment import ActionSeen
+    from app.core.foundation.arrival import Arrival
+    from app.core.foundation.chain import OutRecord
+    from app.core.foundation.requests import Answer, Request
+    from app.core.policy.policy import PointParts, Standing
+    from app.core.state.draft import SessionDraft
+    from app.core.state.remembered import GateMemory
+    from topics.records import ProposedAction
+
+SCHEMA = "sluice/resolved_verdict/v1"
+FORM = VerdictForm("ResolvedVerdict", ("resolves", "action", "escalation", "approvals"))
+NARROWED = VerdictForm(FORM.kind, (*FORM.hashed, "narrowed"))
+"""Of a resolved verdict; the second where an approver narrowed the action."""
+
+
+class Resolving(NamedTuple):
+    """What an approval takes from the session. `counted`: the totals hold the action already, because its
+    agent carried it out without leave."""
+
+    seen: ActionSeen
+    counted: bool
+
+
+class Resolved(NamedTuple):
+    """What came of an approved action. `role`: the one that it needs by the policy of now; `sighting` and
+    `gates` as in RuledAction, `last` the approval that completed it."""
+
+    verdict: OutRecord
+    ruling: Ruling
+    role: str
+    sighting: Sighting
+    resolving: Resolving
+    gates: Mapping[str, GateMemory | None]
+    last: Vote
+
+
+def read_resolving(
+    draft: SessionDraft, standing: Standing, action: ProposedAction, escalation: Escalation
+) -> Resolving:
+    """From the session. The action itself is remembered there until it leaves the window."""
+    owner = standing.principal.owner
+    known = draft.action(owner, action.action_id)
+    own = known is not None and known.offset == escalation.offset
+    return Resolving(read_seen(draft, owner, action), own and known is not None and known.carried > 0)
+
+
+def recorded_resolving(recorded: Mapping[str, Any]) -> Resolving:
+    """From a resolved verdict."""
+    return Resolving(recorded_seen(recorded), recorded["escalation"]["counted"])
+
+
+def recorded_escalation(recorded: Mapping[str, Any]) -> Escalation:
+    """The escalation as it was before the approval that a resolved verdict answers."""
+    action, seen = recorded["action"], recorded["escalation"]
+    return Escalation(
+        recorded["escalationId"],
+        recorded["resolves"],
+        recorded["action_id"],
+        recorded["agent_id"],
+        recorded["session_id"],
+        recorded["tenant_id"],
+        seen["tool"],
+        action["digest"],
+        seen["tier"],
+        seen["required_role"],
+        seen["quorum"],
+        action["topic"],
+        action["partition"],
+        action["offset"],
+        milliseconds_of(seen["opened_at"]),
+        milliseconds_of(seen["expires_at"]),
+        tuple(Vote(**one) for one in seen["votes"]),
+    )
+
+
+class Approval(NamedTuple):
+    """A complete approval: of which escalation, all that were counted for it, and the parameters that the
+    last approver put in place of the action's own, if any."""
+
+    escalation: Escalation
+    votes: tuple[Vote, ...]
+    narrowed: dict[str, Any] | None
+
+
+def resolve(
+    parts: PointParts,
+    arrival: Arrival,
+    action: ProposedAction,
+    approval: Approval,
+    read: Callable[[Standing, ProposedAction], Resolving],
+) -> Generator[Request, Answer, Resolved]:
+    """Judge an approved action. `arrival` is that of the last approver's review."""
+    escalation, votes, narrowed = approval
+    if narrowed is not None:
+        action = action.model_copy(update={"parameters": narrowed})
+    standing = standing_of(parts, action)
+    resolving = read(standing, action)
+    seen, gates = resolving.seen, parts.stages[standing.principal.bundle.hash]
+    if seen.remembered:
+        seen = seen_by(seen, standing.principal.bundle.stages)
+    context = assess(parts, action, standing, seen, arrival.timestamp_ms)
+    context.approved = True
+    evaluation = unregistered(context)
+    if evaluation is None:
+        evaluation = yield from run(gates.stages, context, parts.stopwatch)
+    if seen.dispute is not None:
+        note_dispute(evaluation, seen.dispute)
+    if not standing.accepted:
+        object_to(context, evaluation, 0)
+    if evaluation.outcome != "BLOCK" and not seen.room:
+        evaluation.settle("BLOCK", SESSION_CAPACITY)
+    if evaluation.outcome == "ALLOW":
+        evaluation.obligations += OBLIGATIONS[context.tier]
+    ruling = rule(evaluation.outcome, context)
+    adds = ruling.carried and not resolving.counted
+    about = about_action(replace(arrival, waited_ms=0), context, seen, context.rows if adds else None)
+    about.pop("waited_ms", None)
+    about["registry_hashes"] = {
+        **about["registry_hashes"],
+        **evaluation.entries,
+        **{one.entry: one.entry_hash for one in votes},
+    }
+    about |= _told(arrival, approval, resolving)
+    form = FORM if narrowed is None else NARROWED
+    verdict = verdict_record(arrival, about, evaluation, ruling, action.session_id, form)
+    sighting = Sighting(
+        who(context.tenant, action.agent_id),
+        action.action_id,
+        hex_of(escalation.digest),
+        escalation.offset,
+        context.rows,
+        context.bundle.outcomes.unsigned_factor,
+    )
+    kept = what_gates_keep(gates.remembering, context, ruling, known=True) if seen.room else {}
+    role = required_role(context.tier)
+    return Resolved(verdict, ruling, role, sighting, resolving, kept, votes[-1])
+
+
+def count_resolved(draft: SessionDraft, escalation: Escalation, resolved: Resolved) -> None:
+    """Reserve the rows of an approved action, and let a repeat of it get the new answer."""
+    sighting, ruling = resolved.sighting, resolved.ruling
+    owner, action_id = sighting.owner, sighting.action_id
+    known = draft.action(owner, action_id)
+    if known is None or known.offset != escalation.offset:
+        if not resolved.resolving.counted:
+            count(draft, sighting, ruling, known=known is not None, room=resolved.resolving.seen.room)
+    else:
+        adds = ruling.carried and not resolved.resolving.counted
+        if adds:
+            account = draft.change(owner.tenant)
+            account.rows += sighting.rows
+            account.actions += 1
+        rows, times = (sighting.rows, 1) if adds else (0, 0)
+        most = max(known.most or 0, sighting.most)
+        after = known._replace(
+            mark=ruling.mark, counted=known.counted + rows, carried=known.carried + times, most=most
+        )
+        draft.remember(owner, action_id, after)
+    for gate, kept in resolved.gates.items():
+        draft.remember_for_gate(owner, gate, kept)
+
+
+def _told(arrival: Arrival, approval: Approval, resolving: Resolving) -> dict[str, Any]:
+    """What a resolved verdict says beside a verdict."""
+    escalation, votes, narrowed = approval
+    told: dict[str, Any] = {
+        "schema": SCHEMA,
+        "verdict_id": resolved_id(arrival.decision_id),
+        "escalationId": escalation.escalation_id,
+        "resolves": escalation.verdict_id,
+        "action": {
+            "topic": escalation.topic,
+            "partition": escalation.partition,
+            "offset": escalation.offset,
+            "timestamp": escalation.opened_ms,
+            "digest": escalation.digest,
+        },
+        "escalation": {
+            "tool": escalation.tool,
+            "tier": escalation.tier,
+            "required_role": escalation.role,
+            "quorum": escalation.quorum,
+            "opened_at": rfc3339(escalation.opened_ms),
+            "expires_at": rfc3339(escalation.expires_ms),
+            "votes": [one._asdict() for one in escalation.votes],
+            "counted": resolving.counted,
+        },
+        "approvals": [one._asdict() for one in votes],
+    }
+    if narrowed is not None:
+        told["narrowed"] = digest(wire_safe(narrowed))
+    return told

@@ -1,0 +1,82 @@
+"""The row of reviews in the table of kinds: people's signed answers, each by what its subject is."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from app.core.actions import approvals
+from app.core.actions.resolution import FORM
+from app.core.actions.verdict import RERUN_FIELDS
+from app.core.foundation.arrival import escalation_id, resolved_id
+from app.core.memory import reviews
+from app.core.policy.kind import AnswerKind, DecisionKind, Kind
+from app.core.state.decision import Decision
+from topics.catalog import ACTIONS, REVIEWS, VERDICTS
+from topics.records import ResolvedVerdict, ReviewDecision
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+
+    from app.core.foundation.arrival import Arrival
+    from app.core.foundation.chain import OutRecord
+    from app.core.foundation.requests import Answer, Request
+    from app.core.policy.policy import PointParts
+    from app.core.state.decision import Shared
+    from app.core.state.session import SessionState
+
+_OF_ACTIONS = escalation_id(ACTIONS)
+
+
+def evaluate(
+    parts: PointParts, arrival: Arrival, review: ReviewDecision, state: SessionState, shared: Shared
+) -> Generator[Request, Answer, Decision]:
+    """Decide on a person's answer: to an escalated action, or to a memory in quarantine."""
+    answered = approvals.evaluate if review.subject_id.startswith(_OF_ACTIONS) else reviews.evaluate
+    return answered(parts, arrival, review, state, shared)
+
+
+def _fault_again(
+    parts: PointParts,
+    arrival: Arrival,
+    review: ReviewDecision,
+    recorded: Mapping[str, Any],
+    letter: OutRecord,
+) -> Decision:
+    """A review that makes the core raise is refused and gets no verdict."""
+    del parts, arrival, review, recorded
+    return Decision(None, [letter])
+
+
+def _kept_no_answers(recorded: Mapping[str, Any]) -> bool:
+    del recorded
+    return False
+
+
+REVIEW = Kind(
+    "review",
+    REVIEWS,
+    ReviewDecision,
+    attrgetter("session_id"),
+    "subject_id",
+    evaluate,
+    told_by="subject_id",
+    touches=True,
+    answer=AnswerKind(
+        ResolvedVerdict,
+        VERDICTS,
+        "verdict_id",
+        (("session",),),
+        DecisionKind(
+            "resolved_verdict",
+            "resolved verdict",
+            "resolved verdicts",
+            resolved_id,
+            "action_id",
+            (*RERUN_FIELDS, *FORM.hashed),
+            approvals.judge_again,
+            _fault_again,
+            _kept_no_answers,
+        ),
+    ),
+)

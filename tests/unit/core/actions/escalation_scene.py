@@ -1,0 +1,132 @@
+"""An installation whose escalations are answered: approvers of all roles, and what they sign."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from app.core.decide.replay import Replay
+from app.core.foundation.arrival import Arrival
+from app.core.foundation.requests import HELD_INPUT, Answer
+from app.core.registry.keys import SigningKey
+from app.core.trust.signing import signed_review
+from tests.unit.core.scene import LIMITS, START, action, bundle, entry, only, point, public_key
+from topics.catalog import ACTIONS, OUTCOMES, REVIEWS
+
+if TYPE_CHECKING:
+    from app.core.decide.decide import DecisionPoint
+    from app.core.foundation.limits import SessionLimits
+    from app.core.foundation.requests import Request
+    from app.core.state.decision import Decision
+
+KEYS = {
+    name: Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32)
+    for number, name in enumerate(
+        ("ann", "ben", "vera", "late", "gone", "elsewhere", "finder", "auditor", "boss", "mallory"), 1
+    )
+}
+
+
+def approver(name: str, *roles: str, **spec: Any) -> dict[str, Any]:
+    """A registered approver with a key of its own."""
+    return entry("approver", name, public_key=public_key(KEYS[name]), roles=list(roles), **spec)
+
+
+APPROVERS = (
+    approver("ann", "approver"),
+    approver("ben", "approver", tenants=["acme"]),
+    approver("vera", "vp"),
+    approver("late", "approver", valid_until="2025-11-21T13:00:00.000Z"),
+    approver("gone", "approver", active=False),
+    approver("elsewhere", "approver", tenants=["globex"]),
+    approver("finder", "approver", tools=["find"]),
+    approver("auditor", "reviewer"),
+    approver("boss", "approver", "vp"),
+    entry("agent", "owned", tenant_id="acme", tier="T4", owner="boss"),
+)
+TTL_MS = 600_000
+
+
+@dataclass
+class Office:
+    """One session's partition and the people who answer. `more`: further registry entries; `policy`: fields
+    of the bundle."""
+
+    more: tuple[dict[str, Any], ...] = ()
+    policy: dict[str, Any] = field(default_factory=dict)
+    limits: SessionLimits = LIMITS
+    now: int = START
+
+    def __post_init__(self) -> None:
+        """Opens the partition."""
+        self._offsets = {ACTIONS: 0, REVIEWS: 0, OUTCOMES: 0}
+        self.inputs: dict[tuple[str, int, int], bytes] = {}
+        self.replay = Replay(self.point(*self.more), self._answer)
+
+    def point(self, *more: dict[str, Any], **changed: Any) -> DecisionPoint:
+        """A decision point over the scene's registry, its approvers and these entries."""
+        known = {(one["kind"], one["id"]): one for one in (*APPROVERS, *more)}
+        policy = bundle(**{"escalation_ttl_ms": TTL_MS, **self.policy, **changed})
+        return point(*known.values(), policy=policy, limits=self.limits)
+
+    def propose(self, action_id: str = "a-1", **fields: Any) -> Decision:
+        """An action that needs an approver, unless it is changed."""
+        fields = {"agent_id": "operator", "toolName": "erase", "rows_affected": 3, **fields}
+        return self.take(ACTIONS, action(action_id=action_id, mode="high_stakes", **fields))
+
+    def opened(self, action_id: str = "a-1", **fields: Any) -> dict[str, Any]:
+        """The EscalationOpened of such an action."""
+        return only(self.propose(action_id, **fields), "EscalationOpened")
+
+    def answer(
+        self,
+        opened: dict[str, Any],
+        by: str,
+        decision: str = "approve",
+        key: str | None = None,
+        **changed: Any,
+    ) -> Decision:
+        """An approver's answer, signed with the approver's own key or that of another."""
+        return self.take(REVIEWS, answer_to(opened, by, decision, key, **changed))
+
+    def take(self, topic: str, record: dict[str, Any]) -> Decision:
+        """The next input, a second later."""
+        self.now += 1000
+        return self.replay.take(self.arrival(topic, record))
+
+    def arrival(self, topic: str, record: dict[str, Any]) -> Arrival:
+        """The next record of a topic, now."""
+        self._offsets[topic] += 1
+        raw = json.dumps(record, sort_keys=True).encode()
+        self.inputs[topic, 3, self._offsets[topic]] = raw
+        return Arrival(topic, 3, self._offsets[topic], self.now, record["session_id"].encode(), raw)
+
+    def rows(self, tenant: str = "acme", session: str = "s-1") -> int:
+        """The tenant's total in a session."""
+        account = self.replay.session(session.encode()).accounts.get(tenant)
+        return 0 if account is None else account.rows
+
+    def _answer(self, request: Request) -> Answer:
+        assert request.port == HELD_INPUT
+        place: Any = request.payload
+        value = self.inputs.get((place["topic"], place["partition"], place["offset"]))
+        return Answer("unavailable", detail="gone") if value is None else Answer("answered", value)
+
+
+def answer_to(
+    opened: dict[str, Any], by: str, decision: str = "approve", key: str | None = None, **changed: Any
+) -> dict[str, Any]:
+    """A signed answer as it is published."""
+    fields = {
+        "subject_id": opened["escalation_id"],
+        "session_id": opened["session_id"],
+        "decision": decision,
+        "approver_id": by,
+        "digest": opened["action_digest"],
+        "justification": "read and compared",
+        **changed,
+    }
+    return signed_review(fields, SigningKey(KEYS[key or by])).model_dump(exclude_unset=True)

@@ -1,0 +1,124 @@
+"""Resolved verdicts executed again, recounted and verified; what a forger changes in them is told."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from app.cli.demo.throwaway_trust import OWNER
+from app.core.rerun.walk import entry_of
+from app.core.trust.signing import signed_review
+from load.attacks.forging import relinked, replace_value
+from load.attacks.recorded_site import HOUR, RecordedSite
+from topics.catalog import ACTIONS, ESCALATIONS, REVIEWS, VERDICTS
+
+ACTION = {
+    "action_id": "a-1",
+    "agent_id": "operator",
+    "session_id": "s-1",
+    "toolName": "erase",
+    "parameters": {"which": "one order"},
+    "rows_affected": 10,
+    "mode": "high_stakes",
+}
+
+
+def records(site: RecordedSite, topic: str, schema: str) -> list[dict[str, Any]]:
+    """The fields of the records of a schema, in order."""
+    found = [json.loads(one.value) for one in site.records if one.topic == topic]
+    return [one for one in found if one["schema"] == f"sluice/{schema}/v1"]
+
+
+def answer(site: RecordedSite, opened: dict[str, Any], decision: str, **more: Any) -> None:
+    """The owner's signed answer."""
+    fields = {
+        "subject_id": opened["escalation_id"],
+        "session_id": opened["session_id"],
+        "decision": decision,
+        "approver_id": OWNER,
+        "digest": opened["action_digest"],
+        "justification": "looked at it",
+        **more,
+    }
+    site.take(REVIEWS, signed_review(fields, site.trust.owner).model_dump(exclude_unset=True))
+
+
+@pytest.fixture(scope="module")
+def site() -> RecordedSite:
+    """Approved, denied, narrowed, expired, answered twice, and repeated."""
+    made = RecordedSite()
+    made.take(ACTIONS, {**ACTION, "toolName": "find", "action_id": "a-0"})
+    for number in (1, 2, 3, 4):
+        made.take(ACTIONS, {**ACTION, "action_id": f"a-{number}"})
+    one, two, three, four = records(made, ESCALATIONS, "escalation_opened")
+    answer(made, one, "approve")
+    answer(made, one, "approve")
+    answer(made, two, "deny")
+    made.take(ACTIONS, ACTION)
+    answer(made, three, "approve", parameters={"which": "no order"})
+    made.now += 2 * HOUR
+    answer(made, four, "approve")
+    return made
+
+
+def test_every_way_to_end_is_in_the_ledger_verifies_and_reruns_identical(site: RecordedSite) -> None:
+    resolved = records(site, VERDICTS, "resolved_verdict")
+    assert [(one["outcome"], one["rows_reserved"], "narrowed" in one) for one in resolved] == [
+        ("ALLOW", 100, False),
+        ("ALLOW", 100, True),
+    ]
+    assert len(records(site, ESCALATIONS, "escalation_resolved")) == 3
+    assert len(records(site, ESCALATIONS, "escalation_expired")) == 1
+    assert site.examine(site.records) == []
+
+
+def resolved_at(site: RecordedSite) -> int:
+    """The place among the records of the first resolved verdict."""
+    kinds = [json.loads(one.value)["schema"] for one in site.records]
+    return kinds.index("sluice/resolved_verdict/v1")
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"rows_reserved": 1},
+        {"outcome": "BLOCK", "verdict": "denied"},
+        {"resolves": "verdict:gate.actions.proposed:3:0"},
+        {"approvals": []},
+        {"tier": "T1"},
+        {"session": None},
+        {"escalation": None},
+        {"action": None},
+    ],
+    ids=lambda one: next(iter(one)),
+)
+def test_what_a_forger_changes_is_told(site: RecordedSite, forged: dict[str, Any]) -> None:
+    place = resolved_at(site)
+    entry = entry_of(site.records[place])
+    assert entry is not None
+    said = {
+        name: {**entry.fields[name], **_otherwise(name)} if one is None else one
+        for name, one in forged.items()
+    }
+    changed = replace_value(site.records[place], {**entry.fields, **said})
+    assert site.examine(relinked([*site.records[:place], changed, *site.records[place + 1 :]]))
+
+
+def _otherwise(name: str) -> dict[str, Any]:
+    otherwise: dict[str, dict[str, Any]] = {
+        "session": {"before": {"aggregateRowsAffected": 0, "aggregateActionCount": 0}},
+        "escalation": {"required_role": "vp", "quorum": 2},
+        "action": {"offset": 0},
+    }
+    return otherwise[name]
+
+
+def test_an_action_that_is_no_longer_there_is_named(site: RecordedSite) -> None:
+    lost = RecordedSite.__new__(RecordedSite)
+    lost.__dict__ |= site.__dict__
+    place = next(one for one in site.inputs if one[0] == ACTIONS and one[2] == 1)
+    lost.inputs = {at: one for at, one in site.inputs.items() if at != place}
+    said = lost.examine(site.records)
+    assert any("gone: input gate.actions.proposed:3:1" in one for one in said)
