@@ -1,0 +1,131 @@
+"""Approvals on a real broker: people answer a worker's escalations, and time answers the others."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from app.cli.demo.throwaway_trust import publish_policy
+from app.core.registry.keys import SigningKey
+from app.core.trust.dsse import sign
+from app.core.trust.signed_entries import PAYLOAD_TYPES
+from app.core.trust.signing import signed_review
+from load.sites import neutral_policy
+from tests.kafka.installation import action, awaited, of_session, publish, records, running, site_on
+from tests.kafka.memories import session_in
+from topics.catalog import ESCALATIONS, REGISTRY, REVIEWS, SESSION_EVENTS, VERDICTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from load.sites.site import Site
+    from load.sites.worker_process import WorkerProcess
+
+pytestmark = pytest.mark.kafka
+TOOL = "load.refund"
+HASTY_AGENT = "hasty-agent"
+"""Its escalations wait for `HASTY_MS` only."""
+HASTY_MS = 3000
+KEYS = {name: SigningKey(Ed25519PrivateKey.generate()) for name in ("ann", "ben")}
+
+
+@pytest.fixture(scope="module")
+def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """One site for all tests here: two approvers, a tool that needs one, and an agent in a hurry."""
+    folder = tmp_path_factory.mktemp("approvals")
+    made = site_on(kafka, folder, module_prefix.rstrip("."), SLUICE_WORKER__TIMER_INTERVAL_S="0.2")
+    approvers = [
+        {
+            "kind": "approver",
+            "id": name,
+            "revision": 1,
+            "spec": {"public_key": key.public.text, "roles": ["approver"]},
+        }
+        for name, key in KEYS.items()
+    ]
+    hasty = {**neutral_policy.bundle(), "id": "load.hasty", "escalation_ttl_ms": HASTY_MS}
+    given = {"tenant_id": neutral_policy.TENANT, "tier": "T2", "policy_bundle_id": "load.hasty"}
+    refund = {"tier": "T3", "action_type": "PAYMENT", "reversible": False, "trusts_row_claims": True}
+    entries = [
+        {"kind": "agent", "id": HASTY_AGENT, "revision": 1, "spec": given},
+        {"kind": "tool", "id": TOOL, "revision": 1, "spec": refund},
+    ]
+    signed = [
+        (
+            REGISTRY,
+            f"approver/{one['id']}@1".encode(),
+            sign(PAYLOAD_TYPES[REGISTRY], orjson.dumps(one), [made.trust.root]).written(),
+        )
+        for one in approvers
+    ]
+    policy = [*signed, made.trust.bundle(json.dumps(hasty).encode()), *made.trust.entries(entries)]
+    asyncio.run(publish_policy(kafka, made.prefix, policy))
+    return made
+
+
+@pytest.fixture(scope="module")
+def worker(site: Site) -> Iterator[WorkerProcess]:
+    yield from running(site)
+
+
+def refund(session: str, action_id: str, **more: Any) -> dict[str, Any]:
+    """An action that needs an approver."""
+    return action(session, action_id, toolName=TOOL, **more)
+
+
+def answer(opened: dict[str, Any], by: str, decision: str = "approve", **changed: Any) -> dict[str, Any]:
+    """A signed answer to an EscalationOpened."""
+    fields = {
+        "subject_id": opened["escalation_id"],
+        "session_id": opened["session_id"],
+        "decision": decision,
+        "approver_id": by,
+        "digest": opened["action_digest"],
+        "justification": "looked at it",
+        **changed,
+    }
+    return signed_review(fields, KEYS[by]).model_dump(mode="json", exclude_unset=True)
+
+
+def of_kind(site: Site, topic: str, session: str, schema: str) -> list[dict[str, Any]]:
+    """The session's records of a schema."""
+    return [one for one in records(site, topic, session) if one["schema"] == f"sluice/{schema}/v1"]
+
+
+def test_two_people_answer_at_once_and_one_answer_counts(site: Site, worker: WorkerProcess) -> None:
+    session = session_in(site, 0)
+    publish(site, [refund(session, "a-1"), refund(session, "a-2")])
+    one, two = awaited(site, ESCALATIONS, session, 2, worker)
+    publish(site, [answer(one, "ann"), answer(one, "ben", "deny"), answer(two, "ben", "deny")], REVIEWS)
+    ended = awaited(site, ESCALATIONS, session, 4, worker)[2:]
+    assert [(one["decision"], one["outcome"], one["approver_id"]) for one in ended] == [
+        ("approve", "ALLOW", "ann"),
+        ("deny", "BLOCK", "ben"),
+    ]
+    (resolved,) = of_kind(site, VERDICTS, session, "resolved_verdict")
+    assert (resolved["resolves"], resolved["rows_reserved"]) == (one["verdict_id"], 10)
+    assert resolved["session"]["after"]["aggregateRowsAffected"] == 10
+    (refused,) = awaited(site, SESSION_EVENTS, session, 1, worker)
+    assert (refused["reason"], refused["subject"]) == ("already_ended", one["escalation_id"])
+    publish(site, [refund(session, "a-1"), refund(session, "a-2")])
+    repeats = of_session(awaited(site, VERDICTS, session, 5, worker), session)[-2:]
+    assert [(one["outcome"], one["duplicate_of"] is not None) for one in repeats] == [
+        ("ALLOW", True),
+        ("ESCALATE", True),
+    ]
+
+
+def test_time_ends_what_nobody_answered(site: Site, worker: WorkerProcess) -> None:
+    session = session_in(site, 1)
+    publish(site, [refund(session, "a-1", agent_id=HASTY_AGENT)])
+    opened, expired = awaited(site, ESCALATIONS, session, 2, worker)
+    assert (expired["schema"], expired["input"]) == ("sluice/escalation_expired/v1", None)
+    publish(site, [answer(opened, "ann")], REVIEWS)
+    (refused,) = awaited(site, SESSION_EVENTS, session, 1, worker)
+    assert refused["reason"] == "already_ended"
+    assert refused["message"].startswith("it ended EXPIRED")
