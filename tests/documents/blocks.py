@@ -18,6 +18,7 @@ NOT_RUN = {
     ("README.md", "flowchart LR"): "a drawing",
     ("README.md", "from app.client"): "an agent's program; tests/kafka/test_client.py runs it",
     ("docs/clients.md", "from app.client"): "an agent's program; tests/kafka/test_client.py runs it",
+    ("docs/mcp.md", "{"): "the configuration of an agent's host; tests/kafka/test_mcp.py starts it so",
     ("docs/architecture.md", "flowchart TB"): "a drawing; tests/unit/test_architecture.py holds it current",
     ("docs/architecture_before.md", "flowchart TB"): "a drawing of a tree that is no more",
     (

@@ -36,7 +36,7 @@ SAYS_NO = {
     "sluice quality promote product_pricing": "the shipped bundle enforces every class already",
 }
 """Commands whose answer is no (exit code 1) on what the documents have set up."""
-BESIDE = ("app", "config", "load")
+BESIDE = ("app", "config", "docs", "load")
 GOES_ON = ("sluice worker", "sluice watch gate.verdicts --verdict denied")
 """Commands that a person leaves running."""
 READY_S = 90.0

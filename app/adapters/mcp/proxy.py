@@ -1,0 +1,228 @@
+"""An MCP server in front of another one: it shows that one's tools, and calls those that the gate allows.
+
+Everything else that MCP has (resources, prompts, sampling, elicitation) is not passed on: the gate would not
+see it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from aiokafka.errors import KafkaError
+from mcp import Client
+from mcp.server import NotificationOptions, Server
+from mcp.server.stdio import stdio_server
+from mcp_types import CallToolResult, ListToolsResult, TextContent, ToolListChangedNotification
+
+from app.adapters.mcp.pins import INSTRUCTIONS, Pins, PinsError, tool_key
+from app.adapters.mcp.results import as_served, items_of
+from app.client.answers import ActionRefused, ClientError, NeedsHuman
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcp import StdioServerParameters
+    from mcp_types import CallToolRequestParams, PaginatedRequestParams, Tool
+
+    from app.client import AsyncGateClient, Permit
+
+log = logging.getLogger(__name__)
+MOST_PAGES = 100
+"""Of a server's list of tools."""
+TOOL_ERROR = "ToolError"
+"""What an outcome says where the tool itself answered with an error."""
+_AWAY = (ClientError, KafkaError, ConnectionError)
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyOptions:
+    """`server` names the server. `tools`: names in the registry by the server's own; a tool without one is
+    called "SERVER.TOOL" there. `results`: fields of retrieved items by wire names, such as `content_class`,
+    with which results are put through the gate; None: they are not.
+    """
+
+    server: str
+    session_id: str
+    tools: Mapping[str, str]
+    results: Mapping[str, Any] | None = None
+
+    def registered(self, tool: str) -> str:
+        """The tool's name in the registry."""
+        return self.tools.get(tool, f"{self.server}.{tool}")
+
+
+async def serve(
+    gate: AsyncGateClient, upstream: StdioServerParameters | str, pins: Pins, options: ProxyOptions
+) -> None:
+    """Serve on standard input and output until the input ends. `upstream`: a command, or a URL.
+
+    Raises KafkaError where the broker is not there, PinsError, and MCPError where the server does not answer.
+    """
+    proxy = Proxy(gate, upstream, pins, options)
+    async with gate, proxy.upstream:
+        shown = await proxy.look()
+        server: Server[Any] = Server(
+            options.server,
+            instructions=shown.instructions,
+            on_list_tools=proxy.list_tools,
+            on_call_tool=proxy.call_tool,
+        )
+        ready = server.create_initialization_options(NotificationOptions(tools_changed=True))
+        async with stdio_server() as (read, write):
+            await server.run(read, write, ready)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What the agent may see of a server: its tools by name, and what it says of itself."""
+
+    tools: Mapping[str, Tool]
+    instructions: str | None
+
+
+class Proxy:
+    """One agent's session with one MCP server."""
+
+    def __init__(
+        self,
+        gate: AsyncGateClient,
+        upstream: StdioServerParameters | str,
+        pins: Pins,
+        options: ProxyOptions,
+    ) -> None:
+        self.upstream = Client(upstream, cache=None, message_handler=self._hear)
+        self._gate = gate
+        self._pins = pins
+        self._options = options
+        self._downstream: Any = None
+        self._warned: frozenset[str] = frozenset()
+
+    async def look(self) -> Shown:
+        """List the server's tools anew, without those that are held back. Raises MCPError and PinsError."""
+        tools: dict[str, Tool] = {}
+        cursor = None
+        for _ in range(MOST_PAGES):
+            page = await self.upstream.list_tools(cursor=cursor)
+            tools |= {one.name: one for one in page.tools}
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        said = self.upstream.instructions
+        seen: dict[str, Any] = {
+            tool_key(name): one.model_dump(mode="json", by_alias=True, exclude_none=True)
+            for name, one in tools.items()
+        }
+        if said is not None:
+            seen[INSTRUCTIONS] = said
+        admitted = await asyncio.to_thread(self._pins.admit, seen)
+        self._warn(frozenset(seen) - admitted)
+        allowed = {name: one for name, one in tools.items() if tool_key(name) in admitted}
+        return Shown(allowed, said if INSTRUCTIONS in admitted else None)
+
+    async def list_tools(self, ctx: Any, _: PaginatedRequestParams | None) -> ListToolsResult:
+        """The tools that the agent may see."""
+        self._downstream = ctx.session
+        return ListToolsResult(tools=list((await self.look()).tools.values()))
+
+    async def call_tool(self, ctx: Any, params: CallToolRequestParams) -> CallToolResult:
+        """Put a call through the gate, and pass it on if it is allowed. What hinders it is a tool error."""
+        registered = self._options.registered(params.name)
+        try:
+            tool = (await self.look()).tools.get(params.name)
+            if tool is None:
+                return _error(
+                    f"{params.name}: there is no such tool, or it changed since a person looked at it. "
+                    f"`sluice mcp pins list` tells the operator which; the tool did not run."
+                )
+            permit = await self._permit(ctx, registered, tool, params.arguments or {})
+        except ActionRefused as refused:
+            return _refusal(registered, refused)
+        except (*_AWAY, PinsError) as error:
+            return _error(f"{registered}: {error}. The tool did not run.")
+        result = await self._run(ctx, permit, params)
+        return result if self._options.results is None else await self._read(permit, registered, result)
+
+    async def _permit(self, ctx: Any, registered: str, tool: Tool, arguments: dict[str, Any]) -> Permit:
+        """The permission to run a tool. Raises what `AsyncGateClient.permit` raises: where a person must
+        agree first, the caller is told so as progress, and NeedsHuman ends the call."""
+        try:
+            return await self._gate.permit(
+                registered,
+                arguments,
+                session_id=self._options.session_id,
+                tool_description=tool.description,
+            )
+        except NeedsHuman as held:
+            told = f"{registered} waits for a person: escalation {held.verdict.escalation_id}"
+            await ctx.session.report_progress(0, None, told)
+            raise
+
+    async def _run(self, ctx: Any, permit: Permit, params: CallToolRequestParams) -> CallToolResult:
+        try:
+            result = await self.upstream.call_tool(
+                params.name, params.arguments, progress_callback=ctx.session.report_progress
+            )
+        except BaseException as error:
+            await asyncio.shield(self._report(permit, type(error).__name__))
+            raise
+        await self._report(permit, TOOL_ERROR if result.is_error else None)
+        return result
+
+    async def _report(self, permit: Permit, error: str | None) -> None:
+        """Report the outcome. The tool ran: a broker that is away does not turn its result into an error,
+        which the agent would answer with a second call."""
+        try:
+            await self._gate.finish(permit, error=error)
+        except _AWAY:
+            log.exception("the outcome of %s is not reported", permit.action_id)
+
+    async def _read(self, permit: Permit, registered: str, result: CallToolResult) -> CallToolResult:
+        """The result as the gate serves it."""
+        items = items_of(result, permit.action_id, self._options.results or {})
+        if not items:
+            return result
+        try:
+            answer = await self._gate.retrieve(
+                items,
+                session_id=self._options.session_id,
+                request_id=f"of-{permit.action_id}",
+                toolName=registered,
+            )
+        except _AWAY as error:
+            return _error(f"{registered} ran, and its result is withheld: {error}")
+        return as_served(result, permit.action_id, answer)
+
+    async def _hear(self, message: Any) -> None:
+        """Pass on that the list of tools changed."""
+        if isinstance(message, ToolListChangedNotification) and self._downstream is not None:
+            await self._downstream.send_tool_list_changed()
+
+    def _warn(self, held: frozenset[str]) -> None:
+        for key in sorted(held - self._warned):
+            log.warning("%s: %s is new or changed: held back until accepted", self._options.server, key)
+        self._warned = held
+
+
+def _refusal(registered: str, refused: ActionRefused) -> CallToolResult:
+    verdict = refused.verdict
+    told = {
+        "verdict": verdict.verdict,
+        "gate": verdict.gate,
+        "reason": verdict.reason,
+        "to_do": refused.to_do,
+        "verdict_id": verdict.verdict_id,
+        "escalation_id": verdict.escalation_id,
+    }
+    waits = "" if verdict.escalation_id is None else f" Escalation: {verdict.escalation_id}."
+    return _error(f"{registered}: {refused}.{waits} The tool did not run.", told)
+
+
+def _error(text: str, told: Mapping[str, Any] | None = None) -> CallToolResult:
+    return CallToolResult(
+        content=[TextContent(type="text", text=text)],
+        structured_content=None if told is None else dict(told),
+        is_error=True,
+    )

@@ -1,0 +1,74 @@
+"""An MCP server for the tests, as a process: `python -m tests.kafka.mcp_server FILE [http]`.
+
+FILE, JSON, says what it shows: {"instructions", "tools": {name: description}}. It is read for each request,
+so that a test can change the tools while the server runs. Every call adds a line to FILE.calls. By HTTP it
+prints its port first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from mcp.server import Server
+from mcp.server.stdio import stdio_server
+from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool
+
+FILE = Path(sys.argv[1]) if len(sys.argv) > 1 else Path()
+ANNOTATIONS = {"read": {"readOnlyHint": True}, "refund": {"destructiveHint": True, "openWorldHint": True}}
+
+
+def shown() -> dict[str, Any]:
+    return dict(json.loads(FILE.read_text()))
+
+
+async def list_tools(_: Any, __: Any) -> ListToolsResult:
+    schema = {"type": "object", "properties": {"text": {"type": "string"}}}
+    return ListToolsResult.model_validate(
+        {
+            "tools": [
+                Tool(name=name, description=said, input_schema=schema).model_dump(by_alias=True)
+                | {"annotations": ANNOTATIONS.get(name)}
+                for name, said in shown()["tools"].items()
+            ]
+        }
+    )
+
+
+async def call_tool(ctx: Any, params: Any) -> CallToolResult:
+    with FILE.with_suffix(".calls").open("a") as calls:
+        calls.write(json.dumps([params.name, params.arguments]) + "\n")
+    await ctx.session.report_progress(1, 2, "half of it")
+    given = params.arguments or {}
+    content = [TextContent(type="text", text=given.get("text", "done"))]
+    return CallToolResult(content=content, is_error=given.get("text") == "fail")
+
+
+def server() -> Server[Any]:
+    return Server(
+        "tested", instructions=shown()["instructions"], on_list_tools=list_tools, on_call_tool=call_tool
+    )
+
+
+async def by_stdio() -> None:
+    made = server()
+    async with stdio_server() as (read, write):
+        await made.run(read, write, made.create_initialization_options())
+
+
+def by_http() -> None:
+    listening = socket.create_server(("127.0.0.1", 0))
+    print(listening.getsockname()[1], flush=True)  # noqa: T201 - the test reads it
+    uvicorn.Server(uvicorn.Config(server().streamable_http_app(), log_level="warning")).run([listening])
+
+
+if __name__ == "__main__":
+    if sys.argv[2:] == ["http"]:
+        by_http()
+    else:
+        asyncio.run(by_stdio())
