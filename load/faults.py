@@ -25,6 +25,7 @@ from app.adapters.kafka.kafka_read import KafkaUnreachable
 from app.broker import locate
 from app.broker.handle import BrokerError
 from app.broker.local import Layout
+from load.approvals import approvals
 from load.bad_inputs import malformed, poison
 from load.changing_policy import reload
 from load.interruptions import kill_one, kill_two, outages, scaling, zombies
@@ -39,9 +40,8 @@ if TYPE_CHECKING:
     from load.recounts.figures import RunFigure
 
 ROOT = Path(__file__).resolve().parent.parent
-RUNS: dict[str, Callable[[Bed, Scale], Awaitable[list[RunFigure]]]] = {
-    run.__name__: run for run in (kill_one, kill_two, zombies, outages, scaling, reload, malformed, poison)
-}
+_ALL = (kill_one, kill_two, zombies, outages, scaling, reload, malformed, poison, approvals)
+RUNS: dict[str, Callable[[Bed, Scale], Awaitable[list[RunFigure]]]] = {run.__name__: run for run in _ALL}
 FAILURES = (RunFailed, TimeoutError, KafkaError, KafkaUnreachable, BrokerError, OSError)
 
 
