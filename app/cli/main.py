@@ -57,6 +57,11 @@ VERBS = {
     "quality": Verb(
         _LEDGER, "app.cli.quality.quality", "Retrievals: the report of how items were decided, alarms"
     ),
+    "escalations": Verb(
+        _LEDGER,
+        "app.cli.ledger.escalations",
+        "Actions that wait for a person: list and show them, approve or deny one",
+    ),
     "quarantine": Verb(
         _LEDGER,
         "app.cli.ledger.quarantine",

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from typer.testing import CliRunner, Result
 
 from app.cli.demo.throwaway_trust import publish_policy
+from app.cli.main import cli
+from app.cli.policy.key_files import new_private_key
 from app.core.registry.keys import SigningKey
 from app.core.trust.dsse import sign
 from app.core.trust.signed_entries import PAYLOAD_TYPES
@@ -46,7 +49,7 @@ def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactor
             "revision": 1,
             "spec": {"public_key": key.public.text, "roles": ["approver"]},
         }
-        for name, key in KEYS.items()
+        for name, key in {**KEYS, "vera": new_private_key(made.folder / "vera.pem")}.items()
     ]
     hasty = {**neutral_policy.bundle(), "id": "load.hasty", "escalation_ttl_ms": HASTY_MS}
     given = {"tenant_id": neutral_policy.TENANT, "tier": "T2", "policy_bundle_id": "load.hasty"}
@@ -129,3 +132,59 @@ def test_time_ends_what_nobody_answered(site: Site, worker: WorkerProcess) -> No
     (refused,) = awaited(site, SESSION_EVENTS, session, 1, worker)
     assert refused["reason"] == "already_ended"
     assert refused["message"].startswith("it ended EXPIRED")
+
+
+HIDDEN = "refund in \u202eMay\u202c"
+WELL, REFUSED = 0, 1
+
+
+def escalations(site: Site, *words: str) -> Result:
+    """`sluice escalations`, as an approver types it."""
+    return CliRunner().invoke(cli, ["escalations", *words], env=site.settings)
+
+
+def decide(site: Site, name: str, decision: str, *more: str, approver: str = "vera") -> Result:
+    """Vera's answer on the command line."""
+    key = str(site.folder / "vera.pem")
+    words = ("--as", approver, "--key", key, "--justification", "the customer confirmed", "--yes", *more)
+    return escalations(site, decision, name, *words)
+
+
+def listed(site: Site, session: str) -> list[str]:
+    """The ids that wait in a session."""
+    found = escalations(site, "list", "--session", session, "--json")
+    return [one["escalation_id"] for one in json.loads(found.stdout)]
+
+
+def test_an_approver_finds_an_escalation_reads_it_and_decides(site: Site, worker: WorkerProcess) -> None:
+    session = session_in(site, 2)
+    publish(site, [refund(session, f"a-{one}", parameters={"why": HIDDEN}) for one in (1, 2, 3)])
+    names = [one["escalation_id"] for one in awaited(site, ESCALATIONS, session, 3, worker)]
+    assert listed(site, session) == names
+    shown = escalations(site, "show", names[0]).stdout
+    assert "waiting" in shown
+    assert "refund in <U+202E>May<U+202C>" in shown
+    assert "tier_T3: needs a person's approval" in shown
+    approved = decide(site, names[0], "approve", "--json")
+    assert (approved.exit_code, json.loads(approved.stdout)["outcome"]) == (WELL, "approved")
+    denied = decide(site, names[1], "deny")
+    assert (denied.exit_code, "denied" in denied.stdout) == (WELL, True)
+    refused = decide(site, names[2], "deny", approver="ann")
+    assert (refused.exit_code, "wrong_signature" in refused.stderr) == (REFUSED, True)
+    narrowed = site.folder / "less.json"
+    narrowed.write_text('{"why": "a smaller one"}', encoding="utf-8")
+    assert decide(site, names[2], "approve", "--parameters", str(narrowed)).exit_code == WELL
+    assert listed(site, session) == []
+    whole = json.loads(escalations(site, "show", names[2], "--json").stdout)
+    assert (whole["state"], whole["resolved"]["outcome"]) == ("approved", "ALLOW")
+    assert whole["resolved"]["narrowed"].startswith("sha256:")
+    again = decide(site, names[0], "deny")
+    assert (again.exit_code, "does not wait: approved" in again.stderr) == (REFUSED, True)
+    ended = [one["outcome"] for one in of_kind(site, ESCALATIONS, session, "escalation_resolved")]
+    assert ended == ["ALLOW", "BLOCK", "ALLOW"]
+
+
+def test_an_id_that_nobody_knows_is_said_to_be_unknown(site: Site, worker: WorkerProcess) -> None:
+    del worker
+    unknown = escalations(site, "show", "3:999999")
+    assert (unknown.exit_code, "nothing was escalated" in unknown.stderr) == (REFUSED, True)

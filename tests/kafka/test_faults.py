@@ -23,7 +23,10 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 SEED = 20
 
 
-@pytest.mark.parametrize("run", ["kill_two", "zombies", "scaling", "reload", "malformed", "poison", "approvals"])
+RUNS = ("kill_two", "zombies", "scaling", "reload", "malformed", "poison", "approvals")
+
+
+@pytest.mark.parametrize("run", RUNS)
 async def test_nothing_is_lost_doubled_or_wrong_after(run: str, kafka_broker: Broker, tmp_path: Path) -> None:
     bed = Bed(kafka_broker, tmp_path, SEED, uuid.uuid4().hex[:8])
     try:

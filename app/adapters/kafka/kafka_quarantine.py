@@ -1,4 +1,4 @@
-"""The quarantine as it lies on a broker: its events, the decisions behind them, content; its reviews."""
+"""What waits for people, as it lies on a broker: held memories, escalations, what is behind them; reviews."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ from app.core.reports.memory_recount import StatisticsRecount
 from topics.catalog import (
     BY_NAME,
     DEAD_LETTERS,
+    ESCALATIONS,
     MEMORY_DECISIONS,
     QUARANTINE,
     REVIEWS,
     SESSION_EVENTS,
     SESSIONS_CHANGELOG,
+    VERDICTS,
 )
 from topics.json_text import parse
 
@@ -50,6 +52,11 @@ def about(memory_id: str, value: bytes) -> dict[str, Any] | None:
     return fields if isinstance(fields, dict) and fields.get("memory_id") == memory_id else None
 
 
+def _is_verdict(verdict_id: str, value: bytes) -> bool:
+    fields = parse(value) if verdict_id.encode() in value else None
+    return isinstance(fields, dict) and fields.get("verdict_id") == verdict_id
+
+
 def event_of(record: StoredRecord) -> Event:
     """The event of gate.quarantine in a record. Raises NotInLedgerError with its place."""
     return _placed(event_in, record, "event of the quarantine")
@@ -73,7 +80,7 @@ Place = tuple[str, int, int]
 
 CLOCKS_APART_MS = 60_000
 """A decision is written after its input; brokers' clocks differ by less than this."""
-ANSWERS = (QUARANTINE, SESSION_EVENTS, DEAD_LETTERS)
+ANSWERS = (QUARANTINE, ESCALATIONS, SESSION_EVENTS, DEAD_LETTERS)
 """Where it is written what became of a review."""
 
 
@@ -97,6 +104,11 @@ class KafkaQuarantine:
     async def events(self) -> AsyncIterator[StoredRecord]:
         """Every committed event of gate.quarantine, each partition in order."""
         async for _, record in self._all(QUARANTINE):
+            yield record
+
+    async def escalations(self) -> AsyncIterator[StoredRecord]:
+        """Every committed event of gate.escalations, each partition in order."""
+        async for _, record in self._all(ESCALATIONS):
             yield record
 
     async def changelog(self) -> AsyncIterator[StoredRecord]:
@@ -134,14 +146,27 @@ class KafkaQuarantine:
 
     async def decision(self, memory_id: str, partition: int, since_ms: int) -> bytes | None:
         """The decision on the write of this id, whose input came at `since_ms` (0: unknown)."""
-        part = TopicPartition(self._names[MEMORY_DECISIONS], partition)
+        return await self._first_since(
+            MEMORY_DECISIONS, partition, since_ms, lambda value: about(memory_id, value) is not None
+        )
+
+    async def verdict(self, verdict_id: str, partition: int, since_ms: int) -> bytes | None:
+        """The verdict of this id, first or resolved, whose input came at `since_ms`."""
+        return await self._first_since(
+            VERDICTS, partition, since_ms, lambda value: _is_verdict(verdict_id, value)
+        )
+
+    async def _first_since(
+        self, base: str, partition: int, since_ms: int, holds: Callable[[bytes], bool]
+    ) -> bytes | None:
+        part = TopicPartition(self._names[base], partition)
         if part not in await partitions_of(self._servers, [part.topic]):
             return None
         since = max(0, since_ms - CLOCKS_APART_MS)
         async with self._consumer("read_uncommitted") as asking, self._consumer("read_committed") as consumer:
             async for batch in batches_since(consumer, asking, part, since):
                 for message in batch:
-                    if about(memory_id, message.value or b"") is not None:
+                    if holds(message.value or b""):
                         return bytes(message.value)
         return None
 

@@ -7,7 +7,7 @@ import time
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path  # noqa: TC003 - Typer reads the annotations
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NoReturn
 
 import typer
 from pydantic import ValidationError
@@ -30,14 +30,19 @@ if TYPE_CHECKING:
     from topics.records import ReviewDecision
 
 
-Word = Literal["approved", "rejected", "expired", "refused", "unreadable"]
+Word = Literal["approved", "rejected", "denied", "counted", "expired", "refused", "unreadable"]
 TOO_LATE = "expired"
 _WORDS: dict[str, Word] = {
     "sluice/quarantine_approved/v1": "approved",
     "sluice/quarantine_rejected/v1": "rejected",
+    "sluice/approval_counted/v1": "counted",
     "sluice/input_refused/v1": "refused",
     "sluice/dead_letter/v1": "unreadable",
 }
+
+
+DONE = frozenset({"approved", "rejected", "denied", "counted"})
+_ENDED = "sluice/escalation_resolved/v1"
 
 
 class Outcome(NamedTuple):
@@ -50,7 +55,7 @@ class Outcome(NamedTuple):
     @property
     def done(self) -> bool:
         """Whether the review counted."""
-        return self.word in ("approved", "rejected")
+        return self.word in DONE
 
 
 def outcome_of(placed: PublishedAt, record: StoredRecord) -> Outcome | None:
@@ -66,11 +71,13 @@ def outcome_of(placed: PublishedAt, record: StoredRecord) -> Outcome | None:
         placed.offset,
     ]:
         return None
-    word = _WORDS.get(str(fields.get("schema")))
-    if word is None:
-        return None
-    if word in ("approved", "rejected"):
-        return Outcome(word)
+    schema = str(fields.get("schema"))
+    if schema == _ENDED:
+        message = str(fields.get("blockReason") or "")
+        return Outcome("approved" if fields.get("decision") == "approve" else "denied", "", message)
+    word = _WORDS.get(schema)
+    if word is None or word in DONE:
+        return None if word is None else Outcome(word)
     reason, message = str(fields.get("reason") or fields.get("code")), str(fields.get("message"))
     return Outcome("expired" if reason == TOO_LATE else word, reason, message)
 
@@ -138,10 +145,10 @@ def review(  # noqa: PLR0913 - the command's options
     _show(found, signed)
     if not yes:
         typer.confirm(f"Sign this and {decision}?", abort=True, err=True)
-    reviewed = asked(kafka.review(_outgoing(signed), outcome_of, wait))
+    reviewed = asked(kafka.review(outgoing(signed, SOURCE), outcome_of, wait))
     if as_json:
-        _print_json(signed, reviewed)
-    _end(found.memory_id, reviewed, wait, as_json=as_json)
+        print_review("memory_id", signed, reviewed)
+    end_review(found.memory_id, reviewed, f"{wait:g} s", "quarantine", as_json=as_json)
 
 
 def _fields(found: Life, decision: ReviewWord, approver: str, justification: str) -> dict[str, str]:
@@ -168,8 +175,9 @@ def _show(found: Life, signed: ReviewDecision) -> None:
         errors.print(f"  {name}: {shown(value)}", soft_wrap=True, highlight=False)
 
 
-def _outgoing(signed: ReviewDecision) -> Outgoing:
-    headers = input_headers(signed.subject_id, "ReviewDecision", SOURCE, rfc3339(_now_ms()))
+def outgoing(signed: ReviewDecision, source: str) -> Outgoing:
+    """A review as it is published; `source`: who says so, in its ce_source."""
+    headers = input_headers(signed.subject_id, "ReviewDecision", source, rfc3339(_now_ms()))
     return Outgoing(
         signed.session_id.encode(), signed.model_dump_json(exclude_unset=True).encode(), tuple(headers)
     )
@@ -179,11 +187,12 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _print_json(signed: ReviewDecision, reviewed: Reviewed[Outcome]) -> None:
+def print_review(name: str, signed: ReviewDecision, reviewed: Reviewed[Outcome]) -> None:
+    """A review and what became of it, as JSON; `name`: the field of its subject."""
     outcome = reviewed.outcome
     print_json(
         {
-            "memory_id": signed.subject_id,
+            name: signed.subject_id,
             "review": asdict(reviewed.placed),
             "outcome": None if outcome is None else outcome.word,
             "reason": (outcome and outcome.reason) or None,
@@ -192,16 +201,22 @@ def _print_json(signed: ReviewDecision, reviewed: Reviewed[Outcome]) -> None:
     )
 
 
-def _end(memory_id: str, reviewed: Reviewed[Outcome], waited_s: float, *, as_json: bool) -> None:
+def end_review(
+    subject: str, reviewed: Reviewed[Outcome], waited: str, verbs: str, *, as_json: bool
+) -> NoReturn:
+    """Say what became of a review, and end the command; `verbs`: the group of commands that shows more."""
     outcome, placed = reviewed.outcome, reviewed.placed
     place = f"{placed.topic}:{placed.partition}:{placed.offset}"
     if outcome is None:
         stop(
-            f"the review lies at {place}, but nothing was heard of it for {waited_s:g} s: does a worker "
-            f"run? It may still count: `sluice quarantine show {memory_id}`"
+            f"the review lies at {place}, but nothing was heard of it for {waited}: does a worker run? "
+            f"It may still count: `sluice {verbs} show {subject}`"
         )
     if not outcome.done:
         stop(f"{outcome.word}: {outcome.reason}: {outcome.message} (review {place})", WRONG)
     if not as_json:
-        console.print(f"[green]{outcome.word}[/]: {shown(memory_id)} (review {shown(place)})", soft_wrap=True)
+        more = f" {shown(outcome.message)}" if outcome.message else ""
+        console.print(
+            f"[green]{outcome.word}[/]: {shown(subject)} (review {shown(place)}){more}", soft_wrap=True
+        )
     raise typer.Exit(WELL)

@@ -1,0 +1,160 @@
+"""Escalated actions for the verbs of `sluice escalations`: read from the ledger, and shown on the screen."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from app.cli.ledger.held_memories import left
+from app.cli.output import console, quoted, shown
+from app.core.foundation.arrival import coordinates_of
+from app.core.foundation.clock import milliseconds_of
+from app.core.foundation.requests import Answer, input_in
+from app.ports import PortUnavailable
+from topics.catalog import CATALOG, ESCALATIONS, wire_schema
+from topics.records import ApprovalCounted, EscalationExpired, EscalationOpened, EscalationResolved
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from app.adapters.kafka.kafka_quarantine import KafkaQuarantine
+
+Event = EscalationOpened | ApprovalCounted | EscalationResolved | EscalationExpired
+_MODELS = {
+    wire_schema(model): model
+    for topic in CATALOG
+    if topic.name == ESCALATIONS
+    for model in topic.records
+    if issubclass(model, Event)
+}
+_COLOURS = {"waiting": "yellow", "approved": "green"}
+
+
+@dataclass(frozen=True, slots=True)
+class Escalated:
+    """One escalation: `events` from its opening to its end, the verdict that opened it and the one that
+    resolved it, if any, and the action's bytes; None: see `no_action`."""
+
+    opened: EscalationOpened
+    events: tuple[Event, ...]
+    verdict: dict[str, Any] | None = None
+    resolved: dict[str, Any] | None = None
+    action: bytes | None = None
+    no_action: str = ""
+
+    @property
+    def approvals(self) -> int:
+        """Counted so far."""
+        return sum(isinstance(one, ApprovalCounted) for one in self.events)
+
+    @property
+    def state(self) -> str:
+        """A word: how it stands, or how it ended."""
+        last = self.events[-1]
+        if isinstance(last, EscalationResolved):
+            return "denied" if last.decision == "deny" else _approved(last)
+        return "expired" if isinstance(last, EscalationExpired) else "waiting"
+
+
+def _approved(end: EscalationResolved) -> str:
+    return "approved" if end.outcome == "ALLOW" else "approved, and blocked all the same"
+
+
+async def escalations(kafka: KafkaQuarantine) -> dict[str, Escalated]:
+    """Every one of the ledger, by its id, in the order in which they opened."""
+    found: dict[str, Escalated] = {}
+    async for record in kafka.escalations():
+        fields = orjson.loads(record.value or b"{}")
+        model = _MODELS.get(fields.get("schema"))
+        if model is None:
+            continue
+        event: Any = model.model_validate(fields)
+        known = found.get(event.escalation_id)
+        if isinstance(event, EscalationOpened):
+            found[event.escalation_id] = Escalated(event, (event,))
+        elif known is not None:
+            found[event.escalation_id] = Escalated(known.opened, (*known.events, event))
+    return found
+
+
+async def whole(kafka: KafkaQuarantine, name: str) -> Escalated | None:
+    """All that topics hold of one; None for an unknown id."""
+    found = (await escalations(kafka)).get(name)
+    if found is None:
+        return None
+    opened, last = found.opened, found.events[-1]
+    place, since = coordinates_of(name), milliseconds_of(opened.opened_at)
+    verdict = await kafka.verdict(opened.verdict_id, place[1], since)
+    resolved = None
+    if isinstance(last, EscalationResolved) and last.resolved_verdict_id is not None:
+        resolved = await kafka.verdict(last.resolved_verdict_id, place[1], since)
+    action, why = None, "what lies there is not what was decided on: its digest is another"
+    try:
+        action = input_in(Answer("answered", await kafka.content(place)), opened.action_digest)
+    except PortUnavailable as error:
+        why = str(error)
+    first, second = (None if one is None else orjson.loads(one) for one in (verdict, resolved))
+    return Escalated(opened, found.events, first, second, action, "" if action is not None else why)
+
+
+def print_whole(found: Escalated, to: Console, most: int) -> None:
+    """State, whose it is, what gates said, events, and the action, at most so many characters of it."""
+    opened = found.opened
+    colour = _COLOURS.get(found.state, "red")
+    waiting = f", {waits(found, now_ms())}" if found.state == "waiting" else ""
+    line(f"[bold]{shown(opened.escalation_id)}[/] [{colour}]{found.state}[/]{waiting}", to)
+    line(f"  {whose(opened)}", to)
+    for verdict in (found.verdict, found.resolved):
+        for gate in () if verdict is None else verdict["gateResults"]:
+            if verdict is not None and not gate["passed"]:
+                reasons = gate["detail"].get("reasons") or [gate["failureReason"]]
+                for reason in reasons:
+                    line(f"  {verdict['decided_at']} {shown(gate['gate'])}: {shown(reason)}", to)
+    for event in found.events:
+        line(f"  {event.decided_at} {_event(event)}", to)
+    if found.action is None:
+        line(f"  [red]no action:[/] {shown(found.no_action)}", to)
+        return
+    line(f"  action, {opened.action_digest}:", to)
+    written = orjson.dumps(orjson.loads(found.action), option=orjson.OPT_INDENT_2).decode()
+    to.print(quoted(written, most), soft_wrap=True, highlight=False)
+
+
+def _event(event: Event) -> str:
+    if isinstance(event, EscalationOpened):
+        return f"opened: {shown(event.reason)}"
+    if isinstance(event, EscalationExpired):
+        return f"expired: {shown(event.reason)}"
+    who = f"by {shown(event.approver_id)}: {shown(event.justification)}"
+    if isinstance(event, ApprovalCounted):
+        return f"approval {event.approvals} of {event.quorum} {who}"
+    came = f", came to {event.outcome}: {shown(event.block_reason)}" if event.block_reason else ""
+    return f"{'approved' if event.decision == 'approve' else 'denied'} {who}{came}"
+
+
+def waits(one: Escalated, now_ms: int) -> str:
+    """What it needs, and how long it still waits."""
+    opened = one.opened
+    quorum = f", {one.approvals} of {opened.quorum} approvals" if opened.quorum else ""
+    return f"{opened.tier}, needs {opened.required_role}{quorum}, {left(opened.expires_at, now_ms)}"
+
+
+def whose(opened: EscalationOpened) -> str:
+    """The action's ids."""
+    return (
+        f"tenant {shown(opened.tenant_id)}, agent {shown(opened.agent_id)}, "
+        f"session {shown(opened.session_id)}, action {shown(opened.action_id)}"
+    )
+
+
+def now_ms() -> int:
+    """By this machine's clock."""
+    return time.time_ns() // 1_000_000
+
+
+def line(text: str, to: Console = console) -> None:
+    """One line, however long."""
+    to.print(text, soft_wrap=True, highlight=False)

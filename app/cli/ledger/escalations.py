@@ -1,0 +1,238 @@
+"""`sluice escalations`: actions that wait for a person. List them, show one whole, approve or deny one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+import typer
+from pydantic import ValidationError
+
+from app.cli.ledger.escalated_actions import escalations, line, now_ms, print_whole, waits, whole, whose
+from app.cli.ledger.held_memories import asked, connected
+from app.cli.ledger.quarantine_review import end_review, outcome_of, outgoing, print_review
+from app.cli.output import WRONG, console, errors, print_json, shown, stop
+from app.cli.policy.key_files import private_keys_or_stop
+from app.core.foundation.arrival import coordinates_of, escalation_id
+from app.core.foundation.clock import milliseconds_of
+from app.core.foundation.strict import first_error, json_object
+from app.core.trust.signing import signed_review
+from topics.catalog import ACTIONS
+
+if TYPE_CHECKING:
+    from app.adapters.kafka.kafka_quarantine import KafkaQuarantine
+    from app.cli.ledger.escalated_actions import Escalated
+    from topics.records import ReviewDecision
+
+SOURCE = "/sluice/escalations"
+"""ce_source of the answers that this command publishes."""
+SHOWN, BEGINNING = 4000, 1200
+"""Characters of an action on the screen, and before signing."""
+Subject = Annotated[
+    str,
+    typer.Argument(metavar="ESCALATION", help="As `list` shows it, or partition:offset of its action: 3:17."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON value on standard output.")]
+
+
+def _name_or_stop(given: str) -> str:
+    whole = given if given.count(":") > 1 else f"{ACTIONS}:{given}"
+    try:
+        topic, partition, offset = coordinates_of(whole)
+    except ValueError as error:
+        stop(f"{error}. Ids of escalations are like {escalation_id(f'{ACTIONS}:3:17')}")
+    if topic != ACTIONS:
+        stop(f"no escalation of an action: {given} is of {topic}", WRONG)
+    return escalation_id(f"{topic}:{partition}:{offset}")
+
+
+def _found_or_stop(kafka: KafkaQuarantine, given: str) -> Escalated:
+    name = _name_or_stop(given)
+    found = asked(whole(kafka, name))
+    if found is None:
+        stop(f"nothing was escalated under {name}", WRONG)
+    return found
+
+
+cli = typer.Typer(
+    name="escalations",
+    no_args_is_help=True,
+    help="Actions that wait for a person: list and show them, approve or deny one. Without an answer an "
+    "escalation expires, which counts as denied.",
+)
+
+
+@cli.command("list")
+def list_command(
+    *,
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Only this agent's.")] = None,
+    session: Annotated[str | None, typer.Option(help="Only this session's.")] = None,
+    role: Annotated[str | None, typer.Option(help="Only what needs this role: approver or vp.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what waits for an answer now, the oldest first.
+
+    The command reads only gate.escalations and shows what has not ended.
+    "over since" marks an escalation whose time is over but whose end is not
+    written yet; an answer to it no longer counts.
+
+    Exit codes: 0 shown, also when nothing waits; 2 could not read.
+    """
+    criteria = {"tenant_id": tenant, "agent_id": agent, "session_id": session, "required_role": role}
+    given = {name: value for name, value in criteria.items() if value is not None}
+    waiting = [
+        one
+        for one in asked(escalations(connected())).values()
+        if one.state == "waiting" and all(getattr(one.opened, name) == value for name, value in given.items())
+    ]
+    waiting.sort(key=lambda one: one.opened.opened_at)
+    now = now_ms()
+    if as_json:
+        print_json([_listed(one, now) for one in waiting])
+        return
+    for one in waiting:
+        line(f"[bold]{shown(one.opened.escalation_id)}[/] {waits(one, now)}")
+        line(f"  {whose(one.opened)}: {shown(one.opened.reason)}")
+    line(f"{len(waiting)} waiting" if waiting else "[green]Nothing waits.[/]")
+
+
+@cli.command()
+def show(escalation: Subject, as_json: AsJson = False) -> None:
+    """Show one escalation whole: reasons, gates, answers, the action itself.
+
+    The command fetches the action from the input topic and checks it
+    against the digest in the ledger. It shows invisible characters as code
+    points, like <U+202E>.
+
+    Exit codes: 0 shown, 1 the id is unknown, 2 could not read.
+    """
+    found = _found_or_stop(connected(), escalation)
+    if as_json:
+        print_json(
+            {
+                "escalation_id": found.opened.escalation_id,
+                "state": found.state,
+                "events": [one.model_dump(mode="json", by_alias=True) for one in found.events],
+                "verdict": found.verdict,
+                "resolved": found.resolved,
+                "action": None if found.action is None else orjson.loads(found.action),
+                "no_action": found.no_action or None,
+            }
+        )
+    else:
+        print_whole(found, console, SHOWN)
+
+
+Approver = Annotated[str, typer.Option("--as", metavar="APPROVER", help="Your id in the registry.")]
+Key = Annotated[Path, typer.Option(metavar="PEM", help="Your private key, to sign with.")]
+Why = Annotated[str, typer.Option(help="Why; it stays in the ledger.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Sign without asking.")]
+Wait = Annotated[float, typer.Option(min=0.1, metavar="S", help="Wait this long for the outcome.")]
+Narrowed = Annotated[
+    Path | None,
+    typer.Option(metavar="JSON", help="Parameters to do it with instead: every gate judges them again."),
+]
+
+
+@cli.command()
+def approve(  # noqa: PLR0913 - the command's options
+    escalation: Subject,
+    *,
+    approver: Approver,
+    key: Key,
+    justification: Why,
+    parameters: Narrowed = None,
+    yes: Yes = False,
+    wait: Wait = 30,
+    as_json: AsJson = False,
+) -> None:
+    """Approve an escalated action, signed by a registered approver.
+
+    The command shows what you will sign, asks you, signs, publishes to
+    gate.reviews and waits for the ledger's answer. The signature is bound
+    to the action's digest and counts once. Every gate judges the approved
+    action again: what one of them blocks now stays blocked.
+
+    Exit codes: 0 it counted; 1 it was refused (not open, expired, no
+    approver, wrong role, own action) or you did not sign; 2 could not do
+    it, or no answer came in time: `show` has the result later.
+
+    Example: sluice escalations approve 3:17 --as ann --key ann.pem
+    --justification "the customer confirmed"
+    """
+    more = {} if parameters is None else {"parameters": _parameters_or_stop(parameters)}
+    said = {"decision": "approve", "approver_id": approver, "justification": justification, **more}
+    _answer(escalation, said, key, yes=yes, wait=wait, as_json=as_json)
+
+
+@cli.command()
+def deny(  # noqa: PLR0913 - the command's options
+    escalation: Subject,
+    *,
+    approver: Approver,
+    key: Key,
+    justification: Why,
+    yes: Yes = False,
+    wait: Wait = 30,
+    as_json: AsJson = False,
+) -> None:
+    """Deny an escalated action; one denial ends the escalation.
+
+    As `approve`; the exit codes are the same.
+    """
+    said = {"decision": "deny", "approver_id": approver, "justification": justification}
+    _answer(escalation, said, key, yes=yes, wait=wait, as_json=as_json)
+
+
+def _parameters_or_stop(file: Path) -> dict[str, Any]:
+    try:
+        return dict(json_object(file.read_bytes()))
+    except (OSError, ValueError) as error:
+        stop(f"{file}: {error}")
+
+
+def _answer(
+    escalation: str, said: dict[str, Any], key: Path, *, yes: bool, wait: float, as_json: bool
+) -> None:
+    (signer,) = private_keys_or_stop([key])
+    kafka = connected()
+    found = _found_or_stop(kafka, escalation)
+    opened = found.opened
+    if found.state != "waiting":
+        stop(f"{opened.escalation_id} does not wait: {found.state}", WRONG)
+    if found.action is None and said["decision"] == "approve":
+        stop(f"nobody can approve what nobody can read: {found.no_action}")
+    fields = {
+        "subject_id": opened.escalation_id,
+        "session_id": opened.session_id,
+        "digest": opened.action_digest,
+        **said,
+    }
+    try:
+        signed = signed_review(fields, signer)
+    except ValidationError as error:
+        stop(first_error(error))
+    _show(found, signed)
+    if not yes:
+        typer.confirm(f"Sign this and {said['decision']}?", abort=True, err=True)
+    reviewed = asked(kafka.review(outgoing(signed, SOURCE), outcome_of, wait))
+    if as_json:
+        print_review("escalation_id", signed, reviewed)
+    end_review(opened.escalation_id, reviewed, f"{wait:g} s", "escalations", as_json=as_json)
+
+
+def _show(found: Escalated, signed: ReviewDecision) -> None:
+    print_whole(found, errors, BEGINNING)
+    errors.print("to be signed:", highlight=False)
+    for name, value in signed.model_dump(exclude={"signature"}, exclude_unset=True).items():
+        errors.print(f"  {name}: {shown(value)}", soft_wrap=True, highlight=False)
+
+
+def _listed(one: Escalated, now: int) -> dict[str, Any]:
+    return {
+        **one.opened.model_dump(mode="json", by_alias=True),
+        "approvals": one.approvals,
+        "expires_in_ms": milliseconds_of(one.opened.expires_at) - now,
+    }
