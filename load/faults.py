@@ -25,7 +25,7 @@ from app.adapters.kafka.kafka_read import KafkaUnreachable
 from app.broker import locate
 from app.broker.handle import BrokerError
 from app.broker.local import Layout
-from load.approvals import approvals
+from load.answering import approvals
 from load.bad_inputs import malformed, poison
 from load.changing_policy import reload
 from load.interruptions import kill_one, kill_two, outages, scaling, zombies

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-ID_HEADER = "ce_id"
+ID_HEADER, TYPE_HEADER = "ce_id", "ce_type"
+OPENING = b"sluice.gate.escalation_opened.v1"
 POLL_MS = 500
 CLOCKS_APART_MS = 60_000
 """How far the clocks of two brokers may differ."""
@@ -44,9 +45,11 @@ class Answer(NamedTuple):
 class AnswerReader:
     """Reads the answers of some topics. Everything happens on one event loop."""
 
-    def __init__(self, connection: Mapping[str, Any], topics: Mapping[str, str]) -> None:
-        """`connection`: aiokafka's arguments for a client. `topics`: real names to base names."""
+    def __init__(self, connection: Mapping[str, Any], topics: Mapping[str, str], prefix: str = "") -> None:
+        """`connection`: aiokafka's arguments for a client. `topics`: real names to base names; `prefix`: of
+        every topic."""
         self._connection = connection
+        self._prefix = prefix
         self._topics = topics
         self._waiting: dict[str, asyncio.Future[Answer]] = {}
         self._placing: Counter[int] = Counter()
@@ -107,7 +110,13 @@ class AnswerReader:
                 self._early.pop(partition, None)
 
     def expect(self, ids: Sequence[str], partition: int) -> asyncio.Future[Answer]:
-        """The first record with one of these ids. Called within `placing`, it finds those that came early."""
+        """The first record with one of these ids. Called within `placing`, it finds those that came early.
+
+        All who wait for one id get one future.
+        """
+        known = self._waiting.get(ids[0])
+        if known is not None and not known.done():
+            return known
         found: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         early = self._early.get(partition, {})
         for one in ids:
@@ -131,6 +140,23 @@ class AnswerReader:
                 TopicPartition(real, place.partition) for real, base in self._topics.items() if base in topics
             ]
             return await self._look(consumer, parts, set(ids), place.timestamp_ms - CLOCKS_APART_MS)
+        finally:
+            await consumer.stop()
+
+    async def value_at(self, topic: str, place: Place) -> bytes | None:
+        """The value of an input at its place; None where it is no longer there."""
+        from aiokafka import TopicPartition  # noqa: PLC0415 - importing the client loads no Kafka
+
+        consumer = await self._connected()
+        try:
+            part = TopicPartition(self._prefix + topic, place.partition)
+            consumer.assign([part])
+            consumer.seek(part, place.offset)
+            while await consumer.position(part) <= place.offset < (await consumer.end_offsets([part]))[part]:
+                for record in (await consumer.getmany(part, timeout_ms=POLL_MS)).get(part, ()):
+                    if record.offset == place.offset:
+                        return bytes(record.value or b"")
+            return None
         finally:
             await consumer.stop()
 
@@ -209,6 +235,7 @@ class AnswerReader:
         for waiting in set(self._waiting.values()):
             if not waiting.done():
                 waiting.set_exception(fault)
+                waiting.exception()  # whose waiter may have gone: then nobody else asks for it
 
     async def _connected(self) -> AIOKafkaConsumer:
         from aiokafka import AIOKafkaConsumer  # noqa: PLC0415 - importing the client loads no Kafka
@@ -225,7 +252,8 @@ class AnswerReader:
 
 
 def _id_of(record: Any) -> str:
-    for name, value in record.headers:
-        if name == ID_HEADER:
-            return str(value, "utf-8", "replace")
-    return ""
+    """What a record answers; that an escalation opens answers nobody, and bears the id of its end."""
+    headers = dict(record.headers)
+    if headers.get(TYPE_HEADER) == OPENING:
+        return ""
+    return str(headers.get(ID_HEADER, b""), "utf-8", "replace")

@@ -49,7 +49,8 @@ class Verdict:
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Verdict:
         """From a record of gate.verdicts."""
-        failed = [one["gate"] for one in record["gateResults"] if not one["passed"]]
+        waits_or_denied = record["verdict"] != "allowed"
+        failed = [one["gate"] for one in record["gateResults"] if waits_or_denied and not one["passed"]]
         return cls(
             record["verdict"],
             record["verdict_id"],
@@ -101,13 +102,15 @@ class RetrievalAnswer:
 class Permit:
     """A tool may run once under it. Set `rows_affected` to what it really touched: it is what is reported.
 
-    None stands for as many rows as the gate reserved.
+    None stands for as many rows as the gate reserved. `narrowed`: the parameters with which an approver let
+    it run, in place of those that were proposed; None: as proposed.
     """
 
     action_id: str
     session_id: str
     verdict: Verdict
     rows_affected: int | None = None
+    narrowed: Mapping[str, Any] | None = None
 
     @property
     def rows(self) -> int:

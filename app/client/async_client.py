@@ -25,13 +25,13 @@ from app.client.answers import (
     Verdict,
     refusal_of,
 )
-from app.client.guarded_calls import arguments_of, error_text, session_or_current
+from app.client.approval import await_end, narrowed_parameters
+from app.client.guarded_calls import arguments_of, error_text, narrowed_call, session_or_current
 from app.client.inputs import (
     ACTION,
     ANSWERS,
     DEAD_LETTERS,
     OUTCOME,
-    OUTCOMES,
     RETRIEVAL,
     WRITE,
     ClientOptions,
@@ -41,6 +41,7 @@ from app.client.inputs import (
     outcome_name,
 )
 from app.client.journal import Journal
+from app.client.unreported import report_unreported
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -60,7 +61,7 @@ class AsyncGateClient:
         self._options = options or ClientOptions()
         self._sender = Sender(bootstrap_servers, agent_id, self._options)
         topics = {self._sender.prefix + one: one for one in ANSWERS}
-        self._reader = AnswerReader(self._sender.connection, topics)
+        self._reader = AnswerReader(self._sender.connection, topics, self._sender.prefix)
         self._journal = Journal(self._options.journal)
 
     async def __aenter__(self) -> Self:
@@ -78,7 +79,7 @@ class AsyncGateClient:
         """Connect, and report what an earlier process left. Raises KafkaError."""
         await self._sender.start()
         await self._reader.start(self._sender.partitions)
-        await self._report_unreported()
+        await report_unreported(self._sender, self._journal)
 
     async def close(self) -> None:
         """Close connections and journal. Who still waits gets a ConnectionError."""
@@ -159,9 +160,15 @@ class AsyncGateClient:
         *,
         session_id: str,
         action_id: str | None = None,
+        approval_timeout_s: float | None = None,
+        accept_narrowed: bool = False,
         **fields: Any,
     ) -> Permit:
         """The one permission to run a tool; call `finish` when it has run. `guard` and `action` do both.
+
+        `approval_timeout_s`: how long to wait for a person where one must agree; None: not at all. A later
+        call with the same id goes on waiting. `accept_narrowed`: the caller runs the tool with the permit's
+        `narrowed` parameters where an approver gave some; else such an approval raises ClientError.
 
         Raises ActionDenied, NeedsHuman and ActionInterrupted besides what `propose` raises. An id under which
         a tool was started before raises ActionInterrupted.
@@ -179,11 +186,22 @@ class AsyncGateClient:
             verdict = Verdict.of(entry.verdict)
         else:
             raise ActionInterrupted(an_id)
+        if verdict.escalation_id is not None and not verdict.allowed and approval_timeout_s is not None:
+            verdict = await self.await_approval(verdict, approval_timeout_s)
+            self._journal.resolve(session_id, an_id, dict(verdict.record))
         if not verdict.allowed:
             raise refusal_of(verdict)
+        narrowed = await narrowed_parameters(self._reader, verdict)
+        if narrowed is not None and not accept_narrowed:
+            raise ClientError("approved with other parameters than proposed", "Pass accept_narrowed=True")
         if not self._journal.start(session_id, an_id):
             raise ActionInterrupted(an_id)
-        return Permit(an_id, session_id, verdict)
+        return Permit(an_id, session_id, verdict, narrowed=narrowed)
+
+    async def await_approval(self, verdict: Verdict, timeout_s: float) -> Verdict:
+        """The end of a verdict's escalation, also of one from an earlier process: the resolved verdict, or a
+        denied one. Raises NeedsHuman after `timeout_s`."""
+        return await await_end(self._reader, verdict, timeout_s)
 
     async def finish(self, permit: Permit, *, error: str | None = None) -> None:
         """Report what the tool did; `error`: it raised. Returns when the broker has the outcome."""
@@ -223,7 +241,8 @@ class AsyncGateClient:
             async def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
                 parameters = arguments_of(signature, args, kwargs)
                 async with self.action(tool_name or function.__name__, parameters, **more) as permit:
-                    result = await function(*args, **kwargs)
+                    given = narrowed_call(signature, args, kwargs, permit.narrowed)
+                    result = await function(*given.args, **given.kwargs)
                     if rows is not None:
                         permit.rows_affected = rows(result)
                     return result
@@ -272,26 +291,6 @@ class AsyncGateClient:
                 return _readable(name, found or await answering)
         except TimeoutError:
             raise ActionNotDecided(name, wait_s, place, may_still_come=True) from None
-
-    async def _report_unreported(self) -> None:
-        """Report what an earlier process did not: a tool that was cut off, with the rows that were reserved.
-        An outcome that the broker has already is not sent again."""
-        for entry in self._journal.unreported():
-            session, action_id, value = entry.session_id, entry.action_id, entry.outcome
-            name = outcome_name(session, action_id)
-            if value is None and entry.verdict is not None:
-                verdict = Verdict.of(entry.verdict)
-                value = self._sender.outcome(verdict, verdict.rows_reserved, "interrupted")
-                self._journal.finish(session, action_id, value)
-            if value is not None and not await self._is_published(entry.place, name):
-                await self._sender.publish(OUTCOME, session, name, value)
-            self._journal.report(session, action_id)
-
-    async def _is_published(self, place: Place | None, name: str) -> bool:
-        if place is None:
-            return False
-        reader = AnswerReader(self._sender.connection, {self._sender.prefix + OUTCOMES: OUTCOMES})
-        return await reader.look_back([name], place, [OUTCOMES]) is not None
 
 
 def _readable(name: str, answer: Answer) -> Answer:

@@ -10,7 +10,7 @@ from app.client.answers import ClientError
 
 if TYPE_CHECKING:
     import inspect
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 _session: ContextVar[str | None] = ContextVar("session", default=None)
 
@@ -22,6 +22,25 @@ def arguments_of(
     bound = signature.bind(*args, **kwargs)
     bound.apply_defaults()
     return {name: value for name, value in bound.arguments.items() if name not in ("self", "cls")}
+
+
+def narrowed_call(
+    signature: inspect.Signature,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    narrowed: Mapping[str, Any] | None,
+) -> inspect.BoundArguments:
+    """The call as it may be made: its arguments, those that an approver narrowed in place of the others.
+
+    Raises ClientError for a parameter that the tool does not have.
+    """
+    bound = signature.bind(*args, **kwargs)
+    if narrowed is not None:
+        strange = narrowed.keys() - signature.parameters.keys()
+        if strange:
+            raise ClientError(f"the tool has no parameter {', '.join(sorted(strange))}", "Tell the approver")
+        bound.arguments.update(narrowed)
+    return bound
 
 
 def error_text(error: BaseException) -> str:

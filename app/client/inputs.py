@@ -27,9 +27,11 @@ RETRIEVALS = "gate.memory.retrievals.proposed"
 VERDICTS = "gate.verdicts"
 MEMORY_DECISIONS = "gate.memory.decisions"
 SERVED = "gate.memory.retrievals.served"
+ESCALATIONS = "gate.escalations"
+REVIEWS = "gate.reviews"
 SESSION_EVENTS = "gate.session.events"
 DEAD_LETTERS = "gate.dead_letters"
-ANSWERS = (VERDICTS, MEMORY_DECISIONS, SERVED, SESSION_EVENTS, DEAD_LETTERS)
+ANSWERS = (VERDICTS, MEMORY_DECISIONS, SERVED, SESSION_EVENTS, ESCALATIONS, DEAD_LETTERS)
 DEFAULT_DEADLINE_S = 10.0
 
 
@@ -154,7 +156,7 @@ class Sender:
         if error is not None:
             record["error"] = error
         if self._options.signing_key is not None:
-            bound = dict(verdict.record["input"])
+            bound = dict(verdict.record.get("action") or verdict.record["input"])
             record |= {"action_digest": bound["digest"], "input": bound}
             record["signature"] = signature_of(record, self._options.signing_key)
         return bytes_of(record)

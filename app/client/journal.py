@@ -105,6 +105,13 @@ class Journal:
             (json.dumps(verdict), session_id, action_id),
         )
 
+    def resolve(self, session_id: str, action_id: str, verdict: dict[str, Any]) -> None:
+        """Keep what became of an escalated action, in place of the verdict that escalated it."""
+        self._rows.execute(
+            "UPDATE actions SET verdict = ? WHERE session_id = ? AND action_id = ? AND step = 'decided'",
+            (json.dumps(verdict), session_id, action_id),
+        )
+
     def start(self, session_id: str, action_id: str) -> bool:
         """Take the one permission to run the tool. False: another call or process has it."""
         changed = self._rows.execute(

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from app.client.async_client import AsyncGateClient
-from app.client.guarded_calls import arguments_of, error_text, session_or_current
+from app.client.guarded_calls import arguments_of, error_text, narrowed_call, session_or_current
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
@@ -83,6 +83,10 @@ class GateClient:
         """See AsyncGateClient.permit."""
         return self._run(self._client.permit(tool_name, parameters, **more))
 
+    def await_approval(self, verdict: Verdict, timeout_s: float) -> Verdict:
+        """See AsyncGateClient.await_approval."""
+        return self._run(self._client.await_approval(verdict, timeout_s))
+
     def finish(self, permit: Permit, *, error: str | None = None) -> None:
         """See AsyncGateClient.finish."""
         self._run(self._client.finish(permit, error=error))
@@ -112,7 +116,8 @@ class GateClient:
             def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
                 parameters = arguments_of(signature, args, kwargs)
                 with self.action(tool_name or function.__name__, parameters, **more) as permit:
-                    result = function(*args, **kwargs)
+                    given = narrowed_call(signature, args, kwargs, permit.narrowed)
+                    result = function(*given.args, **given.kwargs)
                     if rows is not None:
                         permit.rows_affected = rows(result)
                     return result

@@ -14,17 +14,19 @@ from typer.testing import CliRunner, Result
 from app.cli.demo.throwaway_trust import publish_policy
 from app.cli.main import cli
 from app.cli.policy.key_files import new_private_key
+from app.client import ActionDenied, ActionInterrupted, AsyncGateClient, ClientOptions, NeedsHuman
 from app.core.registry.keys import SigningKey
 from app.core.trust.dsse import sign
 from app.core.trust.signed_entries import PAYLOAD_TYPES
 from app.core.trust.signing import signed_review
 from load.sites import neutral_policy
-from tests.kafka.installation import action, awaited, of_session, publish, records, running, site_on
+from tests.kafka.installation import action, awaited, of_session, publish, records, running, site_on, stored
 from tests.kafka.memories import session_in
-from topics.catalog import ESCALATIONS, REGISTRY, REVIEWS, SESSION_EVENTS, VERDICTS
+from topics.catalog import ACTIONS, ESCALATIONS, REGISTRY, REVIEWS, SESSION_EVENTS, VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from load.sites.site import Site
     from load.sites.worker_process import WorkerProcess
@@ -188,3 +190,81 @@ def test_an_id_that_nobody_knows_is_said_to_be_unknown(site: Site, worker: Worke
     del worker
     unknown = escalations(site, "show", "3:999999")
     assert (unknown.exit_code, "nothing was escalated" in unknown.stderr) == (REFUSED, True)
+
+
+def client_of(site: Site, journal: Path | None = None) -> AsyncGateClient:
+    """An agent's client."""
+    options = ClientOptions(topic_prefix=site.prefix, deadline_s=60, journal=journal)
+    return AsyncGateClient(site.bootstrap_servers, neutral_policy.AGENT, options)
+
+
+async def opened_in(site: Site, session: str, count: int) -> list[dict[str, Any]]:
+    """The session's escalations, once there are so many."""
+    while True:
+        found = await asyncio.to_thread(of_kind, site, ESCALATIONS, session, "escalation_opened")
+        if len(found) >= count:
+            return found
+        await asyncio.sleep(0.1)
+
+
+async def say(site: Site, *answers: dict[str, Any]) -> None:
+    """Publish signed answers."""
+    await asyncio.to_thread(publish, site, answers, REVIEWS)
+
+
+async def test_a_guarded_tool_waits_for_its_approver_and_runs_once(site: Site, worker: WorkerProcess) -> None:
+    del worker
+    session = session_in(site, 3)
+    ran: list[tuple[str, int]] = []
+    async with client_of(site) as client:
+
+        @client.guard(TOOL, approval_timeout_s=60, accept_narrowed=True, session_id=session)
+        async def pay(customer: str, amount: int) -> None:
+            ran.append((customer, amount))
+
+        waiting = [asyncio.ensure_future(pay(name, 100)) for name in ("ada", "bob", "cyd")]
+        opened = await opened_in(site, session, 3)
+        named = await asyncio.to_thread(lambda: [customer_of(site, one) for one in opened])
+        told = dict(zip(named, opened, strict=True))
+        less = {"customer": "cyd", "amount": 5}
+        await say(site, answer(told["ada"], "ann"), answer(told["bob"], "ben", "deny"))
+        await say(site, answer(told["cyd"], "ben", parameters=less))
+        ends = await asyncio.gather(*waiting, return_exceptions=True)
+    assert sorted(ran) == [("ada", 100), ("cyd", 5)]
+    assert [type(one) for one in ends] == [type(None), ActionDenied, type(None)]
+    assert "approval_denied: ben" in str(ends[1])
+
+
+async def test_a_restarted_agent_goes_on_waiting_by_the_action_s_id(
+    site: Site, worker: WorkerProcess, tmp_path: Path
+) -> None:
+    del worker
+    session = session_in(site, 4)
+    call: dict[str, Any] = {"session_id": session, "action_id": "once"}
+    async with client_of(site, tmp_path / "journal") as client:
+        with pytest.raises(NeedsHuman):
+            await client.permit(TOOL, {}, approval_timeout_s=0.5, **call)
+    (opened,) = await opened_in(site, session, 1)
+    await say(site, answer(opened, "ann"))
+    async with client_of(site, tmp_path / "journal") as client:
+        permit = await client.permit(TOOL, {}, approval_timeout_s=60, **call)
+        assert permit.verdict.record["resolves"] == opened["verdict_id"]
+        await client.finish(permit)
+        with pytest.raises(ActionInterrupted):
+            await client.permit(TOOL, {}, approval_timeout_s=60, **call)
+    assert len(await asyncio.to_thread(of_kind, site, VERDICTS, session, "resolved_verdict")) == 1
+
+
+async def test_what_expires_while_an_agent_waits_is_denied(site: Site, worker: WorkerProcess) -> None:
+    del worker
+    options = ClientOptions(topic_prefix=site.prefix, deadline_s=60)
+    async with AsyncGateClient(site.bootstrap_servers, HASTY_AGENT, options) as client:
+        with pytest.raises(ActionDenied, match="approval_expired"):
+            await client.permit(TOOL, {}, session_id=session_in(site, 5), approval_timeout_s=60)
+
+
+def customer_of(site: Site, opened: dict[str, Any]) -> str:
+    """Whom the escalated action pays."""
+    place = (opened["input"]["partition"], opened["input"]["offset"])
+    (found,) = [one for one in stored(site, ACTIONS) if (one.partition, one.offset) == place]
+    return str(json.loads(found.value or b"")["parameters"]["customer"])

@@ -1,0 +1,34 @@
+"""Outcomes that an earlier process owes: of tools that were cut off, and of those that nobody confirmed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.client.answer_reader import AnswerReader
+from app.client.answers import Place, Verdict
+from app.client.inputs import OUTCOME, OUTCOMES, Sender, outcome_name
+
+if TYPE_CHECKING:
+    from app.client.journal import Journal
+
+
+async def report_unreported(sender: Sender, journal: Journal) -> None:
+    """Report what an earlier process did not: a tool that was cut off, with the rows that were reserved.
+    An outcome that the broker has already is not sent again."""
+    for entry in journal.unreported():
+        session, action_id, value = entry.session_id, entry.action_id, entry.outcome
+        name = outcome_name(session, action_id)
+        if value is None and entry.verdict is not None:
+            verdict = Verdict.of(entry.verdict)
+            value = sender.outcome(verdict, verdict.rows_reserved, "interrupted")
+            journal.finish(session, action_id, value)
+        if value is not None and not await _is_published(sender, entry.place, name):
+            await sender.publish(OUTCOME, session, name, value)
+        journal.report(session, action_id)
+
+
+async def _is_published(sender: Sender, place: Place | None, name: str) -> bool:
+    if place is None:
+        return False
+    reader = AnswerReader(sender.connection, {sender.prefix + OUTCOMES: OUTCOMES})
+    return await reader.look_back([name], place, [OUTCOMES]) is not None
