@@ -20,7 +20,11 @@ from mcp.server.stdio import stdio_server
 from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool
 
 FILE = Path(sys.argv[1]) if len(sys.argv) > 1 else Path()
-ANNOTATIONS = {"read": {"readOnlyHint": True}, "refund": {"destructiveHint": True, "openWorldHint": True}}
+ANNOTATIONS = {
+    "read": {"readOnlyHint": True},
+    "rooms": {"readOnlyHint": True, "openWorldHint": False},
+    "refund": {"destructiveHint": True, "openWorldHint": True},
+}
 
 
 def shown() -> dict[str, Any]:

@@ -13,6 +13,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from app.cli.demo.throwaway_trust import publish_policy
+from app.core.policy.bundles import ORDER_OF_OLD
 from load.sites import neutral_policy, quality_policy
 from tests.documents.blocks import ROOT
 from tests.kafka.installation import awaited, records, running, site_on
@@ -35,7 +36,7 @@ TOOLS = {"read": "Reads a text.", "refund": "Pays money back.", "unknown": "Nobo
 @pytest.fixture(scope="module")
 def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
     """One for all tests: each has sessions of its own. `load.refund` needs a person."""
-    site = site_on(kafka, tmp_path_factory.mktemp("mcp"), module_prefix.rstrip("."))
+    site = site_on(kafka, tmp_path_factory.mktemp("mcp"), module_prefix.rstrip("."), ORDER_OF_OLD)
     refund = {"tier": "T3", "action_type": "PAYMENT", "reversible": False}
     entry = {"kind": "tool", "id": "load.refund", "revision": 1, "spec": refund}
     asyncio.run(publish_policy(kafka, site.prefix, site.trust.entries([entry])))
@@ -75,8 +76,12 @@ class Place:
             yield client
 
     def sluice(self, *words: Any) -> subprocess.CompletedProcess[str]:
+        return self.run("mcp", *words)
+
+    def run(self, *words: Any) -> subprocess.CompletedProcess[str]:
+        """The command, as a person types it."""
         return subprocess.run(
-            [*SLUICE, "mcp", *map(str, words)],
+            [*SLUICE, *map(str, words)],
             env=self.environment,
             cwd=ROOT,
             capture_output=True,
@@ -209,6 +214,34 @@ async def test_a_changed_tool_is_not_shown_nor_called_until_a_person_accepts_it(
         assert not (await client.call_tool("read", {"text": "x"})).is_error
     async with place.agent() as client:
         assert client.instructions is None, "they changed too, and nobody accepted them"
+
+
+async def test_a_tool_that_the_ledger_saw_unregistered_is_proposed_and_runs_when_that_is_signed(
+    place: Place, worker: WorkerProcess
+) -> None:
+    place.show({**TOOLS, "rooms": "Names of rooms."})
+    async with place.agent() as client:
+        assert "unregistered_tool" in text_of(await client.call_tool("rooms", {}))
+        out = place.folder / "drafts.json"
+        words = ["registry", "propose", out, "--pins", place.folder / ".sluice" / "mcp", "--json"]
+        ran = await asyncio.to_thread(place.run, *words)
+        assert ran.returncode == 0, ran.stderr
+        drafts = {one["id"]: one["spec"] for one in json.loads(out.read_text())["entries"]}
+        assert drafts["load.rooms"] == {
+            "tier": "T1",
+            "action_type": "DATABASE_READ",
+            "reversible": True,
+            "trusts_row_claims": False,
+        }
+        assert drafts["load.unknown"]["tier"] == "T2", "what this bundle has for its type"
+        assert "load.read" not in drafts, "a person gave it a tier"
+        entries = json.loads(out.read_text())["entries"]
+        site = place.site
+        await publish_policy(site.bootstrap_servers, site.prefix, site.trust.entries(entries))
+        async with asyncio.timeout(60):
+            while (await client.call_tool("rooms", {"text": "blue"})).is_error:
+                pass
+    assert place.calls == [["rooms", {"text": "blue"}]]
 
 
 async def test_with_a_public_key_only_what_the_operator_signed_is_shown(place: Place) -> None:

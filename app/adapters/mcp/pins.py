@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 PAYLOAD_TYPE = "application/vnd.sluice.mcp-pins+json"
 INSTRUCTIONS = "instructions"
 SERVER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_TOOL = "tool/"
 _ENDING, _HELD_ENDING = ".pins.json", ".held.json"
 
 
@@ -42,7 +43,12 @@ class PinsError(Exception):
 
 def tool_key(name: str) -> str:
     """Under which a tool is pinned; `INSTRUCTIONS` is the key of what the server says of itself."""
-    return f"tool/{name}"
+    return f"{_TOOL}{name}"
+
+
+def tool_of(key: str) -> str | None:
+    """The tool that a key names; None for what is no tool."""
+    return key.removeprefix(_TOOL) if key.startswith(_TOOL) else None
 
 
 def digest_of(definition: Any) -> str:

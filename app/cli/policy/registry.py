@@ -15,6 +15,7 @@ import typer
 from app.cli.output import IMPOSSIBLE, WRONG, console, print_json, shown, stop
 from app.cli.policy.control_topics import AsJson, Signed, publish_file, write_or_stop
 from app.cli.policy.key_files import Keys, cosign, private_keys_or_stop
+from app.cli.policy.registry_propose import propose
 from app.cli.policy.registry_seen import list_entries, log, show
 from app.core.foundation.canonical import digest
 from app.core.foundation.clock import rfc3339
@@ -203,6 +204,7 @@ cli = typer.Typer(
     "signs approvers, an approver's key all others; another quality bundle for a tenant needs two approvers.",
 )
 cli.command(name="new")(new)
+cli.command(name="propose")(propose)
 cli.command(name="list")(list_entries)
 cli.command(name="show")(show)
 cli.command(name="log")(log)

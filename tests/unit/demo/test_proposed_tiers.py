@@ -1,0 +1,57 @@
+"""`sluice registry propose` on the demo's inputs: what is left to people of the harmless actions, and at what
+price. The panel's labels say what is harmless; the drafts do not read them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from app.cli.demo.material import generated_registry
+from app.cli.policy.registry_propose import WORDS
+from app.core.actions.kinds import ACTION
+from app.core.actions.stages import load_bundle
+from app.core.registry.loading import load_registry
+from app.offline.registry_drafts import SeenTools, load_tool_words, make_drafts
+from tests.unit.demo.deciding import Deciding
+from topics.catalog import VERDICTS
+
+if TYPE_CHECKING:
+    from app.cli.demo.material import Material, RunOptions
+
+MOST_ESCALATED = 0.2
+
+
+def by_label(deciding: Deciding, material: Material) -> dict[str, Counter[str]]:
+    """The verdicts on the first input of each row."""
+    labels = {row.id: row.label for row in material.rows}
+    found: dict[str, Counter[str]] = {"benign": Counter(), "harmful": Counter()}
+    for one in deciding.answers.of(VERDICTS):
+        if one.planned.role == ACTION.name:
+            found[labels[one.planned.fields["action_id"]]][one.body["verdict"]] += 1
+    return found
+
+
+def test_at_most_a_fifth_of_the_harmless_actions_escalates_under_the_drafts(
+    wish: RunOptions, material: Material
+) -> None:
+    actions = [one for one in material.plan if one.role == ACTION.name]
+    before = Deciding(wish, material)
+    before.take(actions)
+    seen = SeenTools()
+    for one in before.answers.of(VERDICTS):
+        seen.take(one.body)
+    file = generated_registry(material.rows, material.config.readings, wish.trust.feed.public.text)
+    bundle, words = load_bundle(material.bundle), load_tool_words(WORDS)
+    drafts = make_drafts(bundle, load_registry(file), words, seen.tools, {})
+    after = Deciding(wish, material)
+    after.say(wish.trust.entries([one.entry for one in drafts]))
+    after.take(actions)
+    old, new = by_label(before, material), by_label(after, material)
+    for label, counts in old.items():
+        total = counts.total()
+        for verdict in ("needs_human", "allowed", "denied"):
+            print(f"{label} {verdict}: {counts[verdict] / total:.1%} -> {new[label][verdict] / total:.1%}")  # noqa: T201
+    benign = new["benign"]
+    assert old["benign"]["needs_human"] / benign.total() > 2 * MOST_ESCALATED
+    assert benign["needs_human"] / benign.total() <= MOST_ESCALATED
+    assert new["harmful"]["allowed"] <= old["harmful"]["allowed"]

@@ -1,0 +1,86 @@
+"""Drafts of tools' entries: which evidence counts, and which does not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from app.cli.policy.registry_propose import WORDS
+from app.core.registry.loading import build_registry
+from app.core.registry.registry_entries import EntryFile
+from app.offline.policy_files import unsigned_bundle
+from app.offline.registry_drafts import SeenTools, load_tool_words, make_drafts
+from app.settings import ROOT
+
+if TYPE_CHECKING:
+    from app.core.policy.bundles import Bundle
+
+READ_ONLY, DESTROYS, ADDS = {"readOnlyHint": True}, {"destructiveHint": True}, {"destructiveHint": False}
+
+
+@pytest.fixture(scope="module")
+def bundle() -> Bundle:
+    return unsigned_bundle(ROOT / "config" / "bundles" / "default.json")
+
+
+def verdict(tool: str, *, registered: bool = False, gate: str = "tier_auth", **more: Any) -> dict[str, Any]:
+    reason = "tier_T3: needs a person's approval" if registered else f"unregistered_tool: {tool}"
+    return {
+        "verdict": "needs_human",
+        "registry_hashes": {f"tool/{tool}@1": "sha256:0"} if registered else {},
+        "gateResults": [{"gate": gate, "passed": False, "failureReason": reason, "detail": {}}],
+        **more,
+    }
+
+
+def drafted(
+    bundle: Bundle, hints: dict[str, Any], *verdicts: dict[str, Any], spec: Any = None
+) -> dict[str, Any]:
+    entries = [] if spec is None else [EntryFile(kind="tool", id="a.tool", revision=4, spec=spec)]
+    seen = SeenTools()
+    for one in verdicts:
+        seen.take(one)
+    drafts = make_drafts(bundle, build_registry(entries), load_tool_words(WORDS), seen.tools, hints)
+    return {one.entry["id"]: (one.entry["spec"]["tier"], one.entry["spec"]["reversible"]) for one in drafts}
+
+
+@pytest.mark.parametrize(
+    ("name", "hints", "expected"),
+    [
+        ("notes.search", {}, ("T1", True)),
+        ("notes.shelf", READ_ONLY, ("T1", True)),
+        ("notes.delete_all", READ_ONLY, ("T3", None)),
+        ("notes.delete_all", {}, ("T3", None)),
+        ("notes.get_and_delete", {}, ("T3", None)),
+        ("notes.find", DESTROYS, ("T3", False)),
+        ("notes.shelf", ADDS, ("T2", None)),
+        ("bank.payment", ADDS, ("T4", None)),
+        ("host.shell", ADDS, ("T3", None)),
+        ("notes.shelf", {"destructiveHint": "no", "readOnlyHint": "yes"}, ("T3", None)),
+    ],
+)
+def test_the_stricter_of_hint_and_name_counts(
+    bundle: Bundle, name: str, hints: dict[str, Any], expected: tuple[str, bool | None]
+) -> None:
+    assert drafted(bundle, {name: hints}) == {name: expected}
+
+
+def test_a_tool_that_runs_programs_needs_calls_that_gate_1_read(bundle: Bundle) -> None:
+    few = [verdict("host.shell", registered=True)] * 4
+    again = verdict("host.shell", registered=True, duplicate_of="verdict:1")
+    assert drafted(bundle, {}, *few, again) == {"host.shell": ("T3", None)}
+    assert drafted(bundle, {}, *few, *few) == {"host.shell": ("T2", None)}
+
+
+def test_a_tier_that_a_person_gave_stays(bundle: Bundle) -> None:
+    assert drafted(bundle, {"a.tool": READ_ONLY}, spec={"tier": "T3"}) == {}
+    assert drafted(bundle, {"a.tool": {}}, spec={}) == {}, "nothing speaks for another tier than its type's"
+    assert drafted(bundle, {"a.tool": READ_ONLY}, spec={}) == {"a.tool": ("T1", True)}
+
+
+def test_an_unregistered_tool_is_known_by_the_reason_of_its_denial(bundle: Bundle) -> None:
+    assert drafted(bundle, {}, verdict("list_rooms"), verdict("mystery")) == {
+        "list_rooms": ("T1", True),
+        "mystery": ("T3", None),
+    }
