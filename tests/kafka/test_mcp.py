@@ -5,32 +5,36 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-import sys
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from mcp import Client, StdioServerParameters
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from app.cli.demo.throwaway_trust import publish_policy
 from app.core.policy.bundles import ORDER_OF_OLD
+from app.core.registry.keys import SigningKey
+from app.core.trust.dsse import sign
+from app.core.trust.signed_entries import PAYLOAD_TYPES
+from app.core.trust.signing import signed_review
 from load.sites import neutral_policy, quality_policy
 from tests.documents.blocks import ROOT
-from tests.kafka.installation import awaited, records, running, site_on
+from tests.kafka.installation import awaited, publish, records, running, site_on
+from tests.kafka.mcp_place import SERVER, TOOLS, Place
 from tests.unit.cli.policy.policy_files import made
-from topics.catalog import OUTCOMES, VERDICTS
+from topics.catalog import ESCALATIONS, OUTCOMES, REGISTRY, REVIEWS, VERDICTS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from mcp import Client
 
     from load.sites.site import Site
     from load.sites.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
-SERVER = [sys.executable, "-m", "tests.kafka.mcp_server"]
-SLUICE = [sys.executable, "-c", "from app.cli.main import main; main()"]
-TOOLS = {"read": "Reads a text.", "refund": "Pays money back.", "unknown": "Nobody registered it."}
+APPROVER = SigningKey(Ed25519PrivateKey.generate())
 
 
 @pytest.fixture(scope="module")
@@ -39,55 +43,17 @@ def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactor
     site = site_on(kafka, tmp_path_factory.mktemp("mcp"), module_prefix.rstrip("."), ORDER_OF_OLD)
     refund = {"tier": "T3", "action_type": "PAYMENT", "reversible": False}
     entry = {"kind": "tool", "id": "load.refund", "revision": 1, "spec": refund}
-    asyncio.run(publish_policy(kafka, site.prefix, site.trust.entries([entry])))
+    spec = {"public_key": APPROVER.public.text, "roles": ["approver"]}
+    approver = {"kind": "approver", "id": "ann", "revision": 1, "spec": spec}
+    signed = sign(PAYLOAD_TYPES[REGISTRY], json.dumps(approver).encode(), [site.trust.root]).written()
+    policy = [(REGISTRY, b"approver/ann@1", signed), *site.trust.entries([entry])]
+    asyncio.run(publish_policy(kafka, site.prefix, policy))
     return site
 
 
 @pytest.fixture(scope="module")
 def worker(site: Site) -> Iterator[WorkerProcess]:
     yield from running(site)
-
-
-class Place:
-    """A server's file, the proxy's pins and its options, for one test."""
-
-    def __init__(self, site: Site, folder: Path, session: str) -> None:
-        self.site, self.folder, self.session = site, folder, session
-        self.file = folder / "server.json"
-        self.show(TOOLS)
-        self.options: list[Any] = ["--agent", neutral_policy.AGENT, "--server", "load", "--session", session]
-        self.environment = {**site.settings, "HOME": str(folder), "PATH": "/usr/bin:/bin"}
-
-    def show(self, tools: dict[str, str], instructions: str = "Read first.") -> None:
-        self.file.write_text(json.dumps({"instructions": instructions, "tools": tools}))
-
-    @property
-    def calls(self) -> list[Any]:
-        file = self.file.with_suffix(".calls")
-        return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-
-    @asynccontextmanager
-    async def agent(self, *more: Any, command: list[Any] | None = None) -> AsyncIterator[Client]:
-        """An MCP client behind the proxy, as an agent's host has it."""
-        server = ["--", *SERVER, self.file] if command is None else command
-        words = [str(one) for one in (*SLUICE[1:], "mcp", *self.options, *more, *server)]
-        upstream = StdioServerParameters(command=SLUICE[0], args=words, env=self.environment, cwd=ROOT)
-        async with Client(upstream, cache=None) as client:
-            yield client
-
-    def sluice(self, *words: Any) -> subprocess.CompletedProcess[str]:
-        return self.run("mcp", *words)
-
-    def run(self, *words: Any) -> subprocess.CompletedProcess[str]:
-        """The command, as a person types it."""
-        return subprocess.run(
-            [*SLUICE, *map(str, words)],
-            env=self.environment,
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
 
 
 @pytest.fixture
@@ -150,19 +116,61 @@ async def test_a_denied_call_is_a_tool_error_with_the_reason_and_does_not_reach_
     assert place.calls == []
 
 
-async def test_a_call_that_needs_a_person_names_its_escalation(place: Place) -> None:
+async def test_a_call_that_needs_a_person_waits_for_one_and_goes_on_waiting_when_made_again(
+    place: Place, worker: WorkerProcess
+) -> None:
     heard: list[str | None] = []
 
     async def hear(_: float, __: float | None, message: str | None) -> None:
         heard.append(message)
 
-    async with place.agent() as client:
-        result = await client.call_tool("refund", {}, progress_callback=hear)
-    escalation = result.structured_content["escalation_id"]
-    assert escalation
-    assert escalation in text_of(result)
-    assert [escalation in (one or "") for one in heard] == [True]
+    async with place.agent("--approval-s", "2") as client:
+        late = await client.call_tool("refund", {"text": "9"}, progress_callback=hear)
+        assert late.is_error
+        assert "Call it again" in text_of(late)
+        escalation = late.structured_content["escalation_id"]
+        assert [escalation in (one or "") for one in heard] == [True]
     assert place.calls == []
+    place.session += "-again"
+    place.options[-1] = place.session
+    async with place.agent("--approval-s", "2") as client:
+        assert (await client.call_tool("refund", {"text": "9"})).is_error
+        asked = await asyncio.to_thread(awaited, place.site, ESCALATIONS, place.session, 1, worker)
+        await asyncio.to_thread(publish, place.site, [_answer(asked[0], "approve", {"text": "8"})], REVIEWS)
+        while (done := await client.call_tool("refund", {"text": "9"})).is_error:
+            assert done.structured_content["escalation_id"] == asked[0]["escalation_id"]
+    assert text_of(done) == "8"
+    assert place.calls == [["refund", {"text": "8"}]]
+    told = await asyncio.to_thread(awaited, place.site, OUTCOMES, place.session, 1, worker)
+    assert len(told) == 1
+
+
+async def test_a_call_that_a_person_denies_does_not_reach_the_server(
+    place: Place, worker: WorkerProcess
+) -> None:
+    async with place.agent() as client:
+        calling = asyncio.create_task(client.call_tool("refund", {}))
+        asked = await asyncio.to_thread(awaited, place.site, ESCALATIONS, place.session, 1, worker)
+        await asyncio.to_thread(publish, place.site, [_answer(asked[0], "deny")], REVIEWS)
+        denied = await calling
+    assert denied.is_error
+    assert "approval_denied: ann" in text_of(denied)
+    assert place.calls == []
+
+
+def _answer(asked: dict[str, Any], decision: str, narrowed: dict[str, Any] | None = None) -> dict[str, Any]:
+    """What an approver answers, signed."""
+    fields = {
+        "subject_id": asked["escalation_id"],
+        "session_id": asked["session_id"],
+        "decision": decision,
+        "approver_id": "ann",
+        "digest": asked["action_digest"],
+        "justification": "looked at it",
+    }
+    if narrowed is not None:
+        fields["parameters"] = narrowed
+    return signed_review(fields, APPROVER).model_dump(mode="json", exclude_unset=True)
 
 
 async def test_a_server_by_streamable_http_and_names_from_a_file(place: Place) -> None:

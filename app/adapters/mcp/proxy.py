@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
+import uuid
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from aiokafka.errors import KafkaError
@@ -17,12 +21,12 @@ from mcp.server import NotificationOptions, Server
 from mcp.server.stdio import stdio_server
 from mcp_types import CallToolResult, ListToolsResult, TextContent, ToolListChangedNotification
 
-from app.adapters.mcp.pins import INSTRUCTIONS, Pins, PinsError, tool_key
+from app.adapters.mcp.pins import INSTRUCTIONS, Pins, PinsError, digest_of, tool_key
 from app.adapters.mcp.results import as_served, items_of
 from app.client.answers import ActionRefused, ClientError, NeedsHuman
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncIterator, Mapping
 
     from mcp import StdioServerParameters
     from mcp_types import CallToolRequestParams, PaginatedRequestParams, Tool
@@ -32,8 +36,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 MOST_PAGES = 100
 """Of a server's list of tools."""
+DEFAULT_APPROVAL_S = 50.0
+"""Shorter than the minute after which the SDKs' clients give a request up, unless they are told otherwise."""
+PROGRESS_S = 5.0
+"""Between two notifications that a call still waits for a person."""
 TOOL_ERROR = "ToolError"
 """What an outcome says where the tool itself answered with an error."""
+_CALL_AGAIN = "Call it again with the same arguments later: then the wait goes on"
+_NOBODY_IS_ASKED = "Nobody is asked for this one: change the call"
 _AWAY = (ClientError, KafkaError, ConnectionError)
 
 
@@ -41,13 +51,15 @@ _AWAY = (ClientError, KafkaError, ConnectionError)
 class ProxyOptions:
     """`server` names the server. `tools`: names in the registry by the server's own; a tool without one is
     called "SERVER.TOOL" there. `results`: fields of retrieved items by wire names, such as `content_class`,
-    with which results are put through the gate; None: they are not.
+    with which results are put through the gate; None: they are not. `approval_s`: how long a call waits for a
+    person where one must agree first.
     """
 
     server: str
     session_id: str
     tools: Mapping[str, str]
     results: Mapping[str, Any] | None = None
+    approval_s: float = DEFAULT_APPROVAL_S
 
     def registered(self, tool: str) -> str:
         """The tool's name in the registry."""
@@ -99,6 +111,7 @@ class Proxy:
         self._options = options
         self._downstream: Any = None
         self._warned: frozenset[str] = frozenset()
+        self._unanswered: dict[str, str] = {}
 
     async def look(self) -> Shown:
         """List the server's tools anew, without those that are held back. Raises MCPError and PinsError."""
@@ -146,24 +159,42 @@ class Proxy:
         return result if self._options.results is None else await self._read(permit, registered, result)
 
     async def _permit(self, ctx: Any, registered: str, tool: Tool, arguments: dict[str, Any]) -> Permit:
-        """The permission to run a tool. Raises what `AsyncGateClient.permit` raises: where a person must
-        agree first, the caller is told so as progress, and NeedsHuman ends the call."""
+        """The permission to run a tool. Raises what `AsyncGateClient.permit` raises: NeedsHuman where a
+        person must agree first, and did not in time. The same call made again then goes on waiting."""
+        asked = digest_of([registered, arguments, tool.description])
+        action_id = self._unanswered.pop(asked, None) or uuid.uuid4().hex
+        permit = partial(
+            self._gate.permit,
+            registered,
+            arguments,
+            session_id=self._options.session_id,
+            action_id=action_id,
+            tool_description=tool.description,
+            accept_narrowed=True,
+        )
         try:
-            return await self._gate.permit(
-                registered,
-                arguments,
-                session_id=self._options.session_id,
-                tool_description=tool.description,
-            )
+            return await permit()
         except NeedsHuman as held:
-            told = f"{registered} waits for a person: escalation {held.verdict.escalation_id}"
-            await ctx.session.report_progress(0, None, told)
+            waits_for = held.verdict
+        if waits_for.escalation_id is None:
+            raise NeedsHuman(waits_for, _NOBODY_IS_ASKED)
+        told = f"{registered} waits for a person: escalation {waits_for.escalation_id}"
+        try:
+            async with _telling(ctx, told, self._options.approval_s):
+                return await permit(approval_timeout_s=self._options.approval_s)
+        except NeedsHuman as held:
+            self._unanswered[asked] = action_id
+            raise NeedsHuman(held.verdict, _CALL_AGAIN) from None
+        except asyncio.CancelledError:
+            self._unanswered[asked] = action_id
             raise
 
     async def _run(self, ctx: Any, permit: Permit, params: CallToolRequestParams) -> CallToolResult:
         try:
             result = await self.upstream.call_tool(
-                params.name, params.arguments, progress_callback=ctx.session.report_progress
+                params.name,
+                params.arguments if permit.narrowed is None else dict(permit.narrowed),
+                progress_callback=ctx.session.report_progress,
             )
         except BaseException as error:
             await asyncio.shield(self._report(permit, type(error).__name__))
@@ -204,6 +235,25 @@ class Proxy:
         for key in sorted(held - self._warned):
             log.warning("%s: %s is new or changed: held back until accepted", self._options.server, key)
         self._warned = held
+
+
+@asynccontextmanager
+async def _telling(ctx: Any, told: str, longest_s: float) -> AsyncIterator[None]:
+    """Meanwhile tell the caller every PROGRESS_S that the call waits, and how much of the time is over."""
+
+    async def tell() -> None:
+        began = time.monotonic()
+        while True:
+            await asyncio.sleep(PROGRESS_S)
+            await ctx.session.report_progress((time.monotonic() - began) / longest_s, 1.0, told)
+
+    await ctx.session.report_progress(0.0, 1.0, told)
+    telling = asyncio.create_task(tell())
+    try:
+        yield
+    finally:
+        telling.cancel()
+        await asyncio.gather(telling, return_exceptions=True)
 
 
 def _refusal(registered: str, refused: ActionRefused) -> CallToolResult:

@@ -46,6 +46,7 @@ class ProxyFile(StrictModel):
     tools: dict[str, Name] = Field(default_factory=dict)
     results: dict[str, Any] = Field(default_factory=dict)
     deadline_s: float = Field(default=10.0, gt=0)
+    approval_s: float | None = Field(default=None, gt=0)
     journal: str | None = None
 
 
@@ -93,6 +94,9 @@ def run(  # noqa: PLR0913 - the command's options
         Path | None,
         typer.Option(help="PEM: pins are signed with it. NAME.pub: only what it signed is shown."),
     ] = None,
+    approval_s: Annotated[
+        float | None, typer.Option(min=0.1, help="Seconds that a call waits for a person's agreement.")
+    ] = None,
     results_as_retrievals: Annotated[
         bool, typer.Option("--results-as-retrievals", help="Put each result through the gate, too.")
     ] = False,
@@ -114,7 +118,7 @@ def run(  # noqa: PLR0913 - the command's options
     try:
         from mcp import MCPError, StdioServerParameters  # noqa: PLC0415 - an extra
 
-        from app.adapters.mcp.proxy import ProxyOptions, serve  # noqa: PLC0415 - as above
+        from app.adapters.mcp.proxy import DEFAULT_APPROVAL_S, ProxyOptions, serve  # noqa: PLC0415 - as above
     except ImportError:
         stop(_MISSING)
     logging.basicConfig(level=logging.WARNING, format="sluice mcp: %(message)s")
@@ -124,6 +128,7 @@ def run(  # noqa: PLR0913 - the command's options
         session or told.session or f"mcp-{uuid.uuid4().hex}",
         told.tools,
         told.results if results_as_retrievals else None,
+        approval_s or told.approval_s or DEFAULT_APPROVAL_S,
     )
     gate_options = ClientOptions(
         topic_prefix=settings.kafka.topic_prefix,

@@ -1,0 +1,66 @@
+"""An MCP server behind the proxy, for one test: the server's file, the proxy's pins and its options."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from mcp import Client, StdioServerParameters
+
+from load.sites import neutral_policy
+from tests.documents.blocks import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from load.sites.site import Site
+
+SERVER = [sys.executable, "-m", "tests.kafka.mcp_server"]
+SLUICE = [sys.executable, "-c", "from app.cli.main import main; main()"]
+TOOLS = {"read": "Reads a text.", "refund": "Pays money back.", "unknown": "Nobody registered it."}
+
+
+class Place:
+    """A server's file, the proxy's pins and its options, for one test."""
+
+    def __init__(self, site: Site, folder: Path, session: str) -> None:
+        self.site, self.folder, self.session = site, folder, session
+        self.file = folder / "server.json"
+        self.show(TOOLS)
+        self.options: list[Any] = ["--agent", neutral_policy.AGENT, "--server", "load", "--session", session]
+        self.environment = {**site.settings, "HOME": str(folder), "PATH": "/usr/bin:/bin"}
+
+    def show(self, tools: dict[str, str], instructions: str = "Read first.") -> None:
+        self.file.write_text(json.dumps({"instructions": instructions, "tools": tools}))
+
+    @property
+    def calls(self) -> list[Any]:
+        file = self.file.with_suffix(".calls")
+        return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+    @asynccontextmanager
+    async def agent(self, *more: Any, command: list[Any] | None = None) -> AsyncIterator[Client]:
+        """An MCP client behind the proxy, as an agent's host has it."""
+        server = ["--", *SERVER, self.file] if command is None else command
+        words = [str(one) for one in (*SLUICE[1:], "mcp", *self.options, *more, *server)]
+        upstream = StdioServerParameters(command=SLUICE[0], args=words, env=self.environment, cwd=ROOT)
+        async with Client(upstream, cache=None) as client:
+            yield client
+
+    def sluice(self, *words: Any) -> subprocess.CompletedProcess[str]:
+        return self.run("mcp", *words)
+
+    def run(self, *words: Any) -> subprocess.CompletedProcess[str]:
+        """The command, as a person types it."""
+        return subprocess.run(
+            [*SLUICE, *map(str, words)],
+            env=self.environment,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
