@@ -22,7 +22,7 @@ from load.bench.given import bench_policy
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from app.core.content.inspection import ContentInspection, Finding
+    from app.core.content.findings import ContentInspection, Finding
     from app.core.policy.memory_policy import TrustPolicy
 
 DATA = ROOT.parent / "shared" / "data"

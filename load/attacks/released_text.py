@@ -35,7 +35,7 @@ from topics.catalog import MEMORY_WRITES, RETRIEVALS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from app.core.content.inspector import ContentInspector
+    from app.core.content.content_inspector import ContentInspector
     from app.core.state.decision import Decision
     from load.attacks.attempt import Extent
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app.adapters.kept_compilations import MOST_FILES, KeptCompilations
-from app.core.content.inspector import ContentInspector
+from app.core.content.content_inspector import ContentInspector
 from app.core.content.kept import keep_in
 from app.core.foundation.errors import BundleError
 from tests.conftest import KEPT

@@ -30,7 +30,7 @@ from app.core.actions.kinds import ACTION
 from app.core.actions.stages import load_bundle
 from app.core.foundation.clock import milliseconds_of, rfc3339
 from app.core.foundation.strict import json_object
-from app.core.memory.kinds import WRITE
+from app.core.memory.memory_kinds import WRITE
 from app.core.quality_bundle.quality_bundle import load_quality_bundle
 from app.core.registry.loading import neutral_entries
 from app.core.registry.quality_entries import provenance_id

@@ -24,7 +24,7 @@ from app.cli.output import (
 )
 from app.core.foundation.arrival import coordinates_of, memory_id
 from app.core.foundation.clock import milliseconds_of
-from app.core.memory.context import digest_of
+from app.core.memory.memory_context import digest_of
 from app.core.reports.ledger_values import NotInLedgerError, Waiting, decision_in
 from app.ports import PortUnavailable
 from app.settings import real_names

@@ -16,7 +16,7 @@ from pydantic import Field
 from app.core.commands.inspection import Described, Expression
 from app.core.foundation.errors import BundleError
 from app.core.foundation.name_words import vocabulary, words_of
-from app.core.text.patterns import PatternError, PatternSet
+from app.core.text.expression_sets import PatternError, PatternSet
 
 Language = Literal["shell", "sql", "code", "value", "prose"]
 """What a leaf is read as. `value`: anything that is neither a program nor a text for people."""

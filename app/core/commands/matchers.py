@@ -13,7 +13,7 @@ from app.core.commands.languages import REMEMBERED_KEYS
 from app.core.commands.sql.injection import BREAKOUT, BREAKOUT_CUES
 from app.core.commands.targets import SPELLING_CUES
 from app.core.text.encodings import ENCODING_CUES
-from app.core.text.patterns import PatternSet
+from app.core.text.expression_sets import PatternSet
 from app.core.text.places import LONGEST_PATH
 
 if TYPE_CHECKING:

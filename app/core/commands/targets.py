@@ -16,7 +16,7 @@ import re2
 from pydantic import Field
 
 from app.core.commands.inspection import Described
-from app.core.text.patterns import PatternSet
+from app.core.text.expression_sets import PatternSet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

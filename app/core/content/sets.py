@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from app.core.content.inspection import Kind, Weight  # noqa: TC001 - pydantic reads the annotations
+from app.core.content.findings import Kind, Weight  # noqa: TC001 - pydantic reads the annotations
 from app.core.foundation.strict import StrictModel
 
 Text = Annotated[str, Field(min_length=1, max_length=256)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.core.actions.kinds import ACTION, OUTCOME
 from app.core.decide.review import REVIEW
-from app.core.memory.kinds import FEEDBACK, WRITE
+from app.core.memory.memory_kinds import FEEDBACK, WRITE
 from app.core.retrieval.kinds import REPORT, RETRIEVAL
 from topics.record_reading import Unreadable, read
 from topics.records import (

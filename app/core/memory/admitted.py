@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.core.content.names import Name
+from app.core.content.released_names import Name
 from app.core.foundation.arrival import is_memory_id
 from app.core.foundation.chain import OutRecord
 from app.core.foundation.clock import rfc3339

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import Field, ValidationError
 
-from app.core.content.inspection import Kind
+from app.core.content.findings import Kind
 from app.core.foundation.requests import Request
 from app.core.foundation.strict import StrictModel
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from app.core.content.names import NOTHING
+from app.core.content.released_names import NOTHING
 from app.core.foundation.requests import ask
 from app.core.memory.admitted import names_after, names_before
 from app.core.memory.analysis import analysed, question
@@ -21,9 +21,9 @@ from app.core.metadata.write_quality import faults
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from app.core.content.inspection import Finding
+    from app.core.content.findings import Finding
     from app.core.foundation.requests import Answer, Request
-    from app.core.memory.context import WriteContext
+    from app.core.memory.memory_context import WriteContext
     from app.core.metadata.write_quality import Fault
     from app.core.policy.memory_policy import MemoryPolicy
 

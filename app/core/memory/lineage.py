@@ -17,7 +17,7 @@ from app.core.foundation.strict import StrictModel
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from app.core.memory.seen import Parent
+    from app.core.memory.memory_seen import Parent
 
 PORT = "lineage"
 MOST_ASKED = 16

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from app.core.foundation.arrival import Arrival
     from app.core.foundation.requests import Answer, Request
-    from app.core.memory.context import WriteContext
     from app.core.memory.gate import Judgement
+    from app.core.memory.memory_context import WriteContext
     from app.core.policy.policy import PointParts
     from app.core.registry.registry import Registry
     from app.core.state.book import Book, Change

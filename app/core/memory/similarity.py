@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field, ValidationError
 
-from app.core.content.inspection import Finding
+from app.core.content.findings import Finding
 from app.core.foundation.requests import Request
 from app.core.foundation.strict import StrictModel
 

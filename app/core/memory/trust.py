@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from app.core.content.inspection import ContentInspection, Finding
+    from app.core.content.findings import ContentInspection, Finding
     from app.core.policy.memory_policy import AlignmentPolicy, CoherencePolicy, ConsistencyPolicy, TrustPolicy
     from app.core.state.history import History
 

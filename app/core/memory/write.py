@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from app.core.foundation.arrival import memory_id
 from app.core.foundation.canonical import hex_of
 from app.core.memory.admitted import Released, admitted
-from app.core.memory.context import assess
 from app.core.memory.gate import Judgement
 from app.core.memory.gate import judge as judge_new
-from app.core.memory.record import decision_record
+from app.core.memory.memory_context import assess
+from app.core.memory.memory_record import decision_record
+from app.core.memory.memory_seen import read_seen, recorded_seen
 from app.core.memory.reviews import enter, held_of
-from app.core.memory.seen import read_seen, recorded_seen
 from app.core.quality_bundle.provenance_request import wanted, wants_resolving
 from app.core.registry.registry_entries import UNREGISTERED
 from app.core.state.book import Decided
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from app.core.foundation.arrival import Arrival
     from app.core.foundation.chain import OutRecord
     from app.core.foundation.requests import Answer, Request
-    from app.core.memory.context import WriteContext
-    from app.core.memory.seen import KnownWrite, WriteSeen
+    from app.core.memory.memory_context import WriteContext
+    from app.core.memory.memory_seen import KnownWrite, WriteSeen
     from app.core.policy.policy import PointParts, Principal
     from app.core.state.book import Change
     from app.core.state.decision import Shared

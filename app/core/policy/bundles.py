@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, Self, TypeVar
 from pydantic import Field, ValidationError, create_model, field_validator, model_validator
 
 from app.core.commands.library import PatternLibrary, PatternSets
-from app.core.content.inspector import ContentInspector
+from app.core.content.content_inspector import ContentInspector
 from app.core.content.sets import ContentSets
 from app.core.foundation.canonical import digest
 from app.core.foundation.errors import BundleError

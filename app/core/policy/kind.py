@@ -1,6 +1,6 @@
 """What the core says of one kind of input, in one row. app/core/decide/kinds.py is the table of the rows.
 
-The packages that decide on a kind own its row: app/core/actions/kinds.py, app/core/memory/kinds.py and
+The packages that decide on a kind own its row: app/core/actions/kinds.py, app/core/memory/memory_kinds.py and
 app/core/retrieval/kinds.py. Who asks which kinds there are, which record answers one, or how one is named,
 asks the table.
 """

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from app.core.content.inspection import Kind  # noqa: TC001 - pydantic reads the annotations
+from app.core.content.findings import Kind  # noqa: TC001 - pydantic reads the annotations
 from app.core.content.sets import ContentSets
 from app.core.foundation.strict import StrictModel
 from app.core.metadata.write_quality import WriteQuality

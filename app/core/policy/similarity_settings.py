@@ -7,7 +7,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from app.core.content.inspection import Kind, Weight  # noqa: TC001 - pydantic reads the annotations
+from app.core.content.findings import Kind, Weight  # noqa: TC001 - pydantic reads the annotations
 from app.core.foundation.canonical import digest
 from app.core.foundation.strict import StrictModel
 

@@ -21,7 +21,7 @@ from app.core.registry.keys import UnusableKeyError
 from app.core.registry.registry import Registry
 from app.core.registry.registry_entries import EntryFile, RegistryFile
 from app.core.registry.registry_readers import KINDS, WrongIdError, keep_first, put_together
-from app.core.text.patterns import PatternError
+from app.core.text.expression_sets import PatternError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

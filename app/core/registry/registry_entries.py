@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from app.core.foundation.strict import Instant, StrictModel
-from app.core.text.patterns import PatternSet, target_set
+from app.core.text.expression_sets import PatternSet, target_set
 from topics.records.base import Enforcement, Role, Tier
 from topics.records.inputs import ActionType  # noqa: TC001 - pydantic reads the annotations
 from topics.records.memory import SourceType  # noqa: TC001 - the same

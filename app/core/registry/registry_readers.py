@@ -40,7 +40,7 @@ from app.core.registry.registry_entries import (
     Tool,
     ToolSpec,
 )
-from app.core.text.patterns import target_set
+from app.core.text.expression_sets import target_set
 from app.core.text.places import normal_uri, place_of
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from app.core.decide.kinds import ANSWERS, BY_TOPIC, DECISIONS, message_of
 from app.core.decide.replay import decide
 from app.core.foundation.clock import milliseconds_of
 from app.core.foundation.refusals import INPUT_REFUSED as REFUSED
-from app.core.memory.record import SCHEMA as MEMORY
-from app.core.memory.seen import recorded_history, recorded_trust
+from app.core.memory.memory_record import SCHEMA as MEMORY
+from app.core.memory.memory_seen import recorded_history, recorded_trust
 from app.core.registry.registry_entries import UNREGISTERED
 from app.core.rerun.evidence import RecordedAnswers
 from app.core.rerun.rerun_result import HASH_FIELD, Difference

@@ -20,7 +20,7 @@ from topics.records.retrievals import StageName
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from app.core.content.inspection import ContentInspection, Finding
+    from app.core.content.findings import ContentInspection, Finding
     from app.core.quality_bundle.quality_bundle import QualityBundle
     from app.core.quality_bundle.quality_models import ContentWeight
     from app.core.registry.quality_entries import QualityOverrideEntry

@@ -10,14 +10,14 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.core.content.names import NOTHING, Name, Read
+from app.core.content.released_names import NOTHING, Name, Read
 from app.core.metadata.provenance import MAX_URI_CHARACTERS
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
 
-    from app.core.content.inspection import Finding
-    from app.core.content.names import Names
+    from app.core.content.findings import Finding
+    from app.core.content.released_names import Names
     from topics.records import ProposedRetrieval
     from topics.records.retrieval_inputs import RetrievedItem
 

@@ -11,7 +11,7 @@ from hashlib import sha256
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.core.content.inspection import finding_fields
+from app.core.content.findings import finding_fields
 from app.core.foundation.arrival import quality_id
 from app.core.foundation.canonical import canonical, digest, in_order, is_odd_float
 from app.core.foundation.chain import OutRecord
@@ -26,7 +26,7 @@ from topics.records import QualityDecision
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.core.content.inspection import Finding
+    from app.core.content.findings import Finding
     from app.core.foundation.arrival import Arrival
     from app.core.retrieval.context import RetrievalContext
     from app.core.retrieval.judgement import Judged

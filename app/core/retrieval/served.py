@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, get_args
 
-from app.core.content.inspection import ContentInspection
+from app.core.content.findings import ContentInspection
 from app.core.foundation.arrival import served_id
 from app.core.foundation.chain import OutRecord
 from app.core.foundation.clock import rfc3339

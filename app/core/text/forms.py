@@ -12,8 +12,8 @@ from string import ascii_lowercase
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.core.text import decodings, spelling
+from app.core.text.expression_sets import PatternSet
 from app.core.text.letters import alike, plain
-from app.core.text.patterns import PatternSet
 from app.core.text.spelling import (
     identifiers_parted,
     rejoined,

@@ -21,7 +21,7 @@ from app.core.commands.inspection import Described, Expression
 from app.core.commands.sql.tokens import TOKENS, as_executed, without_cuts
 from app.core.foundation.errors import BundleError
 from app.core.foundation.name_words import vocabulary
-from app.core.text.patterns import PatternError, PatternSet
+from app.core.text.expression_sets import PatternError, PatternSet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

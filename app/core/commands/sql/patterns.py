@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from app.core.commands.inspection import Described, Expression
 from app.core.foundation.errors import BundleError
-from app.core.text.patterns import PatternError, PatternSet
+from app.core.text.expression_sets import PatternError, PatternSet
 
 if TYPE_CHECKING:
     from app.core.commands.sql.reading import SqlStatement

@@ -7,13 +7,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.core.content.inspector import ContentInspector
+from app.core.content.content_inspector import ContentInspector
 from app.core.content.sets import ContentSets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from app.core.content.inspection import Finding
+    from app.core.content.findings import Finding
 
 HERE = Path(__file__).parent
 FILES = sorted((HERE.parents[3] / "config" / "bundles" / "content").glob("*.json"))

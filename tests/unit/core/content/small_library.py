@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from app.core.content.inspector import ContentInspector
+from app.core.content.content_inspector import ContentInspector
 from app.core.content.sets import ContentSets
 
 CONFIG = Path(__file__).parents[4] / "config" / "bundles" / "content"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from app.core.content.compiled_expressions import Lexicon
 from app.core.content.text import needs_script, words_and_signs
 from app.core.text import spelling
-from app.core.text.patterns import PatternSet
+from app.core.text.expression_sets import PatternSet
 from app.core.text.vocabulary import Vocabulary
 from tests.unit.core.content.small_library import inspector, pattern
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.content.inspection import ContentInspection, Kind
+from app.core.content.findings import ContentInspection, Kind
 from app.core.foundation.requests import Answer
 from app.core.memory.analysis import (
     PORT,

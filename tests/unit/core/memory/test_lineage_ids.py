@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.core.memory.lineage import unknown
-from app.core.memory.seen import Parent
+from app.core.memory.memory_seen import Parent
 
 WRITES = "gate.memory.writes.proposed"
 

@@ -8,7 +8,7 @@ from typing import Any, get_args
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.content.inspection import ContentInspection, Kind, Weight
+from app.core.content.findings import ContentInspection, Kind, Weight
 from app.core.memory.trust import Facts, route, score
 from app.core.state.history import History
 from tests.unit.core.memory.trust_scene import POLICY, SOURCE_TYPES, finding

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.core.content.inspection import ContentInspection, Finding
+from app.core.content.findings import ContentInspection, Finding
 from app.core.memory.trust import Facts
 from app.core.policy.memory_policy import TrustPolicy
 from app.core.state.history import History

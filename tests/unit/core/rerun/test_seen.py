@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from app.core.actions import assessment as of_actions
 from app.core.actions.assessment import ActionSeen, KnownAction
-from app.core.memory import seen as of_writes
-from app.core.memory.seen import KnownWrite, Parent, WriteSeen
+from app.core.memory import memory_seen as of_writes
+from app.core.memory.memory_seen import KnownWrite, Parent, WriteSeen
 from app.core.metadata.provenance import Resolution
 from app.core.retrieval import seen as of_items
 from app.core.state.acknowledgement import acknowledgement

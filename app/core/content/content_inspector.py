@@ -10,11 +10,11 @@ from itertools import islice, product
 from typing import TYPE_CHECKING
 
 from app.core.content.compiled_expressions import Expressions
+from app.core.content.findings import ContentInspection, Finding
 from app.core.content.frames import FrameReader
-from app.core.content.inspection import ContentInspection, Finding
 from app.core.content.kept import Compilation, RememberedTexts, find_compilation, keep_compilation
-from app.core.content.names import Names
-from app.core.content.patterns import Patterns
+from app.core.content.pattern_search import Patterns
+from app.core.content.released_names import Names
 from app.core.content.text import Text
 from app.core.text.forms import Forms
 from app.core.text.letters import plain
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from app.core.content.frames import FramedText
-    from app.core.content.patterns import PatternPlace
+    from app.core.content.pattern_search import PatternPlace
     from app.core.content.sets import ContentSets
 
 

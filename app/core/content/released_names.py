@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.core.content.inspection import ContentInspection, Finding
+from app.core.content.findings import ContentInspection, Finding
 from app.core.content.kept import ANSWERS, RememberedTexts
 from app.core.content.wording import below_the_host, in_words, readings, says_something, wording
 

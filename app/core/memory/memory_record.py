@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from app.core.content.inspection import finding_fields
+from app.core.content.findings import finding_fields
 from app.core.foundation.arrival import memory_id
 from app.core.foundation.canonical import digest
 from app.core.foundation.chain import OutRecord
 from app.core.foundation.clock import rfc3339
-from app.core.memory.seen import NOTHING_SEEN, recorded
+from app.core.memory.memory_seen import NOTHING_SEEN, recorded
 from topics.catalog import MEMORY_DECISIONS
 
 if TYPE_CHECKING:
     from app.core.foundation.arrival import Arrival
-    from app.core.memory.context import WriteContext
     from app.core.memory.gate import Judgement
+    from app.core.memory.memory_context import WriteContext
     from app.core.memory.trust import Trust
 
 SCHEMA = "sluice/memory_decision/v1"

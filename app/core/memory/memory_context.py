@@ -12,7 +12,7 @@ from app.core.state.history import SourceName
 
 if TYPE_CHECKING:
     from app.core.foundation.arrival import Arrival
-    from app.core.memory.seen import WriteSeen
+    from app.core.memory.memory_seen import WriteSeen
     from app.core.policy.bundles import Bundle
     from app.core.policy.policy import PointParts, Principal
     from app.core.quality_bundle.quality_bundle import QualityBundle
