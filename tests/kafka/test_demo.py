@@ -65,6 +65,7 @@ def test_a_run_answers_everything_and_leaves_nothing(wish: RunOptions, tmp_path:
     assert list(tmp_path.iterdir()) == []
     _limits_bite(result)
     _totals_are_the_inputs_own(result)
+    _every_escalation_ends(result)
     _unreadable_records_alone_are_dead_letters(result)
     _a_person_s_override_lets_an_item_through(result)
     _the_report_has_what_was_decided_and_what_nobody_decided_on(result)
@@ -87,11 +88,17 @@ def _limits_bite(result: Result) -> None:
 
 def _totals_are_the_inputs_own(result: Result) -> None:
     """Recomputed from what was published and carried out: an outcome may raise rows, not lower them."""
+    endings = result.answers.endings
+    approved = {name for name, one in endings.items() if one.get("outcome") == "ALLOW"}
     rows = {
         one.planned.fields["action_id"]: one.planned
         for one in result.answers.of(VERDICTS)
         if one.planned.role == "action"
-        and (one.body["verdict"] == "allowed" or one.planned.fields.get("mode") == "standard")
+        and (
+            one.body["verdict"] == "allowed"
+            or one.planned.fields.get("mode") == "standard"
+            or one.body["escalationId"] in approved
+        )
     }
     counted = {action: planned.fields["rows_affected"] for action, planned in rows.items()}
     for one in settled(result.answers):
@@ -102,6 +109,12 @@ def _totals_are_the_inputs_own(result: Result) -> None:
         expected[planned.session_id] += counted[action]
     assert {one.session_id: one.rows for one in by_session(result.answers) if one.rows} == dict(expected)
     assert len(settled(result.answers)) > 0
+
+
+def _every_escalation_ends(result: Result) -> None:
+    endings = Counter(one.get("decision", "expired") for one in result.answers.endings.values())
+    assert endings.total() == len(result.answers.escalations)
+    assert min(endings[how] for how in ("approve", "deny", "expired")) > 0
 
 
 def _unreadable_records_alone_are_dead_letters(result: Result) -> None:

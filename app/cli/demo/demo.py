@@ -216,6 +216,7 @@ def summary_fields(result: Result, seconds: float) -> dict[str, Any]:
             for one in by_session(answers)
         },
         "escalations": len(answers.escalations),
+        "endings": Counter(one.get("decision", "expired") for one in answers.endings.values()),
         "settled": len(settled(answers)),
         "dead_letters": [
             {"code": one.body["code"], "path": one.body["path"]} for one in answers.of(DEAD_LETTERS)

@@ -40,6 +40,15 @@ retrieval is answered by a decision on each item and the ServedRetrieval."""
 REVIEWED = frozenset({"sluice/quarantine_approved/v1", "sluice/quarantine_rejected/v1"})
 ENTERED = "sluice/quarantine_entered/v1"
 OF_ITEMS = "sluice/retrieval_escalation_opened/v1"
+OPENED, RESOLVED = "sluice/escalation_opened/v1", "sluice/escalation_resolved/v1"
+ENDED = frozenset({RESOLVED, "sluice/escalation_expired/v1"})
+RESOLVED_VERDICT = "sluice/resolved_verdict/v1"
+
+
+def _ends_by_review(body: dict[str, Any]) -> bool:
+    """A review's only answer; an approved action has its resolved verdict beside."""
+    schema = body.get("schema")
+    return schema in REVIEWED or (schema == RESOLVED and body["decision"] == "deny")
 
 
 class AnsweredInput(NamedTuple):
@@ -116,14 +125,19 @@ class Answers:
         elif topic == QUALITY_DECISIONS:
             self.answered_twice += body["place"] in self._decisions[where]
             self._decisions[where][body["place"]] = body
-        elif came and (topic in ANSWERING or (topic == QUARANTINE and body["schema"] in REVIEWED)):
+        elif came and (topic in ANSWERING or _ends_by_review(body)):
             self.answered_twice += where in self._found
             self._found[where] = (topic, body)
 
     @property
     def escalations(self) -> list[dict[str, Any]]:
-        """Of actions and memories."""
-        return [one for one in self.bodies[ESCALATIONS] if one.get("schema") != OF_ITEMS]
+        """Those of actions that were opened."""
+        return [one for one in self.bodies[ESCALATIONS] if one.get("schema") == OPENED]
+
+    @property
+    def endings(self) -> dict[str, dict[str, Any]]:
+        """How escalations of actions ended, by their ids."""
+        return {one["escalation_id"]: one for one in self.bodies[ESCALATIONS] if one.get("schema") in ENDED}
 
     @property
     def item_escalations(self) -> list[dict[str, Any]]:
@@ -149,15 +163,16 @@ class Answers:
 
     @property
     def held(self) -> int:
-        """Memories in quarantine: entered and not ended."""
+        """Memories in quarantine and actions escalated, that have not ended."""
         schemas = Counter(one["schema"] for one in self.bodies[QUARANTINE])
-        return 2 * schemas[ENTERED] - schemas.total()
+        return 2 * schemas[ENTERED] - schemas.total() + len(self.escalations) - len(self.endings)
 
     def of(self, topic: str) -> Iterator[AnsweredInput]:
-        """The inputs that this topic answers, in the order in which they were published."""
+        """The inputs that this topic answers, in the order in which they were published; of gate.verdicts
+        the first verdicts."""
         for where, planned in self._published.items():
             found = self._found.get(where)
-            if found is not None and found[0] == topic:
+            if found is not None and found[0] == topic and found[1].get("schema") != RESOLVED_VERDICT:
                 yield AnsweredInput(planned, *found)
 
     def retrievals(self) -> Iterator[AnsweredRetrieval]:
@@ -240,6 +255,11 @@ def by_session(answers: Answers) -> list[SessionTally]:
         tally.verdicts[one.body["verdict"]] += 1
         tally.actions = max(tally.actions, int(after["aggregateActionCount"]))
         tally.see(one.body["sequence"], after)
+    for body in answers.bodies[VERDICTS]:
+        if body.get("schema") == RESOLVED_VERDICT:
+            after, tally = body["session"]["after"], tallies[body["session_id"]]
+            tally.actions = max(tally.actions, int(after["aggregateActionCount"]))
+            tally.see(body["sequence"], after)
     for one in settled(answers):
         tallies[one.planned.session_id].see(one.body["sequence"], one.body)
     return list(tallies.values())

@@ -151,11 +151,28 @@ def _tables(answers: Answers, recipe: SimpleNamespace) -> Iterator[RenderableTyp
         *("what was sent", "code", cut("path", 24), cut("message", 35)),
         rows=((what, body["code"], body["path"], body["message"]) for what, body in letters),
     )
-    waiting = Counter(
-        (one["tier"], one["required_role"], one["reason"].partition(":")[0]) for one in answers.escalations
+    endings = answers.endings
+    ended = Counter(
+        (
+            one["tier"],
+            one["required_role"],
+            one["reason"].partition(":")[0],
+            _ending(endings.get(one["escalation_id"])),
+        )
+        for one in answers.escalations
     )
-    title = f"Escalations opened: {len(answers.escalations)}"
-    yield counts_table(title, ("tier", "who may approve", "reason"), waiting)
+    title = f"Escalations: {len(answers.escalations)}, and what became of each"
+    yield counts_table(title, ("tier", "who may approve", "reason", "how it ended"), ended)
+
+
+def _ending(end: dict[str, Any] | None) -> str:
+    if end is None:
+        return "waits"
+    if "decision" not in end:
+        return "expired"
+    if end["decision"] == "deny":
+        return "denied"
+    return "approved" if end["outcome"] == "ALLOW" else "approved, blocked"
 
 
 def _verdict(body: dict[str, Any]) -> tuple[Cell, ...]:

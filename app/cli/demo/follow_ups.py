@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from app.cli.demo.demo_answers import ENTERED
 from app.cli.demo.material import input_of
 from app.cli.demo.sessions import STORY_AGAIN, STORY_READ
-from app.cli.demo.throwaway_trust import REVIEWER
+from app.cli.demo.throwaway_trust import OWNER, REVIEWER
 from app.core.actions.kinds import ACTION, OUTCOME
 from app.core.decide.review import REVIEW
 from app.core.foundation.clock import milliseconds_of, rfc3339
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from app.cli.demo.demo_answers import Answers
     from app.cli.demo.material import Planned
+    from app.cli.demo.throwaway_trust import ThrowawayTrust
     from app.core.registry.keys import SigningKey
 
 _HOUR_MS = 3600 * 1000
@@ -34,7 +35,7 @@ class FollowUps(NamedTuple):
     again: list[Planned]
 
 
-def answer_escalations(answers: Answers, override: SimpleNamespace, time: str) -> FollowUps:
+def override_items(answers: Answers, override: SimpleNamespace, time: str) -> FollowUps:
     """Of every retrieval that opened an escalation; `time` as for `input_of`."""
     entries, again = [], []
     for one in answers.retrievals():
@@ -99,6 +100,30 @@ def make_reports(answers: Answers, story: SimpleNamespace, time: str) -> list[Pl
             "reported_by": STORE,
         }
         made.append(input_of(REPORT, fields, time))
+    return made
+
+
+def make_approvals(
+    answers: Answers, recipe: SimpleNamespace, trust: ThrowawayTrust, time: str
+) -> list[Planned]:
+    """Signed answers to escalated actions, by turns as the recipe says; "wait": nobody answers. The owner
+    answers where a VP must, the reviewer elsewhere."""
+    made = []
+    opened = sorted(answers.escalations, key=lambda one: one["action_id"])
+    for place, one in enumerate(opened):
+        turn = recipe.turns[place % len(recipe.turns)]
+        if turn == "wait":
+            continue
+        by, key = (OWNER, trust.owner) if one["required_role"] == "vp" else (REVIEWER, trust.reviewer)
+        fields = {
+            "subject_id": one["escalation_id"],
+            "session_id": one["session_id"],
+            "decision": turn,
+            "approver_id": by,
+            "digest": one["action_digest"],
+            "justification": recipe.justification,
+        }
+        made.append(input_of(REVIEW, signed_review(fields, key).model_dump(exclude_unset=True), time))
     return made
 
 

@@ -25,7 +25,7 @@ from app.bootstrap import build_installation
 from app.broker import locate
 from app.cli.demo import run_place
 from app.cli.demo.demo_answers import TOPICS, Answers
-from app.cli.demo.follow_ups import answer_escalations, make_outcomes, make_reports, make_reviews
+from app.cli.demo.follow_ups import make_approvals, make_outcomes, make_reports, make_reviews, override_items
 from app.cli.demo.run_place import RunPlace, start_worker
 from app.cli.demo.throwaway_trust import publish_policy
 from app.cli.ledger.quarantine import count_gate
@@ -197,8 +197,8 @@ class Talk:
         self._answers = Answers(place.prefix, material.config.recipe.story.session)
 
     async def hold(self) -> Answers:
-        """Publish what is planned; then outcomes, reviews, stores' reports and signed overrides; wait until
-        the memories without a review have expired; then ask again for what was denied.
+        """Publish what is planned; then outcomes, reviews, approvals, stores' reports and signed overrides;
+        wait until what nobody answered has expired; then ask again for what was denied.
 
         Returns also when answers stay away: see `Answers.unanswered`.
         """
@@ -209,13 +209,14 @@ class Talk:
             batches = reader.follow(None)
             await self._exchange(self._material.opening, batches)
             await self._exchange(self._material.plan, batches)
-            overrides = answer_escalations(answers, config.readings.story.override, now())
+            overrides = override_items(answers, config.readings.story.override, now())
             await publish_policy(place.bootstrap_servers, place.prefix, trust.overrides(overrides.entries))
             in_force = time.monotonic() + recipe.reload_s
             rng = random.Random(recipe.seed)  # noqa: S311 - seeded
             follow_ups = [
                 *make_outcomes(answers, recipe, rng, now()),
                 *make_reviews(answers, config.memories, trust.reviewer, now()),
+                *make_approvals(answers, recipe.approvals, trust, now()),
                 *make_reports(answers, config.readings.story, now()),
             ]
             await self._exchange(follow_ups, batches)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 OWNER = "owner"
 REVIEWER = "reviewer"
 _DECIDES = "approver"
-"""The role that an override takes."""
+"""The role that an override takes, and an approval below the highest tier."""
 FEED = "feed"
 ControlRecord = tuple[str, bytes, bytes]
 """Topic (base name), key and value of a control record."""
@@ -58,7 +58,7 @@ class ThrowawayTrust:
 
     def approver(self) -> ControlRecord:
         """The owner's own entry, signed by the root key."""
-        return self._approver(OWNER, self.owner, list(get_args(SignedKind)), [_DECIDES])
+        return self._approver(OWNER, self.owner, list(get_args(SignedKind)), [_DECIDES, "vp"])
 
     def reviewing(self) -> ControlRecord:
         """The entry of a reviewer of quarantined memories who may also sign overrides of items' quality."""

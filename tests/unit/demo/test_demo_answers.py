@@ -34,7 +34,14 @@ def test_a_second_answer_to_one_input_is_counted(material: Material) -> None:
 
 def test_an_escalation_is_no_answer(material: Material) -> None:
     answers, _ = _published(material)
-    answers.take([_record(ESCALATIONS, {"input": _input(0), "reason": "tier_T3"})])
+    answers.take(
+        [
+            _record(
+                ESCALATIONS,
+                {"schema": "sluice/escalation_opened/v1", "input": _input(0), "reason": "tier_T3"},
+            )
+        ]
+    )
     assert (answers.answered, len(answers.escalations)) == (0, 1)
 
 

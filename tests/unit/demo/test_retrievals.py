@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from app.cli.demo.demo_answers import AnsweredRetrieval
-from app.cli.demo.follow_ups import STORE, answer_escalations, make_reports
+from app.cli.demo.follow_ups import STORE, make_reports, override_items
 from app.cli.demo.sessions import ACKNOWLEDGING, SILENT, STORY_AGAIN, STORY_CONTRACT, STORY_READ
 from tests.unit.demo.deciding import Deciding
 from topics.catalog import SESSION_EVENTS, VERDICTS
@@ -98,7 +98,7 @@ def test_a_denial_for_a_contract_is_overridden_by_a_signed_entry_and_comes_back_
     deciding.take(material.opening)
     (escalation,) = deciding.answers.item_escalations
     assert [item["item_id"] for item in escalation["items"]] == ["story-contract-template"]
-    answer = answer_escalations(deciding.answers, material.config.readings.story.override, NOON)
+    answer = override_items(deciding.answers, material.config.readings.story.override, NOON)
     deciding.take(answer.again)
     deciding.say(wish.trust.overrides(answer.entries))
     deciding.take(answer.again)
