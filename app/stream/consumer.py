@@ -17,6 +17,7 @@ from mode import Service
 
 from app.core.foundation.arrival import Arrival
 from app.stream.process import Explained, service_log
+from topics.agent_signature import header_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -188,6 +189,7 @@ def arrivals(topic: str, records: Sequence[Any]) -> Iterator[Arrival]:
             record.key,
             record.value,
             _traceparent(record.headers),
+            signature_header=header_in(record.headers),
         )
 
 

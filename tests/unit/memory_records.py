@@ -151,6 +151,7 @@ def _decision(linked: Callable[..., dict[str, Any]]) -> dict[str, Any]:
         bundle_hash=HASH,
         registry_hashes={"agent/agent-1@1": HASH},
         seen=_SEEN,
+        signature=None,
         model_outputs=[],
         rerun_hash=HASH,
     )

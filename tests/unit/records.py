@@ -86,6 +86,7 @@ def _verdict() -> dict[str, Any]:
         mode="high_stakes",
         enforcement="enforce",
         waited_ms=None,
+        signature=None,
         tier=None,
         blockReason="forbidden_target",
         escalationId=None,

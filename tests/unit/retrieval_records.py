@@ -185,6 +185,7 @@ def _decision() -> dict[str, Any]:
         "bundle_hash": HASH,
         "registry_hashes": {"agent/agent-1@1": HASH},
         "seen": _seen(),
+        "signature": None,
         "rerun_hash": HASH,
     }
 

@@ -96,6 +96,18 @@ class InputCoordinates(Record):
     digest: Annotated[Digest, Field(description="SHA-256 over the raw bytes of the input's value")]
 
 
+class VerifiedSignature(Record):
+    """An agent's valid signature of its input: absent where the agent does not sign, or did not.
+
+    `novelty`: what the session knew of the nonce. Only with a new one an input counts.
+    """
+
+    key_id: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="hex SHA-256 of the public key")]
+    nonce: Id
+    novelty: Literal["new", "replayed", "forgotten"]
+    signed_at_ms: Annotated[int, Field(ge=0, description="by the signer's clock, ms since 1970")]
+
+
 class LedgerRecord(Record):
     """What every record of the ledger carries; the writer of the partition adds the chain's four fields and
     `decider_version`."""

@@ -15,6 +15,7 @@ from topics.records.base import (
     Moment,
     Objects,
     Record,
+    VerifiedSignature,
     counts,
     ignored,
     tightens,
@@ -219,6 +220,7 @@ class MemoryDecision(LedgerRecord):
     bundle_hash: Digest
     registry_hashes: Annotated[dict[str, Digest], Field(description="kind/id@revision to hash")]
     seen: WriteView
+    signature: VerifiedSignature | None = None
     model_outputs: Objects
     rerun_hash: Annotated[Digest, Field(description="over all decision inputs and the decision")]
 

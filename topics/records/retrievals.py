@@ -16,6 +16,7 @@ from topics.records.base import (
     Moment,
     Record,
     Severity,
+    VerifiedSignature,
 )
 from topics.records.memory import MemoryFinding, Whole  # noqa: TC001 - pydantic reads the annotations
 
@@ -72,6 +73,7 @@ ReasonCode = Literal[
     "KNOWN_BAD",
     "FROZEN",
     "UNKNOWN_AGENT",
+    "UNSIGNED_AGENT",
     "NO_QUALITY_BUNDLE",
     "INTERNAL_ERROR",
 ]
@@ -164,6 +166,7 @@ class QualityDecision(LedgerRecord):
     bundle_hash: Annotated[Digest, Field(description="of the policy bundle, whose detectors read the body")]
     registry_hashes: Annotated[dict[str, Digest], Field(description="kind/id@revision to hash")]
     seen: ProvenanceSeen | None = None
+    signature: VerifiedSignature | None = None
     rerun_hash: Annotated[Digest, Field(description="over all decision inputs and the decision")]
 
 

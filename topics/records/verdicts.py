@@ -27,6 +27,7 @@ from topics.records.base import (
     Texts,
     Tier,
     VerdictWord,
+    VerifiedSignature,
 )
 
 OUTCOME_OF: dict[VerdictWord, Outcome] = {"allowed": "ALLOW", "denied": "BLOCK", "needs_human": "ESCALATE"}
@@ -126,6 +127,7 @@ class Verdict(LedgerRecord):
             "names no deadline",
         ),
     ] = None
+    signature: VerifiedSignature | None = None
     tier: Tier | None = None
     block_reason: Annotated[str | None, Field(alias="blockReason")] = None
     escalation_id: Annotated[Id | None, Field(alias="escalationId")] = None

@@ -18,6 +18,7 @@ from app.adapters.kafka.kafka_read import KafkaUnreachable, ends_of, open_reader
 from app.core.decide.kinds import DECIDING, DECISIONS, KINDS
 from app.core.foundation.arrival import Arrival
 from app.core.rerun.walk import DECIDED, FIRST_OF_TOPIC, Place, Written, entry_of
+from topics.agent_signature import header_in
 from topics.catalog import ACTIONS, BUNDLES, CATALOG, REGISTRY
 from topics.json_text import parse
 
@@ -96,7 +97,7 @@ class InputFetcher:
             if part in self._parts:
                 async for message in self._messages(part, sorted(offsets)):
                     place = (topic, partition, message.offset)
-                    found[place] = Arrival(*place, message.timestamp, message.key, message.value)
+                    found[place] = input_at(topic, message)
         return found
 
     async def decisions(self, place: Place, sought: str, since_ms: int) -> list[Written]:
@@ -135,6 +136,12 @@ class InputFetcher:
                 for message in (await self._consumer.getmany(part, timeout_ms=_POLL_MS)).get(part, ()):
                     if message.offset in needed:
                         yield message
+
+
+def input_at(topic: str, message: Any) -> Arrival:
+    """A Kafka message as an input of the topic with this base name."""
+    place = (topic, message.partition, message.offset, message.timestamp)
+    return Arrival(*place, message.key, message.value, signature_header=header_in(message.headers))
 
 
 def written_as(topic: str, message: Any, written_ms: int) -> Written:
@@ -223,11 +230,7 @@ class KafkaPartitions:
             end = min(until, ends[part])
             while await consumer.position(part) < end:
                 fetched = (await consumer.getmany(part, timeout_ms=_POLL_MS)).get(part, ())
-                yield [
-                    Arrival(topic, number, one.offset, one.timestamp, one.key, one.value)
-                    for one in fetched
-                    if one.offset < end
-                ]
+                yield [input_at(topic, one) for one in fetched if one.offset < end]
 
     async def _committed(self) -> Mapping[TopicPartition, int]:
         admin = AIOKafkaAdminClient(bootstrap_servers=self._servers)

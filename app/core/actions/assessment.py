@@ -220,6 +220,10 @@ class ActionSeen(NamedTuple):
     remembered: Mapping[str, Any] = NOTHING_REMEMBERED
 
 
+NOTHING_SEEN = ActionSeen(0, 0, None, room=True, flags={}, dispute=None)
+"""Of an action whose session is not read."""
+
+
 def read_seen(draft: SessionDraft, owner: Who, action: ProposedAction) -> ActionSeen:
     """From the session, for an action of `owner`."""
     account = draft.account(owner.tenant)

@@ -8,7 +8,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from app.core.actions.assessment import ActionSeen, lateness, read_seen, recorded, recorded_seen, seen_by
+from app.core.actions.assessment import (
+    NOTHING_SEEN,
+    lateness,
+    read_seen,
+    recorded,
+    recorded_seen,
+    seen_by,
+)
 from app.core.actions.pipeline import Evaluation
 from app.core.actions.verdict import NO_IDS, count, ids_of, ruling_of, verdict_record
 from app.core.foundation.canonical import hex_of, wire_int
@@ -20,11 +27,13 @@ from app.core.state.acknowledgement import acknowledgement
 from app.core.state.decision import Decision
 from app.core.state.draft import SessionDraft
 from app.core.state.expiry import time_records
+from app.core.state.nonces import keep_nonce
 from app.core.state.reservations import Sighting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from app.core.actions.assessment import ActionSeen
     from app.core.actions.verdict import Ruling
     from app.core.foundation.arrival import Arrival
     from app.core.foundation.chain import OutRecord
@@ -33,7 +42,6 @@ if TYPE_CHECKING:
     from topics.records import ProposedAction
 
 DENIED = ruling_of("BLOCK", None, "high_stakes")
-NOTHING_SEEN = ActionSeen(0, 0, None, room=True, flags={}, dispute=None)
 FAILED = {
     "source": "sluice.core",
     "text": "the gates failed on this action (internal_error); its dead letter has the reason",
@@ -67,6 +75,7 @@ def fault(
     principal = parts.policy.principal(action.agent_id)
     seen = read_seen(draft, principal.owner, action)._replace(room=draft.has_room(principal.owner))
     verdict, ruling, counted = _judge(parts, arrival, action, principal, seen)
+    keep_nonce(draft, principal.owner, arrival)
     if counted is not None:
         room = seen.room and principal.agent is not None
         count(draft, counted, ruling, known=seen.known is not None, room=room)

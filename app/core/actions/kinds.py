@@ -39,6 +39,7 @@ ACTION = Kind(
         ),
     ),
     case=CaseKind(Case, "action"),
+    signer="agent_id",
 )
 OUTCOME = Kind(
     "outcome",
@@ -61,4 +62,5 @@ OUTCOME = Kind(
             ("lowered",),
         ),
     ),
+    signer="reported_by",
 )

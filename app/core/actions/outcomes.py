@@ -13,10 +13,12 @@ from app.core.foundation.canonical import wire_int
 from app.core.foundation.chain import OutRecord
 from app.core.foundation.clock import rfc3339
 from app.core.foundation.refusals import refused
+from app.core.registry.agent_keys import UNSIGNED_AGENT
 from app.core.registry.keys import is_signed
 from app.core.state.decision import Decision
 from app.core.state.draft import SessionDraft
 from app.core.state.expiry import time_records
+from app.core.state.nonces import keep_nonce
 from app.core.state.remembered import kept_id
 from app.core.state.reservations import (
     Settlement,
@@ -27,7 +29,7 @@ from app.core.state.reservations import (
     settle,
     settled_for_good,
 )
-from app.core.state.session import EarlyOutcome
+from app.core.state.session import EarlyOutcome, who
 from topics.catalog import ACTIONS, ALARMS, SESSION_EVENTS
 
 if TYPE_CHECKING:
@@ -49,12 +51,18 @@ def evaluate(
     """Settle the action in every account that it may mean; keep the outcome when the action has not come.
 
     A reporter that the registry knows speaks for its own tenant only. A signed outcome counts for the one
-    action that it names under its signature, and once.
+    action that it names under its signature, and once. One that a signing agent did not sign is refused and
+    changes nothing.
     """
-    draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
+    draft, signature = SessionDraft(state, parts.limits, arrival.timestamp_ms), arrival.signature
+    if signature is not None and signature.refusal is not None:
+        unsigned = Refusal(UNSIGNED_AGENT, signature.refusal)
+        return Decision(None, [_refused(draft, outcome, arrival.coordinates(), unsigned)])
     records = time_records(draft)
     signed = is_signed(parts.policy.registry, outcome)
     why = _unbound(arrival, outcome) if signed else None
+    if signature is not None and signature.novelty == "replayed":
+        why = REPEATED
     if why is None:
         report = _report(parts, arrival, outcome, draft.now, signed=signed)
         tenants = draft.tenants() if report.tenant is None else [report.tenant]
@@ -62,7 +70,10 @@ def evaluate(
         why = _spent(draft, parts, outcome, report, known)
     if why is not None:
         records.append(_refused(draft, outcome, arrival.coordinates(), why))
-    elif known:
+        return Decision(draft.transition(), records)
+    if report.tenant is not None:
+        keep_nonce(draft, who(report.tenant, outcome.reported_by), arrival)
+    if known:
         open_ = [found for found in known if not settled_for_good(found[1], report)]
         for place, found in enumerate(open_):
             records += _settle(parts, draft, report, found, place, early=False)
@@ -119,6 +130,7 @@ SETTLED = Refusal(
 OF_ANOTHER = Refusal(
     "outcome_replayed", "the action that this outcome is signed for is not remembered here, or no longer"
 )
+REPEATED = Refusal("outcome_replayed", "this signed record was decided before")
 WAITS = Refusal("outcome_replayed", "the same signed outcome waits for its action already")
 UNKNOWN = Refusal(
     "unknown_subject", "no such action is known, and an outcome of a reporter nobody registered does not wait"

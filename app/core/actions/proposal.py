@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.core.actions.assessment import (
     NOTHING_REMEMBERED,
+    NOTHING_SEEN,
     assess,
     object_to,
     object_to_lateness,
@@ -24,13 +25,15 @@ from app.core.actions.escalating import escalation_of, expire, opened
 from app.core.actions.outcomes import settle_early
 from app.core.actions.pipeline import Evaluation, run
 from app.core.actions.stage import Decided, StageResult
-from app.core.actions.verdict import Ruling, count, ids_of, repeated, rule, verdict_record
-from app.core.foundation.arrival import escalation_id, verdict_id
+from app.core.actions.verdict import Ruling, count, ids_of, repeated, rule, ruling_of, verdict_record
+from app.core.foundation.arrival import REPLAYED, escalation_id, verdict_id
 from app.core.foundation.canonical import hex_of, wire_int
+from app.core.registry.agent_keys import UNSIGNED_AGENT
 from app.core.state.book import EscalationKept
 from app.core.state.decision import Decision
 from app.core.state.draft import SessionDraft
 from app.core.state.expiry import time_records
+from app.core.state.nonces import keep_nonce
 from app.core.state.reservations import Sighting
 from app.core.state.session import who
 
@@ -53,6 +56,7 @@ if TYPE_CHECKING:
 ACTION_ID_CONFLICT = "action_id_conflict"
 SESSION_CAPACITY = "session_capacity"
 DISPUTE_GATE = "outcomes"
+SIGNATURE_GATE = "signature"
 OUTCOME_DISPUTED = "outcome_disputed"
 _MILLISECOND_NS = 1_000_000
 
@@ -60,7 +64,8 @@ _MILLISECOND_NS = 1_000_000
 class RuledAction(NamedTuple):
     """What came of an action. `records`: its verdict, and the escalation that it opens. `counted`: the action
     as the session counts it, None for one that was counted before; `room`: it can be remembered. `gates`: by
-    their names what gates remember from here on. `waits`: the escalation that it opens."""
+    their names what gates remember from here on. `waits`: the escalation that it opens. `apart`: its session
+    does not change."""
 
     records: tuple[OutRecord, ...]
     ruling: Ruling
@@ -68,6 +73,7 @@ class RuledAction(NamedTuple):
     room: bool = False
     gates: Mapping[str, GateMemory | None] = NOTHING_REMEMBERED
     waits: Escalation | None = None
+    apart: bool = False
 
 
 def evaluate(
@@ -78,6 +84,9 @@ def evaluate(
     standing = standing_of(parts, action)
     seen = read_seen(draft, standing.principal.owner, action)
     judged = yield from judge(parts, arrival, action, standing, seen)
+    if judged.apart:
+        return Decision(None, [*judged.records])
+    keep_nonce(draft, standing.principal.owner, arrival)
     return _keep(parts, draft, seen, judged, shared.book)
 
 
@@ -101,6 +110,9 @@ def judge(
     gates: StageOrder = parts.stages[standing.principal.bundle.hash]
     if seen.remembered:
         seen = seen_by(seen, standing.principal.bundle.stages)
+    refusal = _unsigned_because(arrival, seen.known)
+    if refusal is not None:
+        return _unsigned(parts, arrival, action, standing, refusal)
     context = assess(parts, action, standing, seen, arrival.timestamp_ms)
     known = seen.known
     if known is not None:
@@ -121,6 +133,30 @@ def judge(
     if action.deadline_ms is not None or not standing.accepted:
         object_to(context, evaluation, arrival.waited_ms)
     return _decide(arrival, context, gates.remembering, seen, evaluation)
+
+
+def _unsigned_because(arrival: Arrival, known: KnownAction | None) -> str | None:
+    """Why an action does not count as its agent's. A signed one that comes again is answered from memory as
+    long as its id is known, and never judged a second time."""
+    signature = arrival.signature
+    if signature is None or signature.refusal is not None or signature.novelty != "replayed":
+        return None if signature is None else signature.refusal
+    return None if known is not None and known.digest == hex_of(arrival.digest) else REPLAYED
+
+
+def _unsigned(
+    parts: PointParts, arrival: Arrival, action: ProposedAction, standing: Standing, refusal: str
+) -> RuledAction:
+    """Deny an action that its agent did not sign, in every mode and under shadow too: it is not the agent's.
+    Nothing of its session is read, and nothing is counted."""
+    context = assess(parts, action, standing, NOTHING_SEEN, arrival.timestamp_ms)
+    about = about_action(arrival, context, NOTHING_SEEN, None) | {"advisories": ()}
+    evaluation, reason = Evaluation(), f"{UNSIGNED_AGENT}: {refusal}"
+    evaluation.list_gate(SIGNATURE_GATE, StageResult("block", reason), 0)
+    evaluation.settle("BLOCK", reason)
+    ruling = ruling_of("BLOCK", None, context.mode)
+    verdict = verdict_record(arrival, about, evaluation, ruling, action.session_id)
+    return RuledAction((verdict,), ruling, None, apart=True)
 
 
 def note_dispute(evaluation: Evaluation, dispute: str) -> str:

@@ -112,13 +112,15 @@ RERUN_FIELDS = (
     "obligations",
     "rows_reserved",
     "advisories",
+    "signature",
 )
 """What a rerun must get again, in the hash's order; the record's other fields follow from these.
 
-`waited_ms` is there where the caller gave a deadline: verdicts from before there was one keep their hash.
+`waited_ms` is there where the caller gave a deadline, `signature` where one was verified: verdicts from
+before there were such keep their hash.
 """
-_VALUES = itemgetter(*RERUN_FIELDS)
-_VALUES_WITHOUT_DEADLINE = itemgetter(*(name for name in RERUN_FIELDS if name != "waited_ms"))
+_VALUES = itemgetter(*RERUN_FIELDS[:-1])
+_VALUES_WITHOUT_DEADLINE = itemgetter(*(name for name in RERUN_FIELDS[:-1] if name != "waited_ms"))
 _CHECKPOINTS = {
     autonomy: {"front": "observed", "autonomy": autonomy, "integrity": "observed", "back": "observed"}
     for autonomy in ("pass", "observed", "enforced")
@@ -196,6 +198,9 @@ def verdict_record(
         "advisories": [*evaluation.advisories, *about["advisories"], NOT_RUN],
     }
     values = (_VALUES if "waited_ms" in body else _VALUES_WITHOUT_DEADLINE)(body)
+    if arrival.signature is not None and (signature := arrival.signature.recorded()) is not None:
+        body["signature"] = signature
+        values += (signature,)
     if form.hashed:
         values += tuple(body[name] for name in form.hashed)
     body["rerun_hash"], alike = digest_alike(values)

@@ -10,6 +10,7 @@ allowed with an advisory) and a dead letter, so that one input can neither stop 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from app.core.actions import escalating
@@ -19,9 +20,13 @@ from app.core.foundation.chain import OutRecord
 from app.core.foundation.refusals import INTERNAL_ERROR, dead_letter, ids_in, refused, well_formed
 from app.core.memory import reviews
 from app.core.policy.policy import PointParts, standings
+from app.core.registry.agent_keys import check_signature
 from app.core.retrieval import alarms
 from app.core.state import expiry
 from app.core.state.decision import Decision, Shared
+from app.core.state.draft import SessionDraft
+from app.core.state.nonces import novelty_of
+from app.core.state.session import who
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -69,7 +74,10 @@ class DecisionPoint:
         self, arrival: Arrival, message: Message, state: SessionState, shared: Shared = NOTHING_SHARED
     ) -> Generator[Request, Answer, Decision]:
         """Decide on a readable input. `shared`: what the partition keeps beside its sessions."""
-        step = BY_MODEL[type(message)].evaluate(self._parts, arrival, message, state, shared)
+        kind = BY_MODEL[type(message)]
+        if kind.signer is not None:
+            arrival = checked(self._parts, arrival, getattr(message, kind.signer), state)
+        step = kind.evaluate(self._parts, arrival, message, state, shared)
         return _asking_nobody(step) if isinstance(step, Decision) else step
 
     def unreadable(self, arrival: Arrival, error: Unreadable) -> Decision:
@@ -85,6 +93,9 @@ class DecisionPoint:
 
         Denied `internal_error`, in standard mode allowed and counted.
         """
+        kind = None if message is None else BY_MODEL[type(message)]
+        if kind is not None and kind.signer is not None:
+            arrival = checked(self._parts, arrival, getattr(message, kind.signer), state)
         return fault(self._parts, arrival, message, state, reason)
 
     def expire(self, key: bytes, state: SessionState, now_ms: int) -> Decision | None:
@@ -105,6 +116,7 @@ class DecisionPoint:
         self, arrival: Arrival, message: Message, recorded: Mapping[str, Any]
     ) -> Generator[Request, Answer, list[OutRecord]]:
         """A recorded decision again, from what it says that was seen of state."""
+        arrival = checked_again(self._parts, arrival, message, recorded)
         step = DECISIONS[recorded["schema"]].judge_again(self._parts, arrival, message, recorded)
         return [step if isinstance(step, OutRecord) else (yield from step)]
 
@@ -112,11 +124,37 @@ class DecisionPoint:
         self, arrival: Arrival, message: Message, recorded: Mapping[str, Any], reason: str
     ) -> list[OutRecord]:
         """The answer where the core raised on that."""
+        arrival = checked_again(self._parts, arrival, message, recorded)
         return fault_again(self._parts, arrival, message, recorded, reason).records
 
     def alarms(self, book: Book, now_ms: int) -> Decision | None:
         """The alarms of the installation that are due at `now_ms`; None for none."""
         return alarms.alarms(self._parts.policy.quality.values(), book, now_ms)
+
+
+def checked(parts: PointParts, arrival: Arrival, signer: str, state: SessionState) -> Arrival:
+    """The arrival with what came of its signature; unchanged where the agent that it names does not sign."""
+    agent = parts.policy.registry.signing_agent(signer)
+    if agent is None or agent.keys is None:
+        return arrival
+    signature = check_signature(agent.keys, agent.signature_window_ms, arrival)
+    if signature.refusal is None:
+        draft, owner = SessionDraft(state, parts.limits, arrival.timestamp_ms), who(agent.tenant, agent.id)
+        signature = signature.known_as(novelty_of(draft, owner, arrival, signature, parts.limits))
+    return replace(arrival, signature=signature)
+
+
+def checked_again(
+    parts: PointParts, arrival: Arrival, message: Message, recorded: Mapping[str, Any]
+) -> Arrival:
+    """The same where a record says whether the session knew the nonce."""
+    kind = BY_MODEL[type(message)]
+    agent = parts.policy.registry.signing_agent(getattr(message, kind.signer)) if kind.signer else None
+    if agent is None or agent.keys is None:
+        return arrival
+    signature = check_signature(agent.keys, agent.signature_window_ms, arrival)
+    said = recorded.get("signature")
+    return replace(arrival, signature=signature.known_as(said["novelty"]) if said else signature)
 
 
 def _asking_nobody(decision: Decision) -> Generator[Request, Answer, Decision]:
@@ -145,6 +183,8 @@ def fault(
     """Answer an input that made the core raise; `message` is None when reading it did."""
     reason = well_formed(reason)
     if message is None:
+        return unread(parts, arrival, reason)
+    if arrival.signature is not None and not arrival.signature.is_new:
         return unread(parts, arrival, reason)
     letter, kind = dead_letter(arrival, INTERNAL_ERROR, "$", reason), BY_MODEL[type(message)]
     if kind.fault is None:

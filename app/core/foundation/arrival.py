@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from topics.catalog import MEMORY_WRITES
 
@@ -87,12 +87,65 @@ def is_memory_id(text: str) -> bool:
     return topic == MEMORY_WRITES and text == memory_id(f"{topic}:{partition}:{offset}")
 
 
+Novelty = Literal["new", "replayed", "forgotten"]
+
+
+class InputSignature(NamedTuple):
+    """What the check of an agent's signature came to. `refusal`: a code and what it names, where the input
+    does not count; the other fields are those of a signature that is valid. `window_ms`: how far its time may
+    be from the broker's.
+
+    `novelty`: what the session says of the nonce: it is "new", it came before ("replayed"), or it is older
+    than what is remembered ("forgotten"). A decision records it, and a rerun takes it from there.
+    """
+
+    refusal: str | None
+    key_id: str | None = None
+    signed_at_ms: int = 0
+    nonce: str = ""
+    window_ms: int = 0
+    novelty: Novelty = "new"
+
+    def known_as(self, novelty: Novelty) -> InputSignature:
+        """With what the session says. A forgotten one counts no more; a replayed one where its kind of input
+        does not answer repeats."""
+        if novelty != "forgotten" or self.refusal is not None:
+            return self._replace(novelty=novelty)
+        return self._replace(novelty=novelty, refusal=FORGOTTEN)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it is valid, and of a record that did not come before."""
+        return self.refusal is None and self.novelty == "new"
+
+    def unanswered(self) -> str | None:
+        """Why it does not count where no repeat of it is known: the refusal, or that it came before."""
+        return self.refusal or (REPLAYED if self.novelty == "replayed" else None)
+
+    def recorded(self) -> dict[str, Any] | None:
+        """The `signature` of a decision; None where no valid one was found."""
+        if self.key_id is None:
+            return None
+        return {
+            "key_id": self.key_id,
+            "nonce": self.nonce,
+            "novelty": self.novelty,
+            "signed_at_ms": self.signed_at_ms,
+        }
+
+
+FORGOTTEN = "stale: signed before what the session still remembers of this agent"
+REPLAYED = "replayed: a record with this nonce was decided before"
+
+
 @dataclass(frozen=True, slots=True)
 class Arrival:
     """`topic` is the base name, without prefix; `timestamp_ms` is the broker's LogAppendTime, UTC.
 
     `waited_ms`: the time from its arrival to the start of its decision, by the worker's clock. Only an action
     that names a deadline has it: the decision records it, and a rerun takes it from there.
+    `signature_header`: that of topics/agent_signature.py as it came; `signature`: what its check came to,
+    None until it was checked and for an agent that does not sign.
     """
 
     topic: str
@@ -103,6 +156,8 @@ class Arrival:
     value: bytes | None
     traceparent: str | None = None
     waited_ms: int = 0
+    signature_header: bytes | None = None
+    signature: InputSignature | None = None
     _digest: str = field(init=False, default="", repr=False, compare=False)
 
     @property

@@ -122,6 +122,7 @@ WRITE = Kind(
         ),
     ),
     case=CaseKind(Case, "write"),
+    signer="agent_id",
 )
 
 

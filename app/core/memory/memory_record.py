@@ -37,8 +37,10 @@ RERUN_FIELDS = (
     "reviewAfterMs",
     "duplicate_of",
     "content_digest",
+    "signature",
 )
-"""What a rerun must get again, in the hash's order; the record's other fields follow from these."""
+"""What a rerun must get again, in the hash's order; the record's other fields follow from these. `signature`
+is there where one was verified."""
 
 
 def decision_record(
@@ -80,7 +82,14 @@ def decision_record(
         "decided_at": rfc3339(arrival.timestamp_ms),
         "input": arrival.coordinates(),
     }
-    return OutRecord(MEMORY_DECISIONS, "MemoryDecision", hashed(body), write.session_id)
+    return OutRecord(
+        MEMORY_DECISIONS, "MemoryDecision", hashed(_with_signature(body, arrival)), write.session_id
+    )
+
+
+def _with_signature(body: dict[str, Any], arrival: Arrival) -> dict[str, Any]:
+    signature = None if arrival.signature is None else arrival.signature.recorded()
+    return body if signature is None else {**body, "signature": signature}
 
 
 def unread_record(arrival: Arrival, bundle_hash: str, reason: str, subject: str) -> OutRecord:
@@ -108,12 +117,12 @@ def unread_record(arrival: Arrival, bundle_hash: str, reason: str, subject: str)
         "decided_at": rfc3339(arrival.timestamp_ms),
         "input": arrival.coordinates(),
     }
-    return OutRecord(MEMORY_DECISIONS, "MemoryDecision", hashed(body), subject)
+    return OutRecord(MEMORY_DECISIONS, "MemoryDecision", hashed(_with_signature(body, arrival)), subject)
 
 
 def hashed(body: dict[str, Any]) -> dict[str, Any]:
     """The body with its `rerun_hash`: over all inputs of the decision and the decision."""
-    body["rerun_hash"] = digest([body[name] for name in RERUN_FIELDS], finite=True)
+    body["rerun_hash"] = digest([body[name] for name in RERUN_FIELDS if name in body], finite=True)
     return body
 
 

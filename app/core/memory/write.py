@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.core.foundation.arrival import memory_id
+from app.core.foundation.arrival import REPLAYED, memory_id
 from app.core.foundation.canonical import hex_of
 from app.core.memory.admitted import Released, admitted
 from app.core.memory.gate import Judgement
 from app.core.memory.gate import judge as judge_new
 from app.core.memory.memory_context import assess
 from app.core.memory.memory_record import decision_record
-from app.core.memory.memory_seen import read_seen, recorded_seen
+from app.core.memory.memory_seen import NOTHING_SEEN, read_seen, recorded_seen
 from app.core.memory.reviews import enter, held_of
 from app.core.quality_bundle.provenance_request import wanted, wants_resolving
+from app.core.registry.agent_keys import UNSIGNED_AGENT
 from app.core.registry.registry_entries import UNREGISTERED
 from app.core.state.book import Decided
 from app.core.state.decision import Decision
 from app.core.state.draft import SessionDraft
 from app.core.state.expiry import time_records
 from app.core.state.history import seen as seen_first
+from app.core.state.nonces import keep_nonce
 from app.core.state.remembered import RecentWrite
 from app.core.state.session import who
 from app.core.state.statistics import Whose
@@ -45,7 +47,7 @@ SESSION_CAPACITY = "session_capacity"
 class DecidedWrite(NamedTuple):
     """What came of a write: its decision's record, and the judgement in it. `judgement.action` is what is
     published, `shadow` the one that shadow mode hides; `repeats`: it was decided before. `released`: the
-    content for the store that keeps it."""
+    content for the store that keeps it. `apart`: its session does not change."""
 
     record: OutRecord
     context: WriteContext
@@ -53,6 +55,7 @@ class DecidedWrite(NamedTuple):
     shadow: str | None
     repeats: bool
     released: OutRecord | None = None
+    apart: bool = False
 
 
 def evaluate(
@@ -81,10 +84,14 @@ def judge(
     parts: PointParts, arrival: Arrival, write: ProposedMemoryWrite, principal: Principal, seen: WriteSeen
 ) -> Generator[Request, Answer, DecidedWrite]:
     """Judge a write on what was seen of state. An id seen within its window is answered from memory."""
+    signature, known = arrival.signature, seen.known
+    if signature is not None and signature.refusal is not None:
+        return _unsigned(parts, arrival, write, principal, signature.refusal)
     context = assess(parts, arrival, write, principal, seen)
-    known = seen.known
     if known is not None and known.digest == hex_of(arrival.digest):
         return _repeat(arrival, context, known)
+    if signature is not None and signature.novelty == "replayed":
+        return _unsigned(parts, arrival, write, principal, REPLAYED)
     if known is not None:
         judgement = Judgement("reject", f"{WRITE_ID_CONFLICT}: {write.write_id}")
     elif not seen.room:
@@ -97,11 +104,26 @@ def judge(
     return DecidedWrite(record, context, judgement, shadow, repeats=False, released=released)
 
 
+def _unsigned(
+    parts: PointParts, arrival: Arrival, write: ProposedMemoryWrite, principal: Principal, refusal: str
+) -> DecidedWrite:
+    """Reject a write that its agent did not sign, under shadow too: it is not the agent's. Nothing of its
+    session is read, and nothing of it is remembered."""
+    context = assess(parts, arrival, write, principal, NOTHING_SEEN)
+    judgement = Judgement("reject", f"{UNSIGNED_AGENT}: {refusal}")
+    record = decision_record(arrival, context, judgement, None, None)
+    return DecidedWrite(record, context, judgement, None, repeats=False, apart=True)
+
+
 def _keep(
     parts: PointParts, arrival: Arrival, judged: DecidedWrite, draft: SessionDraft, shared: Shared
 ) -> Decision:
     """The changes of session and partition, and all records. A repeat counts nowhere and releases nothing."""
+    if judged.apart:
+        whose = Whose(judged.context.tenant, judged.context.write.agent_id)
+        return Decision(None, [judged.record], (Decided(whose, judged.judgement.action),))
     records = [*time_records(draft), judged.record]
+    keep_nonce(draft, who(judged.context.tenant, judged.context.write.agent_id), arrival)
     if judged.repeats:
         return Decision(draft.transition(), records)
     context, judgement = judged.context, judged.judgement

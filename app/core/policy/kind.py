@@ -111,6 +111,7 @@ class Kind(Generic[M]):
     fault: Callable[[PointParts, Arrival, M, SessionState, OutRecord], Decision] | None = None
     answer: AnswerKind[M] | None = None
     case: CaseKind | None = None
+    signer: str | None = None
 
     def subject_of(self, message: M) -> str:
         """What an input of this kind is about: the id that its sender gave it."""

@@ -62,6 +62,11 @@ class Registry:
             return ()
         return found_bad(self.known_bad, tenant, item_id, provenance_uri, body_digest)
 
+    def signing_agent(self, name: str) -> Agent | None:
+        """The agent of this name, if its inputs need a signature."""
+        agent = self.agents.get(name)
+        return None if agent is None or agent.keys is None else agent
+
     def reporter_tenant(self, reporter: str) -> str | None:
         """The tenant of an enforcement point or agent; None for an id that is neither."""
         known = self.enforcement_points.get(reporter) or self.agents.get(reporter)

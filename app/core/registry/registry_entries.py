@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from app.core.foundation.strict import Instant, StrictModel
+from app.core.registry.agent_keys import AgentKey, AgentKeyList, WindowSeconds  # noqa: TC001 - the same
 from app.core.text.expression_sets import PatternSet, target_set
 from topics.records.base import Enforcement, Role, Tier
 from topics.records.inputs import ActionType  # noqa: TC001 - pydantic reads the annotations
@@ -37,8 +38,6 @@ Kind = Literal[PublishedKind, "approver"]
 Subject = Literal["tenant", "agent", "session"]
 ApproverRole = Role | Literal["reviewer"]
 """A reviewer decides on quarantined memories, the others on escalations."""
-
-
 MAX_STARS = 2
 SHORTEST_REASON = 10
 MAX_TARGETS = 512
@@ -75,9 +74,9 @@ class OfTenant(StrictModel):
 
 class AgentSpec(OfTenant):
     """`tools` null grants every registered tool. `policy_bundle_id` binds the agent to a bundle; null means
-    the installation's default, and a caller may name another.
-
-    `owner`: the id of the approver who answers for the agent, and so may not approve what it wants.
+    the installation's default, and a caller may name another. `owner`: the id of the approver who answers for
+    the agent, and so may not approve what it wants. With `keys` only inputs count that one of them signed
+    within `signature_window_s` (docs/clients.md).
 
     `delegates_to` are the agents to which it may delegate, `callers` the agents that may delegate to it: both
     lists must agree (seed 001, Gate 2B). A null `autonomy_tier` counts as high_privilege; with null
@@ -92,6 +91,8 @@ class AgentSpec(OfTenant):
     autonomy_tier: AutonomyTier | None = None
     content_classes: list[Name] | None = None
     owner: Name | None = None
+    keys: AgentKeyList | None = None
+    signature_window_s: WindowSeconds = 300
 
 
 class ToolSpec(StrictModel):
@@ -204,7 +205,7 @@ def hashes_of(*entries: Entry | None) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Agent(Entry):
-    """A registered agent. `tools` None: every registered tool; `content_classes` None: every class."""
+    """A registered agent. None: every registered tool, every class; for `keys`: it does not sign."""
 
     tenant: str
     tier: str
@@ -215,6 +216,8 @@ class Agent(Entry):
     autonomy_tier: AutonomyTier | None = None
     content_classes: frozenset[str] | None = None
     owner: str | None = None
+    keys: tuple[AgentKey, ...] | None = None
+    signature_window_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,8 +294,6 @@ class Approver(Entry):
 
 
 NO_ORG = Org("", "", "", "enforce", target_set([]), None)
-
-
 UNREGISTERED = "unregistered"
 """The tenant of actions of unregistered agents, and of counts without room elsewhere; no registry may have a
 tenant of this name."""

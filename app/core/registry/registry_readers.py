@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from app.core.foundation.clock import milliseconds_of
 from app.core.foundation.strict import StrictModel
+from app.core.registry.agent_keys import AgentKey
 from app.core.registry.facts import Fact, FactSpec
 from app.core.registry.keys import PublicKey
 from app.core.registry.quality_entries import (
@@ -46,6 +47,7 @@ from app.core.text.places import normal_uri, place_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from app.core.registry.agent_keys import AgentKeySpec
     from app.core.registry.registry import Registry
     from app.core.registry.registry_entries import Kind
 
@@ -73,7 +75,16 @@ def _agent(registry: Registry, base: Base, agent: AgentSpec) -> None:
         agent.autonomy_tier,
         None if agent.content_classes is None else frozenset(agent.content_classes),
         agent.owner,
+        None if agent.keys is None else tuple(map(_agent_key, agent.keys)),
+        agent.signature_window_s * 1000,
     )
+
+
+def _agent_key(key: AgentKeySpec) -> AgentKey:
+    public = PublicKey.from_text(key.public_key)
+    moments = (key.valid_from, key.valid_until, key.revoked_at)
+    bounds = (None if moment is None else milliseconds_of(moment) for moment in moments)
+    return AgentKey(public.keyid, Ed25519PublicKey.from_public_bytes(public.raw), *bounds)
 
 
 def _tool(registry: Registry, base: Base, tool: ToolSpec) -> None:

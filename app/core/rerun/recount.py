@@ -23,6 +23,7 @@ from app.core.foundation.clock import milliseconds_of
 from app.core.foundation.refusals import INPUT_REFUSED as REFUSED
 from app.core.memory.memory_record import SCHEMA as MEMORY
 from app.core.memory.memory_seen import recorded_history, recorded_trust
+from app.core.registry.agent_keys import UNSIGNED_AGENT
 from app.core.registry.registry_entries import UNREGISTERED
 from app.core.rerun.evidence import RecordedAnswers
 from app.core.rerun.rerun_result import HASH_FIELD, Difference
@@ -53,6 +54,8 @@ CLOCKS_APART_MS = 60_000
 GONE = "the session's state before: an input of the session is no longer there"
 NO_POLICY = "the session's state before: the policy of an input cannot be told"
 FOLDS = "the session's state before: it was idle long enough to fold, and the ledger has no such record"
+UNTOUCHED = frozenset({"unknown_subject", UNSIGNED_AGENT})
+"""Refusals that leave the session as it was."""
 _IDS = tuple(one.id_field for one in ANSWERS.values())
 
 
@@ -115,7 +118,7 @@ class Recount:
         decided = [schemas[one] for one in ANSWERS if one in schemas]
         if not decided:
             refused = schemas.get(REFUSED, {}).get("reason")
-            if BY_TOPIC[arrival.topic].touches or (refused and refused != "unknown_subject"):
+            if BY_TOPIC[arrival.topic].touches or (refused and refused not in UNTOUCHED):
                 self._touch(key, arrival.timestamp_ms)
             return False
         decision = DECISIONS.get(decided[0]["schema"])
@@ -169,7 +172,8 @@ class Recount:
         if lost is not None:
             return Recounted((), (lost,))
         due = {tenant: totals(account) for tenant, account in state.accounts.items()}
-        found = [Difference("tenants", recorded["tenants"], due)] if due != recorded["tenants"] else []
+        same = _counted(due) == _counted(recorded["tenants"])
+        found = [] if same else [Difference("tenants", recorded["tenants"], due)]
         folded_ms = milliseconds_of(recorded["decided_at"])
         idle_ms = state.last_at + self.limits.idle_timeout_ms
         if state.accounts and folded_ms + CLOCKS_APART_MS < idle_ms:
@@ -184,6 +188,11 @@ class Recount:
     def _lose(self, key: bytes | None, why: str) -> None:
         if key is not None:
             self._lost.setdefault(key, why)
+
+
+def _counted(tenants: Mapping[str, Any]) -> dict[str, Any]:
+    """Without those of which nothing was counted: what opened their accounts may have left no record."""
+    return {tenant: one for tenant, one in tenants.items() if any(one.values())}
 
 
 def _of_session(recorded: dict[str, Any]) -> tuple[Path, ...]:

@@ -17,7 +17,7 @@ from app.core.foundation.refusals import subject_of
 from app.core.quality_bundle.severity import TIERS
 from app.core.registry.registry_entries import hashes_of
 from app.core.retrieval.context import names_in
-from app.core.retrieval.record import SCHEMA, SCHEMA_VERSION, hashed
+from app.core.retrieval.record import SCHEMA, SCHEMA_VERSION, SIGNATURE, hashed
 from app.core.retrieval.served import nothing_served
 from app.core.state.decision import Decision
 from topics.catalog import QUALITY_DECISIONS
@@ -117,7 +117,9 @@ def _named(parts: PointParts, retrieval: ProposedRetrieval, place: int) -> dict[
 
 def _denied(parts: PointParts, arrival: Arrival, place: int) -> dict[str, Any]:
     moment = rfc3339(arrival.timestamp_ms)
+    signature = None if arrival.signature is None else arrival.signature.recorded()
     return {
+        **({} if signature is None else {SIGNATURE: signature}),
         **dict.fromkeys(UNKNOWN),
         "schema": SCHEMA,
         "schema_version": SCHEMA_VERSION,

@@ -39,6 +39,7 @@ RETRIEVAL = Kind(
         ),
     ),
     case=CaseKind(QualityCase, "item"),
+    signer="agent_id",
 )
 REPORT = Kind(
     "report",

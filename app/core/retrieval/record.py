@@ -60,13 +60,17 @@ OF_THE_ITEM = (
     "body_digest",
     "body_released",
 )
-RERUN_FIELDS = (*OF_THE_REQUEST, *OF_THE_ITEM)
+SIGNATURE = "signature"
+RERUN_FIELDS = (*OF_THE_REQUEST, *OF_THE_ITEM, SIGNATURE)
 """What a rerun must get again, in the hash's order; the record's other fields follow from these. What the
-items of a request share comes first: its part of the hash is made once."""
+items of a request share comes first: its part of the hash is made once. `signature` is there where one was
+verified."""
 _GRAVITY = {"definite": 0, "strong": 1, "weak": 2}
 _of_the_item = itemgetter(*OF_THE_ITEM)
 _BLANK = dict.fromkeys(
-    sorted({one.alias or name for name, one in QualityDecision.model_fields.items()} - {"event_hash"})
+    sorted(
+        {one.alias or name for name, one in QualityDecision.model_fields.items()} - {"event_hash", SIGNATURE}
+    )
 )
 
 
@@ -81,6 +85,8 @@ class Common(NamedTuple):
     def hash_with(self, body: dict[str, Any], *, ordered: bool) -> str:
         """The `rerun_hash` of an item's record: over the RFC 8785 form of the list of its RERUN_FIELDS."""
         values = _of_the_item(body)
+        if SIGNATURE in body:
+            values += (body[SIGNATURE],)
         rest = in_order(values) if ordered else canonical(values, finite=True)
         going = self.begun.copy()
         going.update(b"," + rest[1:])
@@ -115,7 +121,11 @@ def common_to(arrival: Arrival, context: RetrievalContext) -> Common:
         "input": dict(sorted(arrival.coordinates().items())),
     }
     begun = in_order([fields[name] for name in OF_THE_REQUEST])
-    return Common(arrival.decision_id, _BLANK | fields, sha256(begun[:-1]))
+    every = _BLANK | fields
+    signature = None if arrival.signature is None else arrival.signature.recorded()
+    if signature is not None:
+        every = dict(sorted({**every, SIGNATURE: signature}.items()))
+    return Common(arrival.decision_id, every, sha256(begun[:-1]))
 
 
 def decision_record(
@@ -162,7 +172,7 @@ def decision_record(
 
 def hashed(body: dict[str, Any]) -> dict[str, Any]:
     """The body with its `rerun_hash`: over all inputs of the decision and the decision."""
-    body["rerun_hash"] = digest([body[name] for name in RERUN_FIELDS], finite=True)
+    body["rerun_hash"] = digest([body[name] for name in RERUN_FIELDS if name in body], finite=True)
     return body
 
 

@@ -12,14 +12,16 @@ from app.core.foundation.arrival import escalation_id
 from app.core.foundation.chain import OutRecord
 from app.core.foundation.clock import rfc3339
 from app.core.quality_bundle.provenance_request import wanted
+from app.core.registry.agent_keys import UNSIGNED_AGENT
 from app.core.retrieval.context import assess, barred
-from app.core.retrieval.judgement import judge
+from app.core.retrieval.judgement import Judged, judge
 from app.core.retrieval.record import common_to, decision_record
 from app.core.retrieval.seen import recorded_seen
 from app.core.retrieval.served import served, withheld
 from app.core.state.decision import Decision
 from app.core.state.draft import SessionDraft
 from app.core.state.expiry import time_records
+from app.core.state.nonces import keep_nonce
 from app.core.state.recent_retrieval import RecentRetrieval, item_mark
 from app.core.state.session import who
 from topics.catalog import ESCALATIONS
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from app.core.foundation.arrival import Arrival
     from app.core.policy.policy import PointParts
     from app.core.retrieval.context import RetrievalContext
-    from app.core.retrieval.judgement import Judged
     from app.core.state.decision import Shared
     from app.core.state.session import SessionState
     from topics.records import ProposedRetrieval
@@ -84,8 +85,13 @@ def evaluate(
     """Decide on every item. A request that comes again is judged again: an item may have grown old."""
     draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
     context = assess(parts, arrival, retrieval, shared.provenance)
+    refusal = _refusal(arrival)
+    if refusal is not None:
+        denied = [_unsigned(context, place, refusal) for place in range(len(retrieval.items))]
+        return Decision(None, _records(arrival, context, denied))
     judged = _judged(context)
     records = [*time_records(draft), *_records(arrival, context, judged)]
+    keep_nonce(draft, who(context.tenant, retrieval.agent_id), arrival)
     _remember(draft, context, judged, arrival.offset)
     return Decision(draft.transition(), records)
 
@@ -96,9 +102,22 @@ def judge_again(
     """The decision on the one item of which `decision` says where its reference led. Raises IndexError."""
     context = assess(parts, arrival, retrieval, recorded_seen(decision))
     place = decision["place"]
-    one = judge(context, place, barred(context))
+    refusal = _refusal(arrival)
+    one = judge(context, place, barred(context)) if refusal is None else _unsigned(context, place, refusal)
     escalation = escalation_of(arrival, context, [one])
     return decision_record(common_to(arrival, context), retrieval.items[place], one, place, escalation)
+
+
+def _refusal(arrival: Arrival) -> str | None:
+    """Why the request does not count as its agent's; a repeat of it is no answer a second time."""
+    return None if arrival.signature is None else arrival.signature.unanswered()
+
+
+def _unsigned(context: RetrievalContext, place: int, refusal: str) -> Judged:
+    """Denied under flag-only and shadow too: the request is not the agent's."""
+    judged = Judged(place, context.bodies[place])
+    judged.denies("controls", "UNSIGNED_AGENT", f"{UNSIGNED_AGENT}: {refusal}")
+    return judged
 
 
 def _records(arrival: Arrival, context: RetrievalContext, judged: Sequence[Judged]) -> list[OutRecord]:

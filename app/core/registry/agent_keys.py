@@ -1,0 +1,108 @@
+"""The public keys of an agent that signs, and what the check of one input's signature comes to.
+
+An agent whose entry has `keys` counts only by inputs that it signed (topics/agent_signature.py). The clock is
+the broker's time of the input. Several keys may count at once, so that one is replaced without a gap.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, NamedTuple, Self
+
+from cryptography.exceptions import InvalidSignature
+from pydantic import Field, model_validator
+
+from app.core.foundation.arrival import InputSignature
+from app.core.foundation.clock import rfc3339
+from app.core.foundation.strict import Instant, StrictModel
+from topics.agent_signature import read_signature, signed_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    from app.core.foundation.arrival import Arrival
+
+UNSIGNED_AGENT = "unsigned_agent"
+"""The code of an input that an agent which signs did not sign."""
+
+
+class AgentKeySpec(StrictModel):
+    """`public_key`: the 32 raw bytes of an Ed25519 key, base64; its id is the hex SHA-256 of these bytes. It
+    counts from `valid_from` to before `valid_until`, null for no bound, and for no record from `revoked_at`
+    on."""
+
+    public_key: str
+    valid_from: Instant | None = None
+    valid_until: Instant | None = None
+    revoked_at: Instant | None = None
+
+    @model_validator(mode="after")
+    def _a_span(self) -> Self:
+        if None not in (self.valid_from, self.valid_until) and self.valid_until <= self.valid_from:  # type: ignore[operator]
+            raise ValueError("valid_until must be later than valid_from")
+        return self
+
+
+AgentKeyList = Annotated[list[AgentKeySpec], Field(min_length=1, max_length=8)]
+WindowSeconds = Annotated[int, Field(ge=1, le=3600)]
+
+
+class AgentKey(NamedTuple):
+    """A key of an agent; times in ms since 1970, None for no bound."""
+
+    id: str
+    public_key: Ed25519PublicKey
+    from_ms: int | None
+    until_ms: int | None
+    revoked_ms: int | None
+
+    def unusable(self, at_ms: int) -> str | None:
+        """Why it does not count at a moment; None if it does."""
+        if self.revoked_ms is not None and at_ms >= self.revoked_ms:
+            return f"revoked_key: {self.id} since {rfc3339(self.revoked_ms)}"
+        if self.until_ms is not None and at_ms >= self.until_ms:
+            return f"expired_key: {self.id} counted until {rfc3339(self.until_ms)}"
+        if self.from_ms is not None and at_ms < self.from_ms:
+            return f"early_key: {self.id} counts from {rfc3339(self.from_ms)}"
+        return None
+
+    def verifies(self, signature: bytes, message: bytes) -> bool:
+        """Whether the signature is this key's over exactly these bytes."""
+        try:
+            self.public_key.verify(signature, message)
+        except InvalidSignature:
+            return False
+        return True
+
+
+def key_of(keys: Iterable[AgentKey], key_id: str, at_ms: int) -> AgentKey | str:
+    """The key of this id, or why none counts at this moment."""
+    key = next((one for one in keys if one.id == key_id), None)
+    if key is None:
+        return f"unknown_key: {key_id}"
+    return key.unusable(at_ms) or key
+
+
+def check_signature(keys: Iterable[AgentKey], window_ms: int, arrival: Arrival) -> InputSignature:
+    """What the signature of an agent's input comes to. Whether it came before is not looked at."""
+    raw = arrival.signature_header
+    if raw is None:
+        return InputSignature("missing: the record has no header sluice-signature")
+    said = read_signature(raw)
+    if said is None:
+        return InputSignature("malformed: the header sluice-signature is not of the form that is read")
+    now = arrival.timestamp_ms
+    key = key_of(keys, said.key_id, now)
+    if isinstance(key, str):
+        return InputSignature(key)
+    if abs(now - said.signed_at_ms) > window_ms:
+        return InputSignature(
+            f"stale: signed at {said.signed_at_ms}, came at {now}, more than {window_ms} ms apart"
+        )
+    message = signed_bytes(
+        arrival.topic, arrival.key or b"", said.key_id, said.signed_at_ms, said.nonce, arrival.value or b""
+    )
+    if not key.verifies(said.signature, message):
+        return InputSignature(f"bad_signature: not of {said.key_id} over this record")
+    return InputSignature(None, said.key_id, said.signed_at_ms, said.nonce, window_ms)
