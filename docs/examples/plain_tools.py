@@ -1,0 +1,43 @@
+"""Two tools behind the gate, in plain Python.
+
+`python docs/examples/plain_tools.py`, while a worker of README's first steps runs.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+
+from app.client import ActionRefused, ClientOptions, GateClient, in_session
+
+SERVERS = os.environ.get("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:29092")
+OPTIONS = ClientOptions(topic_prefix=os.environ.get("SLUICE_KAFKA__TOPIC_PREFIX", ""))
+ORDERS = {"o-1": "open", "o-2": "closed", "o-3": "closed"}
+
+
+def main() -> None:
+    """Search, which is allowed, and delete, which needs a person."""
+    with GateClient(SERVERS, "example-operator", OPTIONS) as gate:
+
+        @gate.guard(rows=len)
+        def search_records(status: str) -> list[str]:
+            return [name for name, is_now in ORDERS.items() if is_now == status]
+
+        @gate.guard(rows=int, rows_affected=2)
+        def delete_records(status: str) -> int:
+            before = len(ORDERS)
+            for name in search_records(status):
+                del ORDERS[name]
+            return before - len(ORDERS)
+
+        with in_session(f"plain-{uuid.uuid4().hex}"):
+            print("found:", search_records("closed"))
+            try:
+                print("deleted:", delete_records("closed"))
+            except ActionRefused as refused:
+                print("not deleted:", refused)
+        print("orders:", sorted(ORDERS))
+
+
+if __name__ == "__main__":
+    main()
