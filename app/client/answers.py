@@ -187,6 +187,7 @@ class ActionInterrupted(ClientError):
 _TO_DO = {
     "unregistered_tool": "Register the tool: `sluice registry sign` and `publish`",
     "unknown_agent": "Register the agent: `sluice registry sign` and `publish`",
+    "unsigned_agent": "Sign with a key of the agent's registry entry: ClientOptions(agent_key=...)",
     "unknown_bundle": "Name a published bundle, or none",
     "bundle_not_granted": "Name the agent's own bundle, or none",
     "action_id_conflict": "Use a new action_id for each action; the same one is for the same bytes",

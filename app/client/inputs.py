@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import secrets
 import uuid
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -33,6 +34,7 @@ SESSION_EVENTS = "gate.session.events"
 DEAD_LETTERS = "gate.dead_letters"
 ANSWERS = (VERDICTS, MEMORY_DECISIONS, SERVED, SESSION_EVENTS, ESCALATIONS, DEAD_LETTERS)
 DEFAULT_DEADLINE_S = 10.0
+NONCE_BYTES = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,8 @@ class ClientOptions:
     verdicts advice. `journal`: a file in which the client remembers what it has begun, so that a restarted
     process runs no tool twice; None keeps that in memory. `reported_by` and `signing_key` (PKCS#8 PEM of an
     Ed25519 key): the enforcement point in whose name outcomes are signed; without them they are not.
+    `agent_key` (PKCS#8 PEM too): the agent's own key, if its registry entry has keys; every input is signed
+    with it, and the key's id follows from it.
     `connection`: further arguments of aiokafka's clients, such as `security_protocol`.
     """
 
@@ -78,6 +82,7 @@ class ClientOptions:
     journal: Path | None = None
     reported_by: str | None = None
     signing_key: bytes | None = field(default=None, repr=False)
+    agent_key: bytes | None = field(default=None, repr=False)
     connection: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
@@ -126,13 +131,18 @@ class Sender:
 
         if self._producer is None:
             raise RuntimeError("the client is not started")
-        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        at = datetime.now(UTC)
+        now = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        headers = input_headers(name, kind.record, f"/agents/{self._agent_id}", now)
+        if self._options.agent_key is not None:
+            at_ms = int(at.timestamp() * 1000)
+            headers.append(agent_signature(self._options.agent_key, kind.topic, session, value, at_ms))
         found = await self._producer.send_and_wait(
             self.prefix + kind.topic,
             value,
             key=session.encode(),
             partition=self.home(session),
-            headers=input_headers(name, kind.record, f"/agents/{self._agent_id}", now),
+            headers=headers,
         )
         return Place(found.partition, found.offset, found.timestamp)
 
@@ -177,6 +187,16 @@ def signature_of(record: Mapping[str, Any], pem: bytes) -> str:
     """
     written = json.dumps(record, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
     return base64.b64encode(_private_key(pem).sign(written)).decode()
+
+
+def agent_signature(pem: bytes, topic: str, session: str, value: bytes, at_ms: int) -> tuple[str, bytes]:
+    """The header with an agent's signature of an input. `topic`: the base name; `at_ms`: ms since 1970."""
+    from topics.agent_signature import HEADER, AgentSignature, signed_bytes  # noqa: PLC0415
+
+    key, nonce = _private_key(pem), secrets.token_urlsafe(NONCE_BYTES)
+    key_id = sha256(key.public_key().public_bytes_raw()).hexdigest()
+    message = signed_bytes(topic, session.encode(), key_id, at_ms, nonce, value)
+    return HEADER, AgentSignature(key_id, at_ms, nonce, key.sign(message)).header()
 
 
 @lru_cache(maxsize=8)

@@ -17,6 +17,10 @@ NOT_RUN = {
     ("README.md", "make test ARGS"): "names what a developer calls; CI calls the most of it",
     ("README.md", "flowchart LR"): "a drawing",
     ("README.md", "from app.client"): "an agent's program; tests/kafka/test_client.py runs it",
+    (
+        "docs/clients.md",
+        "public ",
+    ): "bytes that are signed; tests/unit/client/test_client_parts.py checks them",
     ("docs/clients.md", "from app.client"): "an agent's program; tests/kafka/test_client.py runs it",
     ("docs/mcp.md", "{"): "the configuration of an agent's host; tests/kafka/test_mcp.py starts it so",
     ("docs/architecture.md", "flowchart TB"): "a drawing; tests/unit/test_architecture.py holds it current",

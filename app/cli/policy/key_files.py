@@ -144,7 +144,8 @@ cli = typer.Typer(
     name="keys",
     no_args_is_help=True,
     help="Make Ed25519 keys. A root key's public half goes into the setting policy.root_keys; root keys sign "
-    "approvers' entries, approvers' keys sign bundles and all other entries.",
+    "approvers' entries, approvers' keys sign bundles and all other entries; an agent's key "
+    "signs its inputs (docs/clients.md).",
 )
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON value on standard output.")]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -15,10 +15,8 @@ from app.client.answers import Place
 from app.client.inputs import signature_of
 from app.client.journal import Journal
 from app.core.registry.keys import signed_by
+from topics.agent_signature import read_signature, signed_bytes
 from topics.records import ActionOutcome
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ONLY = """
 import sys
@@ -121,3 +119,16 @@ def _opened_soon(path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("app.client.journal.BUSY_S", 0.1)
         Journal(path)
+
+
+def test_the_worked_example_of_a_signature_is_what_a_worker_accepts() -> None:
+    lines = (Path(__file__).parents[3] / "docs" / "clients.md").read_text().split("```text\n")[1].splitlines()
+    said = dict(line.strip().split(None, 1) for line in lines[:9])
+    key = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+    read = read_signature(said["header"].encode())
+    assert read is not None
+    assert key.public_key().public_bytes_raw().hex() == said["public"]
+    message = signed_bytes(said["topic"], said["key"].encode(), *read[:3], said["value"].encode())
+    assert message.decode() == said["signed"]
+    assert (read.signed_at_ms, read.nonce) == (int(said["time"]), said["nonce"])
+    assert read.signature.hex() == said["ed25519"] == key.sign(message).hex()

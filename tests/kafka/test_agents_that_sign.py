@@ -1,0 +1,132 @@
+"""An agent that signs, on a real broker: the client signs for it, and nothing else counts in its name."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from typer.testing import CliRunner
+
+from app.cli.demo.throwaway_trust import publish_policy
+from app.cli.main import cli
+from app.client import ActionDenied, AsyncGateClient, ClientOptions, GateClient
+from app.client.inputs import agent_signature
+from app.core.foundation.clock import rfc3339
+from app.core.registry.keys import PublicKey
+from load.sites import neutral_policy
+from tests.kafka.installation import action, awaited, publish, running, site_on, stored, until
+from topics.catalog import ACTIONS, OUTCOMES, SESSION_EVENTS, VERDICTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from load.sites.site import Site
+    from load.sites.worker_process import WorkerProcess
+
+pytestmark = pytest.mark.kafka
+AGENT, READ = "signing-agent", neutral_policy.READ_TOOL
+KEY = Ed25519PrivateKey.generate()
+PEM = KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def entry(revision: int, **bounds: str) -> dict[str, Any]:
+    """The agent's entry with its one key."""
+    key = {"public_key": PublicKey(KEY.public_key().public_bytes_raw()).text, **bounds}
+    spec = {"tenant_id": neutral_policy.TENANT, "tier": "T2", "keys": [key]}
+    return {"kind": "agent", "id": AGENT, "revision": revision, "spec": spec}
+
+
+@pytest.fixture(scope="module")
+def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    folder = tmp_path_factory.mktemp("signing")
+    made = site_on(kafka, folder, module_prefix.rstrip("."), ("controls", "tier_auth"))
+    asyncio.run(publish_policy(kafka, made.prefix, made.trust.entries([entry(1)])))
+    return made
+
+
+@pytest.fixture(scope="module")
+def worker(site: Site) -> Iterator[WorkerProcess]:
+    yield from running(site)
+
+
+def options(site: Site, **more: Any) -> ClientOptions:
+    return ClientOptions(topic_prefix=site.prefix, deadline_s=60.0, **more)
+
+
+def put(site: Site, session: str, record: dict[str, Any], topic: str = ACTIONS) -> tuple[str, bytes]:
+    """Publish a record that the agent signed; its header."""
+    header = agent_signature(PEM, topic, session, json.dumps(record).encode(), time.time_ns() // 1_000_000)
+    publish(site, [record], topic, [header])
+    return header
+
+
+async def test_the_client_signs_actions_and_outcomes(site: Site, worker: WorkerProcess) -> None:
+    call: dict[str, Any] = {"session_id": "by-client", "rows_affected": 7}
+    async with (
+        AsyncGateClient(site.bootstrap_servers, AGENT, options(site, agent_key=PEM)) as gate,
+        gate.action(READ, {"table": "orders"}, **call) as permit,
+    ):
+        permit.rows_affected = 9
+    verdict = permit.verdict.record
+    assert verdict["signature"]["key_id"] == PublicKey(KEY.public_key().public_bytes_raw()).keyid
+    (settled,) = await asyncio.to_thread(awaited, site, SESSION_EVENTS, "by-client", 1, worker)
+    assert (settled["actual"], settled["reported_by"]) == (9, AGENT)
+
+
+def test_the_blocking_client_signs_too(site: Site, worker: WorkerProcess) -> None:
+    with GateClient(site.bootstrap_servers, AGENT, options(site, agent_key=PEM)) as gate:
+        assert gate.propose(READ, {}, session_id="blocking").allowed
+
+
+def test_nobody_else_acts_or_reports_in_its_name(site: Site, worker: WorkerProcess) -> None:
+    with (
+        GateClient(site.bootstrap_servers, AGENT, options(site)) as gate,
+        pytest.raises(ActionDenied, match="unsigned_agent: missing") as error,
+        gate.action(READ, {}, session_id="nobody"),
+    ):
+        raise AssertionError("it ran")
+    assert error.value.verdict.gate == "signature"
+    put(site, "nobody", action("nobody", "a-1", agent_id=AGENT))
+    outcome = {"action_id": "a-1", "session_id": "nobody", "rows_affected": 900, "reported_by": AGENT}
+    publish(site, [outcome], OUTCOMES)
+    (refused,) = awaited(site, SESSION_EVENTS, "nobody", 1, worker)
+    assert (refused["reason"], refused["message"].split(":")[0]) == ("unsigned_agent", "missing")
+
+
+def test_a_replay_is_a_duplicate_and_counts_once(site: Site, worker: WorkerProcess) -> None:
+    record = action("replay", "a-1", agent_id=AGENT)
+    header = put(site, "replay", record)
+    publish(site, [record], headers=[header])
+    publish(site, [(b"elsewhere", json.dumps(record).encode())], headers=[header])
+    publish(site, [record])
+    first, again, stripped = awaited(site, VERDICTS, "replay", 3, worker)
+    assert (first["verdict"], again["duplicate_of"]) == ("allowed", first["verdict_id"])
+    assert (stripped["verdict"], stripped["duplicate_of"]) == ("denied", None)
+    assert again["session"]["after"]["aggregateActionCount"] == 1
+
+
+def test_a_revoked_key_s_later_records_are_refused_and_every_decision_reruns(
+    site: Site, worker: WorkerProcess
+) -> None:
+    revoked = entry(2, revoked_at=rfc3339(time.time_ns() // 1_000_000))
+    asyncio.run(publish_policy(site.bootstrap_servers, site.prefix, site.trust.entries([revoked])))
+    tried: list[str] = []
+
+    def is_refused() -> bool:
+        tried.append(f"a-{len(tried)}")
+        put(site, "revoked", action("revoked", tried[-1], agent_id=AGENT))
+        found = awaited(site, VERDICTS, "revoked", len(tried), worker)
+        return "revoked_key" in str(
+            next(one for one in found if one["action_id"] == tried[-1])["blockReason"]
+        )
+
+    until(is_refused, worker)
+    told = CliRunner().invoke(cli, ["rerun", "--all", "--json"], env=site.settings)
+    assert told.exit_code == 0, told.stdout
+    assert json.loads(told.stdout)["by_kind"]["verdict"]["identical"] == len(stored(site, VERDICTS))
+    assert CliRunner().invoke(cli, ["ledger", "verify"], env=site.settings).exit_code == 0
