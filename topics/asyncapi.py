@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic.json_schema import models_json_schema
 
-from topics.catalog import CATALOG, DEFAULT_PARTITIONS, Topic, wire_schema
+from topics.catalog import CATALOG, DEFAULT_PARTITIONS, SESSION_KEY, Topic, wire_schema
 from topics.fields import fields_page
 from topics.headers import API_VERSION
 
@@ -90,6 +90,21 @@ UNANSWERED: Json = {
 }
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _BINDING = "0.5.0"
+_KEYS = (
+    ("s-1", 8, 7),
+    ("ticket-4711", 8, 1),
+    ("ticket-4711", 12, 1),
+    ("größe 7", 8, 6),
+    ("会話", 8, 7),
+)
+PARTITIONER: Json = {
+    "algorithm": "murmur2",
+    "partition": "(murmur2(key) & 0x7fffffff) % partitions",
+    "examples": [
+        {"key": key, "partitions": partitions, "partition": partition} for key, partitions, partition in _KEYS
+    ],
+}
+"""How an input's partition follows from its key: the rule of Kafka's Java client."""
 _ABOUT = (
     "Agents publish proposed actions; workers put each through its gates and publish verdicts. "
     "The output topics together are the ledger: per partition one gapless hash chain over all of them. "
@@ -199,6 +214,7 @@ def _channel(topic: Topic) -> Json:
 
 
 def _channel_binding(topic: Topic) -> Json:
+    extension = {"x-partitioner": PARTITIONER} if topic.key == SESSION_KEY else {}
     return {
         "topic": topic.name,
         "partitions": 1 if topic.single else DEFAULT_PARTITIONS,
@@ -208,6 +224,7 @@ def _channel_binding(topic: Topic) -> Json:
             "max.message.bytes": topic.max_message_bytes,
         },
         "bindingVersion": _BINDING,
+        **extension,
     }
 
 

@@ -22,6 +22,10 @@ NOT_RUN = {
         "public ",
     ): "bytes that are signed; tests/unit/client/test_client_parts.py checks them",
     ("docs/clients.md", "from app.client"): "an agent's program; tests/kafka/test_client.py runs it",
+    (
+        "docs/clients.md",
+        "(cd docs/",
+    ): "fetches packages; tests/kafka/test_other_languages.py does, and runs them",
     ("docs/mcp.md", "{"): "the configuration of an agent's host; tests/kafka/test_mcp.py starts it so",
     ("docs/architecture.md", "flowchart TB"): "a drawing; tests/unit/test_architecture.py holds it current",
     ("docs/architecture_before.md", "flowchart TB"): "a drawing of a tree that is no more",

@@ -13,6 +13,7 @@ from app.core.actions.stages import BUNDLE_FORM
 from app.core.quality_bundle.quality_models import QualityBundleFile
 from app.offline.policy_files import whole_bundle
 from app.offline.reference import FOLDER, SPECS, gate_shapes, reference_documents
+from app.stream.engine.outbox import home_of
 from tests.unit import memory_records, retrieval_records
 from tests.unit.records import HASH, action, ledger_records
 from topics import records
@@ -163,6 +164,17 @@ def test_every_public_topic_is_a_channel_with_an_operation() -> None:
         for operation in document["operations"].values()
     }
     assert used == {topic.name for topic in public_topics()}
+
+
+def test_every_input_names_the_partitioner_and_its_examples_are_where_a_worker_looks_for_them() -> None:
+    document = asyncapi()
+    inputs = [topic.name for topic in public_topics() if topic.direction == "in"]
+    assert inputs
+    for name in inputs:
+        told = document["channels"][name]["bindings"]["kafka"]["x-partitioner"]
+        assert told["examples"]
+        for one in told["examples"]:
+            assert home_of(one["key"].encode(), one["partitions"]) == one["partition"]
 
 
 @pytest.mark.parametrize("kind", records.__all__)

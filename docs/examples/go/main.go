@@ -1,0 +1,223 @@
+// A tool that runs only if the gate allows this very call: the contract of docs/clients.md, with franz-go.
+//
+// guarded SERVERS PREFIX AGENT TOOL SESSION…: one call in each session; a line of JSON for each.
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+const (
+	actions     = "gate.actions.proposed"
+	outcomes    = "gate.outcomes"
+	verdicts    = "gate.verdicts"
+	deadLetters = "gate.dead_letters"
+	deadline    = 60 * time.Second
+	clocksApart = time.Minute // how far this machine's clock and the broker's may differ
+)
+
+// Gate is one agent's way to the gate. Any number of goroutines may use it.
+type Gate struct {
+	prefix, agent string
+	client        *kgo.Client
+
+	mutex   sync.Mutex
+	waiting map[string]chan *kgo.Record // by the ce_id of an answer
+	early   map[string]*kgo.Record      // answers that came before the coordinates of their input
+	placing int
+}
+
+// The fields of an answer that a caller needs.
+type answer struct {
+	Verdict      string
+	BlockReason  *string
+	RowsReserved int `json:"rows_reserved"`
+	Code, Path   string
+}
+
+// NewGate connects. It reads the answers from a little before now on: from their end, one could be missed.
+// Idempotence, acks=all and the murmur2 partitioner are the defaults of franz-go.
+func NewGate(servers, prefix, agent string) (*Gate, error) {
+	client, err := kgo.NewClient(
+		kgo.SeedBrokers(strings.Split(servers, ",")...),
+		kgo.ConsumeTopics(prefix+verdicts, prefix+deadLetters),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AfterMilli(time.Now().Add(-clocksApart).UnixMilli())),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.FetchMaxWait(100*time.Millisecond),
+		kgo.ProducerLinger(0),
+	)
+	if err != nil {
+		return nil, err
+	}
+	gate := &Gate{
+		prefix: prefix, agent: agent, client: client,
+		waiting: map[string]chan *kgo.Record{}, early: map[string]*kgo.Record{},
+	}
+	go gate.read()
+	return gate, nil
+}
+
+// Guarded runs the tool if the gate allows it, and reports what it did. An error says why it did not run.
+func (gate *Gate) Guarded(ctx context.Context, session, tool string, parameters map[string]any,
+	run func(map[string]any) (string, error)) (string, error) {
+	actionID := rand.Text()
+	decided, err := gate.decide(ctx, session, map[string]any{
+		"action_id": actionID, "agent_id": gate.agent, "session_id": session, "toolName": tool,
+		"parameters": parameters, "mode": "high_stakes", "deadline_ms": deadline.Milliseconds(),
+	})
+	if err != nil {
+		return "", err
+	}
+	result, failed := run(parameters)
+	outcome := map[string]any{
+		"action_id": actionID, "session_id": session, "reported_by": gate.agent,
+		"rows_affected": decided.RowsReserved,
+	}
+	if failed != nil {
+		outcome["error"] = fmt.Sprintf("%T", failed)
+	}
+	_, unreported := gate.publish(ctx, outcomes, session, outcome)
+	return result, errors.Join(failed, unreported)
+}
+
+func (gate *Gate) decide(ctx context.Context, session string, action map[string]any) (*answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	gate.place(+1)
+	placed, err := gate.publish(ctx, actions, session, action)
+	if err != nil {
+		gate.place(-1)
+		return nil, err
+	}
+	at := fmt.Sprintf("%s:%d:%d", actions, placed.Partition, placed.Offset)
+	ids := []string{"verdict:" + at, "dead_letter:" + at}
+	found := gate.expect(ids)
+	gate.place(-1)
+	defer gate.forget(ids)
+	select {
+	case <-ctx.Done():
+		return nil, errors.New("not decided in time")
+	case record := <-found:
+		return allowed(record)
+	}
+}
+
+func allowed(record *kgo.Record) (*answer, error) {
+	var found answer
+	if err := json.Unmarshal(record.Value, &found); err != nil {
+		return nil, err
+	}
+	if strings.HasSuffix(record.Topic, deadLetters) {
+		return nil, fmt.Errorf("%s at %s", found.Code, found.Path)
+	}
+	if found.Verdict != "allowed" {
+		reason := ""
+		if found.BlockReason != nil {
+			reason = *found.BlockReason
+		}
+		return nil, fmt.Errorf("%s: %s", found.Verdict, reason)
+	}
+	return &found, nil
+}
+
+func (gate *Gate) publish(ctx context.Context, topic, session string, record map[string]any) (*kgo.Record, error) {
+	value, err := json.Marshal(record)
+	if err != nil {
+		return nil, err
+	}
+	sent := &kgo.Record{Topic: gate.prefix + topic, Key: []byte(session), Value: value}
+	return gate.client.ProduceSync(ctx, sent).First()
+}
+
+func (gate *Gate) read() {
+	for {
+		fetches := gate.client.PollFetches(context.Background())
+		if fetches.IsClientClosed() {
+			return
+		}
+		fetches.EachError(func(topic string, partition int32, err error) { log.Print(topic, partition, err) })
+		fetches.EachRecord(gate.take)
+	}
+}
+
+func (gate *Gate) take(record *kgo.Record) {
+	gate.mutex.Lock()
+	defer gate.mutex.Unlock()
+	for _, header := range record.Headers {
+		if header.Key != "ce_id" {
+			continue
+		}
+		if waiting, ok := gate.waiting[string(header.Value)]; ok {
+			select {
+			case waiting <- record:
+			default: // the first answer counts
+			}
+		} else if gate.placing > 0 {
+			gate.early[string(header.Value)] = record
+		}
+	}
+}
+
+func (gate *Gate) place(change int) {
+	gate.mutex.Lock()
+	defer gate.mutex.Unlock()
+	gate.placing += change
+	if gate.placing == 0 {
+		clear(gate.early)
+	}
+}
+
+func (gate *Gate) expect(ids []string) <-chan *kgo.Record {
+	gate.mutex.Lock()
+	defer gate.mutex.Unlock()
+	found := make(chan *kgo.Record, 1)
+	for _, id := range ids {
+		gate.waiting[id] = found
+		if record, ok := gate.early[id]; ok && len(found) == 0 {
+			found <- record
+		}
+	}
+	return found
+}
+
+func (gate *Gate) forget(ids []string) {
+	gate.mutex.Lock()
+	defer gate.mutex.Unlock()
+	for _, id := range ids {
+		delete(gate.waiting, id)
+	}
+}
+
+func main() {
+	servers, prefix, agent, tool := os.Args[1], os.Args[2], os.Args[3], os.Args[4]
+	gate, err := NewGate(servers, prefix, agent)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer gate.client.Close()
+	lines := json.NewEncoder(os.Stdout)
+	for _, session := range os.Args[5:] {
+		told := map[string]any{"session": session}
+		result, err := gate.Guarded(context.Background(), session, tool, map[string]any{"table": "orders"},
+			func(given map[string]any) (string, error) { return fmt.Sprint("read ", given["table"]), nil })
+		if err != nil {
+			told["refused"] = err.Error()
+		} else {
+			told["result"] = result
+		}
+		if err := lines.Encode(told); err != nil {
+			log.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,143 @@
+// A tool that runs only if the gate allows this very call: the contract of docs/clients.md, with kafkajs.
+//
+// node guarded.js SERVERS PREFIX AGENT TOOL SESSION…: one call in each session; a line of JSON for each.
+
+import { randomUUID } from "node:crypto";
+import kafkajs from "kafkajs";
+
+const ACTIONS = "gate.actions.proposed";
+const OUTCOMES = "gate.outcomes";
+const ANSWERS = ["gate.verdicts", "gate.dead_letters"];
+const DEADLINE_MS = 60_000;
+
+export class Gate {
+  #waiting = new Map(); // ce_id of an answer: who waits for it
+  #early = new Map(); // answers that came before the coordinates of their input
+  #placing = 0;
+
+  constructor(servers, prefix, agent) {
+    this.prefix = prefix;
+    this.agent = agent;
+    const kafka = new kafkajs.Kafka({ brokers: servers.split(","), logLevel: kafkajs.logLevel.ERROR });
+    this.admin = kafka.admin();
+    // The default partitioner is Java's: murmur2 of the key.
+    const createPartitioner = kafkajs.Partitioners.DefaultPartitioner;
+    this.producer = kafka.producer({ idempotent: true, maxInFlightRequests: 1, createPartitioner });
+    this.group = `${prefix}client-${randomUUID()}`;
+    this.consumer = kafka.consumer({ groupId: this.group, maxWaitTimeInMs: 100 }); // read_committed by default
+  }
+
+  // Connect, and read the answers from where they end now: later, one could be missed.
+  async start() {
+    await Promise.all([this.admin.connect(), this.producer.connect(), this.consumer.connect()]);
+    const topics = ANSWERS.map((name) => this.prefix + name);
+    const ends = new Map();
+    for (const topic of topics) ends.set(topic, await this.admin.fetchTopicOffsets(topic));
+    const joined = new Promise((done) => this.consumer.on(this.consumer.events.GROUP_JOIN, done));
+    await this.consumer.subscribe({ topics });
+    await this.consumer.run({
+      autoCommit: false,
+      eachMessage: async ({ topic, message }) => this.#take(topic, message),
+    });
+    await joined;
+    for (const [topic, partitions] of ends)
+      for (const { partition, high } of partitions) this.consumer.seek({ topic, partition, offset: high });
+  }
+
+  async close() {
+    await this.consumer.disconnect();
+    await this.admin.deleteGroups([this.group]);
+    await Promise.all([this.producer.disconnect(), this.admin.disconnect()]);
+  }
+
+  // Run the tool if the gate allows it, and report what it did. Throws where it must not run.
+  async guarded(session, toolName, parameters, run) {
+    const action = {
+      action_id: randomUUID(),
+      agent_id: this.agent,
+      session_id: session,
+      toolName,
+      parameters,
+      mode: "high_stakes",
+      deadline_ms: DEADLINE_MS,
+    };
+    const verdict = await this.#decided(session, action);
+    if (verdict.verdict !== "allowed") throw new Error(`${verdict.verdict}: ${verdict.blockReason}`);
+    const outcome = {
+      action_id: action.action_id,
+      session_id: session,
+      reported_by: this.agent,
+      rows_affected: verdict.rows_reserved,
+    };
+    try {
+      return await run(parameters);
+    } catch (error) {
+      outcome.error = error.name;
+      throw error;
+    } finally {
+      await this.#publish(OUTCOMES, session, outcome);
+    }
+  }
+
+  async #decided(session, action) {
+    this.#placing += 1;
+    let ids;
+    let answer;
+    try {
+      const { partition, baseOffset } = await this.#publish(ACTIONS, session, action);
+      const place = `${ACTIONS}:${partition}:${baseOffset}`;
+      ids = [`verdict:${place}`, `dead_letter:${place}`];
+      answer = this.#expect(ids);
+    } finally {
+      this.#placing -= 1;
+      if (this.#placing === 0) this.#early.clear();
+    }
+    let timer;
+    const late = new Promise((_, fail) => {
+      timer = setTimeout(() => fail(new Error("not decided in time")), DEADLINE_MS);
+    });
+    try {
+      const { topic, record } = await Promise.race([answer, late]);
+      if (topic.endsWith("gate.dead_letters")) throw new Error(`${record.code} at ${record.path}`);
+      return record;
+    } finally {
+      clearTimeout(timer);
+      for (const id of ids) this.#waiting.delete(id);
+    }
+  }
+
+  async #publish(topic, session, record) {
+    const messages = [{ key: session, value: JSON.stringify(record) }];
+    const [place] = await this.producer.send({ topic: this.prefix + topic, acks: -1, messages });
+    return place;
+  }
+
+  #expect(ids) {
+    for (const id of ids) if (this.#early.has(id)) return Promise.resolve(this.#early.get(id));
+    return new Promise((found) => ids.forEach((id) => this.#waiting.set(id, found)));
+  }
+
+  #take(topic, message) {
+    const id = String(message.headers.ce_id);
+    const waiting = this.#waiting.get(id);
+    const answer = { topic, record: JSON.parse(message.value) };
+    if (waiting) waiting(answer);
+    else if (this.#placing > 0) this.#early.set(id, answer);
+  }
+}
+
+const [servers, prefix, agent, tool, ...sessions] = process.argv.slice(2);
+const gate = new Gate(servers, prefix, agent);
+await gate.start();
+try {
+  for (const session of sessions) {
+    try {
+      const result = await gate.guarded(session, tool, { table: "orders" }, async ({ table }) => `read ${table}`);
+      console.log(JSON.stringify({ session, result }));
+    } catch (error) {
+      console.log(JSON.stringify({ session, refused: error.message }));
+    }
+  }
+} finally {
+  await gate.close();
+}

@@ -1,0 +1,98 @@
+"""docs/examples in Node and Go against a real worker: the contract of docs/clients.md is enough for a client.
+
+Their packages come from the machine's registries. Without node and npm, or go, or its packages, a test is
+skipped; in CI packages that cannot be had are a failure.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from load.sites import neutral_policy
+from tests.documents.blocks import ROOT
+from tests.kafka.installation import awaited, records, running, site_on
+from topics.catalog import OUTCOMES, SESSION_EVENTS, VERDICTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from load.sites.site import Site
+    from load.sites.worker_process import WorkerProcess
+
+pytestmark = pytest.mark.kafka
+EXAMPLES = ROOT / "docs" / "examples"
+UNOPTIMISED = "-gcflags=all=-N -l"
+"""The compiler then takes two thirds of the time."""
+PATIENCE_S = 240.0
+
+
+@pytest.fixture(scope="module")
+def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    return site_on(kafka, tmp_path_factory.mktemp("languages"), module_prefix.rstrip("."))
+
+
+@pytest.fixture(scope="module")
+def worker(site: Site) -> Iterator[WorkerProcess]:
+    yield from running(site)
+
+
+def prepared(words: list[str], folder: Path) -> None:
+    """Run what fetches and builds."""
+    if shutil.which(words[0]) is None:
+        pytest.skip(f"there is no {words[0]} on this machine")
+    done = subprocess.run(
+        words, cwd=folder, capture_output=True, text=True, check=False, timeout=PATIENCE_S, env=os.environ
+    )
+    if done.returncode and not os.environ.get("CI"):
+        pytest.skip(f"{' '.join(words)}: {done.stderr}")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module", params=["node", "go"])
+def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The command that starts the example."""
+    folder = tmp_path_factory.mktemp("client") / "example"
+    shutil.copytree(
+        EXAMPLES / request.param, folder, ignore=lambda *_: ["node_modules"]
+    )  # nothing is built in the tree
+    if request.param == "go":
+        prepared(["go", "build", UNOPTIMISED, "-o", "guarded", "."], folder)
+        return [str(folder / "guarded")]
+    prepared(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], folder)
+    return ["node", str(folder / "guarded.js")]
+
+
+def called(client: list[str], site: Site, tool: str, sessions: list[str]) -> list[dict[str, Any]]:
+    """What the program says of one call in each session."""
+    words = [*client, site.bootstrap_servers, site.prefix, neutral_policy.AGENT, tool, *sessions]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_an_allowed_tool_runs_and_its_outcome_settles_in_sessions_of_every_partition(
+    client: list[str], site: Site, worker: WorkerProcess
+) -> None:
+    sessions = [f"{client[0][-4:]} größe %{number}" for number in range(12)]
+    told = called(client, site, neutral_policy.READ_TOOL, sessions)
+    assert told == [{"session": one, "result": "read orders"} for one in sessions]
+    settled = awaited(site, SESSION_EVENTS, sessions, 12, worker)
+    assert {(one["session_id"], one["reported_by"]) for one in settled} == {
+        (one, neutral_policy.AGENT) for one in sessions
+    }
+    assert len({one["input"]["partition"] for one in settled}) > 1
+
+
+def test_a_denied_tool_does_not_run(client: list[str], site: Site, worker: WorkerProcess) -> None:
+    session = f"{client[0][-4:]} denied"
+    (told,) = called(client, site, "unknown.tool", [session])
+    assert told["refused"].startswith("denied: unregistered_tool")
+    assert len(awaited(site, VERDICTS, session, 1, worker)) == 1
+    assert records(site, OUTCOMES, session) == []
