@@ -139,7 +139,7 @@ async def test_a_call_that_needs_a_person_waits_for_one_and_goes_on_waiting_when
         await asyncio.to_thread(publish, place.site, [_answer(asked[0], "approve", {"text": "8"})], REVIEWS)
         while (done := await client.call_tool("refund", {"text": "9"})).is_error:
             assert done.structured_content["escalation_id"] == asked[0]["escalation_id"]
-    assert text_of(done) == "8"
+    assert text_of(done) == '[an approver narrowed the call: it ran with {"text": "8"}]\n8'
     assert place.calls == [["refund", {"text": "8"}]]
     told = await asyncio.to_thread(awaited, place.site, OUTCOMES, place.session, 1, worker)
     assert len(told) == 1

@@ -7,6 +7,7 @@ see it.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
 import uuid
@@ -156,7 +157,12 @@ class Proxy:
         except (*_AWAY, PinsError) as error:
             return _error(f"{registered}: {error}. The tool did not run.")
         result = await self._run(ctx, permit, params)
-        return result if self._options.results is None else await self._read(permit, registered, result)
+        if self._options.results is not None:
+            result = await self._read(permit, registered, result)
+        if permit.narrowed is not None:
+            told = f"[an approver narrowed the call: it ran with {json.dumps(permit.narrowed)}]"
+            result.content.insert(0, TextContent(type="text", text=told))
+        return result
 
     async def _permit(self, ctx: Any, registered: str, tool: Tool, arguments: dict[str, Any]) -> Permit:
         """The permission to run a tool. Raises what `AsyncGateClient.permit` raises: NeedsHuman where a
