@@ -12,6 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from app.cli.demo.throwaway_trust import publish_policy
+from app.cli.policy.key_files import new_private_key
 from app.core.policy.bundles import ORDER_OF_OLD
 from app.core.registry.keys import SigningKey
 from app.core.trust.dsse import sign
@@ -22,7 +23,7 @@ from tests.documents.blocks import ROOT
 from tests.kafka.installation import awaited, publish, records, running, site_on
 from tests.kafka.mcp_place import SERVER, TOOLS, Place
 from tests.unit.cli.policy.policy_files import made
-from topics.catalog import ESCALATIONS, OUTCOMES, REGISTRY, REVIEWS, VERDICTS
+from topics.catalog import ESCALATIONS, OUTCOMES, REGISTRY, REVIEWS, SESSION_EVENTS, VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -171,6 +172,24 @@ def _answer(asked: dict[str, Any], decision: str, narrowed: dict[str, Any] | Non
     if narrowed is not None:
         fields["parameters"] = narrowed
     return signed_review(fields, APPROVER).model_dump(mode="json", exclude_unset=True)
+
+
+async def test_the_proxy_signs_for_an_agent_that_signs(place: Place, worker: WorkerProcess) -> None:
+    spec: dict[str, Any] = {"tenant_id": neutral_policy.TENANT, "tier": "T2"}
+    key = place.folder / "agent.pem"
+    spec["keys"] = [{"public_key": new_private_key(key).public.text}]
+    entry = {"kind": "agent", "id": "signer", "revision": 1, "spec": spec}
+    entries = place.site.trust.entries([entry])
+    await publish_policy(place.site.bootstrap_servers, place.site.prefix, entries)
+    place.options[1] = "signer"
+    async with place.agent("--agent-key", key) as client:
+        while (read := await client.call_tool("read", {"text": "mine"})).is_error:
+            assert "unknown_agent" in text_of(read), "its entry is not in force yet"
+    assert text_of(read) == "mine"
+    async with place.agent() as client:
+        assert "unsigned_agent" in text_of(await client.call_tool("read", {}))
+    await asyncio.to_thread(awaited, place.site, SESSION_EVENTS, place.session, 1, worker)
+    assert len(place.calls) == 1
 
 
 async def test_a_server_by_streamable_http_and_names_from_a_file(place: Place) -> None:

@@ -6,6 +6,7 @@ skipped; in CI packages that cannot be had are a failure.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from app.cli.demo.throwaway_trust import publish_policy
+from app.cli.policy.key_files import new_private_key
 from load.sites import neutral_policy
 from tests.documents.blocks import ROOT
 from tests.kafka.installation import awaited, records, running, site_on
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.kafka
 EXAMPLES = ROOT / "docs" / "examples"
+SIGNER = "signing-agent"
 UNOPTIMISED = "-gcflags=all=-N -l"
 """The compiler then takes two thirds of the time."""
 PATIENCE_S = 240.0
@@ -35,7 +39,13 @@ PATIENCE_S = 240.0
 
 @pytest.fixture(scope="module")
 def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
-    return site_on(kafka, tmp_path_factory.mktemp("languages"), module_prefix.rstrip("."))
+    """With an agent that signs, whose key is `SIGNER`.pem in the site's folder."""
+    site = site_on(kafka, tmp_path_factory.mktemp("languages"), module_prefix.rstrip("."))
+    public = new_private_key(site.folder / f"{SIGNER}.pem").public.text
+    spec = {"tenant_id": neutral_policy.TENANT, "tier": "T2", "keys": [{"public_key": public}]}
+    entry = {"kind": "agent", "id": SIGNER, "revision": 1, "spec": spec}
+    asyncio.run(publish_policy(kafka, site.prefix, site.trust.entries([entry])))
+    return site
 
 
 @pytest.fixture(scope="module")
@@ -69,10 +79,18 @@ def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return ["node", str(folder / "guarded.js")]
 
 
-def called(client: list[str], site: Site, tool: str, sessions: list[str]) -> list[dict[str, Any]]:
+def called(
+    client: list[str],
+    site: Site,
+    tool: str,
+    sessions: list[str],
+    agent: str = neutral_policy.AGENT,
+    key: str = "",
+) -> list[dict[str, Any]]:
     """What the program says of one call in each session."""
-    words = [*client, site.bootstrap_servers, site.prefix, neutral_policy.AGENT, tool, *sessions]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    words = [*client, site.bootstrap_servers, site.prefix, agent, tool, *sessions]
+    env = {**os.environ, "AGENT_KEY": key}
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE_S, env=env)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -96,3 +114,16 @@ def test_a_denied_tool_does_not_run(client: list[str], site: Site, worker: Worke
     assert told["refused"].startswith("denied: unregistered_tool")
     assert len(awaited(site, VERDICTS, session, 1, worker)) == 1
     assert records(site, OUTCOMES, session) == []
+
+
+def test_an_agent_that_signs_is_believed_with_its_key_alone(
+    client: list[str], site: Site, worker: WorkerProcess
+) -> None:
+    session, key = f"{client[0][-4:]} größe signs", str(site.folder / f"{SIGNER}.pem")
+    assert called(client, site, neutral_policy.READ_TOOL, [session], SIGNER, key) == [
+        {"session": session, "result": "read orders"}
+    ]
+    (settled,) = awaited(site, SESSION_EVENTS, session, 1, worker)
+    assert settled["reported_by"] == SIGNER, "its outcome was signed as well"
+    (told,) = called(client, site, neutral_policy.READ_TOOL, [session], SIGNER)
+    assert told["refused"].startswith("denied: unsigned_agent: missing")

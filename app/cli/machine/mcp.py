@@ -47,6 +47,7 @@ class ProxyFile(StrictModel):
     results: dict[str, Any] = Field(default_factory=dict)
     deadline_s: float = Field(default=10.0, gt=0)
     approval_s: float | None = Field(default=None, gt=0)
+    agent_key: str | None = None
     journal: str | None = None
 
 
@@ -88,6 +89,9 @@ def run(  # noqa: PLR0913 - the command's options
     session: Annotated[str | None, typer.Option(help="Session of the calls; without one, a new one.")] = None,
     server: Annotated[
         str | None, typer.Option(help="Name of the server: tool T is SERVER.T in the registry.")
+    ] = None,
+    agent_key: Annotated[
+        Path | None, typer.Option(help="PEM: the agent's key, if its entry in the registry has keys.")
     ] = None,
     pins: Folder = PINS,
     pins_key: Annotated[
@@ -133,7 +137,8 @@ def run(  # noqa: PLR0913 - the command's options
     gate_options = ClientOptions(
         topic_prefix=settings.kafka.topic_prefix,
         deadline_s=told.deadline_s,
-        journal=None if told.journal is None else Path(told.journal).expanduser(),
+        agent_key=_pem(agent_key or _file(told.agent_key)),
+        journal=_file(told.journal),
     )
     gate = AsyncGateClient(settings.kafka.bootstrap_servers, agent, gate_options)
     target: Any = url
@@ -242,6 +247,18 @@ def _key(file: Path) -> SigningKey | PublicKey:
         return PublicKey.from_text(file.read_text(encoding="ascii").strip())
     except (OSError, UnicodeDecodeError, UnusableKeyError) as error:
         stop(f"{file}: no public key: {error}")
+
+
+def _file(written: str | None) -> Path | None:
+    return None if written is None else Path(written).expanduser()
+
+
+def _pem(file: Path | None) -> bytes | None:
+    """The bytes of a private key that can be used."""
+    if file is None:
+        return None
+    private_keys_or_stop([file])
+    return file.read_bytes()
 
 
 def _read(file: Path) -> ProxyFile:

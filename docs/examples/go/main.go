@@ -1,16 +1,24 @@
 // A tool that runs only if the gate allows this very call: the contract of docs/clients.md, with franz-go.
 //
 // guarded SERVERS PREFIX AGENT TOOL SESSION…: one call in each session; a line of JSON for each.
+// AGENT_KEY names the PEM file of an agent that signs.
 package main
 
 import (
 	"context"
+	"crypto/ed25519"
 	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"log"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -30,6 +38,7 @@ const (
 // Gate is one agent's way to the gate. Any number of goroutines may use it.
 type Gate struct {
 	prefix, agent string
+	key           ed25519.PrivateKey // nil for an agent that does not sign
 	client        *kgo.Client
 
 	mutex   sync.Mutex
@@ -48,7 +57,7 @@ type answer struct {
 
 // NewGate connects. It reads the answers from a little before now on: from their end, one could be missed.
 // Idempotence, acks=all and the murmur2 partitioner are the defaults of franz-go.
-func NewGate(servers, prefix, agent string) (*Gate, error) {
+func NewGate(servers, prefix, agent string, key ed25519.PrivateKey) (*Gate, error) {
 	client, err := kgo.NewClient(
 		kgo.SeedBrokers(strings.Split(servers, ",")...),
 		kgo.ConsumeTopics(prefix+verdicts, prefix+deadLetters),
@@ -61,7 +70,7 @@ func NewGate(servers, prefix, agent string) (*Gate, error) {
 		return nil, err
 	}
 	gate := &Gate{
-		prefix: prefix, agent: agent, client: client,
+		prefix: prefix, agent: agent, key: key, client: client,
 		waiting: map[string]chan *kgo.Record{}, early: map[string]*kgo.Record{},
 	}
 	go gate.read()
@@ -137,7 +146,47 @@ func (gate *Gate) publish(ctx context.Context, topic, session string, record map
 		return nil, err
 	}
 	sent := &kgo.Record{Topic: gate.prefix + topic, Key: []byte(session), Value: value}
+	if gate.key != nil {
+		said := signature(gate.key, topic, session, value)
+		sent.Headers = []kgo.RecordHeader{{Key: "sluice-signature", Value: []byte(said)}}
+	}
 	return gate.client.ProduceSync(ctx, sent).First()
+}
+
+// What an agent that signs puts beside each input.
+func signature(key ed25519.PrivateKey, topic, session string, value []byte) string {
+	public := sha256.Sum256(key.Public().(ed25519.PublicKey))
+	keyID, nonce := hex.EncodeToString(public[:]), rand.Text()
+	at := strconv.FormatInt(time.Now().UnixMilli(), 10)
+	signed := []byte("SluiceInputV1")
+	for _, part := range []string{topic, session, keyID, at, nonce, string(value)} {
+		signed = fmt.Appendf(signed, " %d %s", len(part), part)
+	}
+	written := base64.StdEncoding.EncodeToString(ed25519.Sign(key, signed))
+	return fmt.Sprintf("v1 %s %s %s %s", keyID, at, nonce, written)
+}
+
+func keyIn(file string) (ed25519.PrivateKey, error) {
+	if file == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, fmt.Errorf("%s: no PEM", file)
+	}
+	found, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	key, ok := found.(ed25519.PrivateKey)
+	if !ok {
+		return nil, fmt.Errorf("%s: no Ed25519 key", file)
+	}
+	return key, nil
 }
 
 func (gate *Gate) read() {
@@ -201,7 +250,11 @@ func (gate *Gate) forget(ids []string) {
 
 func main() {
 	servers, prefix, agent, tool := os.Args[1], os.Args[2], os.Args[3], os.Args[4]
-	gate, err := NewGate(servers, prefix, agent)
+	key, err := keyIn(os.Getenv("AGENT_KEY"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	gate, err := NewGate(servers, prefix, agent, key)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -1,8 +1,10 @@
 // A tool that runs only if the gate allows this very call: the contract of docs/clients.md, with kafkajs.
 //
 // node guarded.js SERVERS PREFIX AGENT TOOL SESSION…: one call in each session; a line of JSON for each.
+// AGENT_KEY names the PEM file of an agent that signs.
 
-import { randomUUID } from "node:crypto";
+import { createHash, createPrivateKey, createPublicKey, randomBytes, randomUUID, sign } from "node:crypto";
+import { readFileSync } from "node:fs";
 import kafkajs from "kafkajs";
 
 const ACTIONS = "gate.actions.proposed";
@@ -15,9 +17,10 @@ export class Gate {
   #early = new Map(); // answers that came before the coordinates of their input
   #placing = 0;
 
-  constructor(servers, prefix, agent) {
+  constructor(servers, prefix, agent, key) {
     this.prefix = prefix;
     this.agent = agent;
+    this.key = key;
     const kafka = new kafkajs.Kafka({ brokers: servers.split(","), logLevel: kafkajs.logLevel.ERROR });
     this.admin = kafka.admin();
     // The default partitioner is Java's: murmur2 of the key.
@@ -107,7 +110,9 @@ export class Gate {
   }
 
   async #publish(topic, session, record) {
-    const messages = [{ key: session, value: JSON.stringify(record) }];
+    const value = JSON.stringify(record);
+    const headers = this.key ? { "sluice-signature": signature(this.key, topic, session, value) } : {};
+    const messages = [{ key: session, value, headers }];
     const [place] = await this.producer.send({ topic: this.prefix + topic, acks: -1, messages });
     return place;
   }
@@ -126,8 +131,20 @@ export class Gate {
   }
 }
 
+// What an agent that signs puts beside each input.
+function signature(key, topic, session, value) {
+  const publicKey = createPublicKey(key).export({ format: "der", type: "spki" }).subarray(-32);
+  const keyId = createHash("sha256").update(publicKey).digest("hex");
+  const time = String(Date.now());
+  const nonce = randomBytes(16).toString("base64url");
+  const parts = [topic, session, keyId, time, nonce, value];
+  const signed = ["SluiceInputV1", ...parts.map((part) => `${Buffer.byteLength(part)} ${part}`)].join(" ");
+  return `v1 ${keyId} ${time} ${nonce} ${sign(null, Buffer.from(signed), key).toString("base64")}`;
+}
+
 const [servers, prefix, agent, tool, ...sessions] = process.argv.slice(2);
-const gate = new Gate(servers, prefix, agent);
+const file = process.env.AGENT_KEY;
+const gate = new Gate(servers, prefix, agent, file && createPrivateKey(readFileSync(file)));
 await gate.start();
 try {
   for (const session of sessions) {
