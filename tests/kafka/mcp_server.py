@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 import sys
 from pathlib import Path
@@ -49,6 +50,10 @@ async def call_tool(ctx: Any, params: Any) -> CallToolResult:
         calls.write(json.dumps([params.name, params.arguments]) + "\n")
     await ctx.session.report_progress(1, 2, "half of it")
     given = params.arguments or {}
+    if given.get("text") == "die":
+        os._exit(1)
+    if given.get("text") == "sleep":
+        await asyncio.sleep(3600)
     content = [TextContent(type="text", text=given.get("text", "done"))]
     return CallToolResult(content=content, is_error=given.get("text") == "fail")
 

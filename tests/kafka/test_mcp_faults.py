@@ -1,0 +1,76 @@
+"""What `sluice mcp` does when its server dies, or its caller goes away: the outcome is told all the same."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from mcp import MCPError
+
+from tests.kafka.installation import awaited, records, running, site_on
+from tests.kafka.mcp_place import Place
+from topics.catalog import OUTCOMES, VERDICTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from load.sites.site import Site
+    from load.sites.worker_process import WorkerProcess
+
+pytestmark = pytest.mark.kafka
+SOON_S = 3.0
+
+
+@pytest.fixture(scope="module")
+def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    return site_on(kafka, tmp_path_factory.mktemp("mcp_faults"), module_prefix.rstrip("."))
+
+
+@pytest.fixture(scope="module")
+def worker(site: Site) -> Iterator[WorkerProcess]:
+    yield from running(site)
+
+
+@pytest.fixture
+def place(site: Site, worker: WorkerProcess, tmp_path: Path, request: pytest.FixtureRequest) -> Place:
+    return Place(site, tmp_path, request.node.name)
+
+
+async def outcome(place: Place, worker: WorkerProcess) -> dict[str, Any]:
+    (told,) = await asyncio.to_thread(awaited, place.site, OUTCOMES, place.session, 1, worker)
+    return told
+
+
+async def test_a_server_that_dies_in_a_call_leaves_an_outcome_and_no_later_call_is_proposed(
+    place: Place, worker: WorkerProcess
+) -> None:
+    async with place.agent() as client:
+        with pytest.raises(MCPError):
+            await client.call_tool("read", {"text": "die"})
+        with pytest.raises(MCPError):
+            await client.call_tool("read", {"text": "x"})
+    assert (await outcome(place, worker))["error"] == "MCPError"
+    assert len(await asyncio.to_thread(records, place.site, VERDICTS, place.session)) == 1
+    assert place.calls == [["read", {"text": "die"}]]
+
+
+async def test_a_caller_that_gives_a_call_up_leaves_an_outcome(place: Place, worker: WorkerProcess) -> None:
+    async with place.agent() as client:
+        with pytest.raises(MCPError):
+            await client.call_tool("read", {"text": "sleep"}, read_timeout_seconds=SOON_S)
+        assert (await outcome(place, worker))["error"] == "CancelledError"
+        assert not (await client.call_tool("read", {"text": "x"})).is_error
+
+
+async def test_a_caller_that_goes_away_in_a_call_leaves_an_outcome(
+    place: Place, worker: WorkerProcess
+) -> None:
+    async with place.agent() as client:
+        calling = asyncio.ensure_future(client.call_tool("read", {"text": "sleep"}))
+        async with asyncio.timeout(60):
+            while not place.calls:
+                await asyncio.wait([calling], timeout=0.05)
+    await asyncio.gather(calling, return_exceptions=True)
+    assert (await outcome(place, worker))["error"] == "CancelledError"
