@@ -19,7 +19,7 @@ from app.client.answers import (
 )
 from app.client.async_client import AsyncGateClient
 from app.client.guarded_calls import in_session
-from app.client.inputs import ClientOptions
+from app.client.inputs import ClientOptions, delegation_grant
 from app.client.sync_client import GateClient
 
 __all__ = [
@@ -37,5 +37,6 @@ __all__ = [
     "Permit",
     "RetrievalAnswer",
     "Verdict",
+    "delegation_grant",
     "in_session",
 ]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from app.client.answers import ClientError, Place, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from aiokafka import AIOKafkaProducer
@@ -181,9 +181,9 @@ def bytes_of(record: Mapping[str, Any]) -> bytes:
 
 
 def signature_of(record: Mapping[str, Any], pem: bytes) -> str:
-    """The Ed25519 signature over the RFC 8785 form of an outcome, base64.
+    """The Ed25519 signature over the RFC 8785 form of an outcome or a grant, base64.
 
-    An outcome holds texts and whole numbers with ASCII names: sorted compact JSON is their RFC 8785 form.
+    They hold texts and whole numbers with ASCII names: sorted compact JSON is their RFC 8785 form.
     """
     written = json.dumps(record, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
     return base64.b64encode(_private_key(pem).sign(written)).decode()
@@ -197,6 +197,36 @@ def agent_signature(pem: bytes, topic: str, session: str, value: bytes, at_ms: i
     key_id = sha256(key.public_key().public_bytes_raw()).hexdigest()
     message = signed_bytes(topic, session.encode(), key_id, at_ms, nonce, value)
     return HEADER, AgentSignature(key_id, at_ms, nonce, key.sign(message)).header()
+
+
+def delegation_grant(
+    agent_key: bytes,
+    parent_and_child: tuple[str, str],
+    session_id: str,
+    until: datetime,
+    *,
+    max_depth: int = 0,
+    tools: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """A signing agent's leave for another to work on its behalf in a session, as an element of the child's
+    `governanceContext.grants`.
+
+    `agent_key`: the parent's (PKCS#8 PEM); `parent_and_child`: the ids of who grants and to whom. `until` has
+    a time zone; `max_depth`: delegations that may follow after this one; `tools` None: every tool.
+    """
+    key = _private_key(agent_key)
+    moment = until.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    grant: dict[str, Any] = {
+        "parent_agent_id": parent_and_child[0],
+        "agent_id": parent_and_child[1],
+        "session_id": session_id,
+        "max_depth": max_depth,
+        "until": moment,
+        "key_id": sha256(key.public_key().public_bytes_raw()).hexdigest(),
+    }
+    if tools is not None:
+        grant["tools"] = list(tools)
+    return {**grant, "signature": signature_of(grant, agent_key)}
 
 
 @lru_cache(maxsize=8)

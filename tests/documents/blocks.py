@@ -21,6 +21,10 @@ NOT_RUN = {
         "docs/clients.md",
         "public ",
     ): "bytes that are signed; tests/unit/client/test_client_parts.py checks them",
+    (
+        "docs/clients.md",
+        "grant = ",
+    ): "two lines of two agents; tests/unit/core/actions/test_delegation.py signs so",
     ("docs/clients.md", "from app.client"): "an agent's program; tests/kafka/test_client.py runs it",
     (
         "docs/clients.md",

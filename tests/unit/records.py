@@ -37,6 +37,18 @@ def action(**changed: Any) -> dict[str, Any]:
             "chainDepth": 1,
             "parentAgentId": "agent-0",
             "parentTraceId": "t-0",
+            "grants": [
+                {
+                    "parent_agent_id": "agent-0",
+                    "agent_id": "agent-1",
+                    "session_id": "s",
+                    "max_depth": 0,
+                    "tools": ["db.write"],
+                    "until": "2026-11-21T11:00:00.000Z",
+                    "key_id": "0a" * 32,
+                    "signature": "AA==",
+                }
+            ],
         },
         "aggregateRowsAffected": 10,
         "aggregateActionCount": 2,

@@ -17,6 +17,7 @@ from topics.records.base import (
     Id,
     InputCoordinates,
     Mode,
+    Moment,
     Record,
     counts,
     ignored,
@@ -65,8 +66,33 @@ _TOTAL = ignored("compared with the session's own total, which counts; a differe
 _SESSION = counts("it must be the message's key; totals are kept for it and the agent's tenant")
 
 
+_GRANT = counts("of an agent that signs: every field must hold for this action, under the parent's signature")
+
+
+class DelegationGrant(Record):
+    """A signing agent's leave for another to work on its behalf (docs/clients.md)."""
+
+    parent_agent_id: Annotated[Id, Field(description="who grants"), _GRANT]
+    agent_id: Annotated[Id, Field(description="to whom"), _GRANT]
+    session_id: Annotated[Id, Field(description="in which session"), _GRANT]
+    max_depth: Annotated[
+        int, Field(ge=0, le=64, description="delegations that may follow after this one"), _GRANT
+    ]
+    tools: Annotated[
+        list[Id] | None, Field(max_length=256, description="for which tools; null: for all"), _GRANT
+    ] = None
+    until: Annotated[Moment, Field(description="it counts before this broker time"), _GRANT]
+    key_id: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="of the parent's key"), _GRANT]
+    signature: Annotated[
+        str,
+        Field(max_length=128, description="Ed25519 over the RFC 8785 form of the grant without it, base64"),
+        _GRANT,
+    ]
+
+
 class GovernanceContext(Record):
-    """The chain of delegation, as the caller states it (seed 001, Gate 2B)."""
+    """The chain of delegation, as the caller states it (seed 001, Gate 2B). Of an agent that signs it must
+    follow from `grants`."""
 
     root_agent_id: Annotated[Id | None, Field(alias="rootAgentId"), _ANCESTOR] = None
     original_intent_hash: Annotated[Id | None, Field(alias="originalIntentHash"), counts(BY_RULES)] = None
@@ -81,6 +107,11 @@ class GovernanceContext(Record):
         counts("both agents' registered lists must allow the link to a named parent; it is an ancestor"),
     ] = None
     parent_trace_id: Annotated[Id | None, Field(alias="parentTraceId"), counts(BY_RULES)] = None
+    grants: Annotated[
+        list[DelegationGrant] | None,
+        Field(min_length=1, max_length=16, description="the root's first, the one to this agent last"),
+        counts("of an agent that signs: they give depth, root and parent; one that does not hold denies"),
+    ] = None
 
 
 class ProposedAction(Record):

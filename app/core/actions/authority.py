@@ -117,8 +117,12 @@ class _Chain(NamedTuple):
 
 
 def _chain(context: ActionContext) -> _Chain:
-    """Where nothing is told, an agent that nobody may call is a root; another may stand anywhere."""
+    """Where nothing is told, an agent that nobody may call is a root; another may stand anywhere. An agent
+    that signs stands where its grants say (app/core/actions/delegation.py)."""
     ancestors, told = _ancestors(context.action), context.action.governance_context
+    if context.agent is not None and context.agent.keys is not None:
+        depth = 0 if told is None else len(told.grants or ())
+        return _Chain(depth, known=depth > 0 or not context.agent.callers)
     if told is not None and told.chain_depth is not None:
         return _Chain(max(told.chain_depth, len(ancestors)), known=True)
     if told is not None and told.root_agent_id == context.action.agent_id:
@@ -131,6 +135,8 @@ def _ancestors(action: ProposedAction) -> set[str]:
     """The agents other than the acting one that the context names above it."""
     told = action.governance_context
     named = set() if told is None else {told.root_agent_id, told.parent_agent_id}
+    if told is not None and told.grants:
+        named.update(one.parent_agent_id for one in told.grants)
     return {name for name in named if name not in (None, action.agent_id)}
 
 

@@ -21,9 +21,10 @@ from app.core.actions.assessment import (
     used_entries,
 )
 from app.core.actions.authority import OBLIGATIONS
+from app.core.actions.delegation import run_proven
 from app.core.actions.escalating import escalation_of, expire, opened
 from app.core.actions.outcomes import settle_early
-from app.core.actions.pipeline import Evaluation, run
+from app.core.actions.pipeline import Evaluation
 from app.core.actions.stage import Decided, StageResult
 from app.core.actions.verdict import Ruling, count, ids_of, repeated, rule, ruling_of, verdict_record
 from app.core.foundation.arrival import REPLAYED, escalation_id, verdict_id
@@ -124,7 +125,7 @@ def judge(
         return _decide(arrival, context, gates.remembering, seen, Evaluation("BLOCK", SESSION_CAPACITY))
     evaluation = None if standing.accepted else unregistered(context)
     if evaluation is None:
-        evaluation = yield from run(gates.stages, context, parts.stopwatch)
+        evaluation = yield from run_proven(gates.stages, context, parts.stopwatch)
     if seen.dispute is not None and evaluation.outcome == "ALLOW":
         evaluation.settle("ESCALATE", note_dispute(evaluation, seen.dispute))
         evaluation.obligations.clear()

@@ -20,7 +20,7 @@ from app.core.actions.assessment import (
     unregistered,
 )
 from app.core.actions.authority import OBLIGATIONS, required_role
-from app.core.actions.pipeline import run
+from app.core.actions.delegation import run_proven
 from app.core.actions.proposal import SESSION_CAPACITY, about_action, note_dispute, what_gates_keep
 from app.core.actions.verdict import Ruling, VerdictForm, count, rule, verdict_record
 from app.core.foundation.arrival import resolved_id
@@ -137,7 +137,7 @@ def resolve(
     context.approved = True
     evaluation = unregistered(context)
     if evaluation is None:
-        evaluation = yield from run(gates.stages, context, parts.stopwatch)
+        evaluation = yield from run_proven(gates.stages, context, parts.stopwatch)
     if seen.dispute is not None:
         note_dispute(evaluation, seen.dispute)
     if not standing.accepted:

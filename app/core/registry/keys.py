@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import binascii
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from app.core.registry.registry import Registry
     from topics.records import ActionOutcome
+    from topics.records.inputs import DelegationGrant
 
 RAW_BYTES = 32
 _SIGN_BIT = 0x7F
@@ -139,12 +141,33 @@ class Roots:
         self.retired_at_ms: Mapping[str, int] = {key.keyid: at_ms for key, at_ms in until.items()}
 
 
-def signed_bytes(record: ActionOutcome | ReviewDecision) -> bytes:
+def signed_bytes(record: ActionOutcome | ReviewDecision | DelegationGrant) -> bytes:
     """The bytes of a record that are signed; a review's null fields are as absent. Raises CanonicalError."""
     absent = isinstance(record, ReviewDecision)
     return canonical(
         record.model_dump(by_alias=True, exclude_unset=True, exclude_none=absent, exclude={"signature"})
     )
+
+
+SEEN_GRANTS = 4096
+
+
+def is_granted_by(key: Ed25519PublicKey, grant: DelegationGrant) -> bool:
+    """Whether the grant bears a valid signature of this key. A child's every action names its grants, so the
+    result of the latest ones is kept."""
+    try:
+        return _is_valid(key.public_bytes_raw(), grant.signature, signed_bytes(grant))
+    except CanonicalError:
+        return False
+
+
+@lru_cache(maxsize=SEEN_GRANTS)
+def _is_valid(raw: bytes, signature: str, message: bytes) -> bool:
+    try:
+        Ed25519PublicKey.from_public_bytes(raw).verify(base64.b64decode(signature, validate=True), message)
+    except (InvalidSignature, binascii.Error, ValueError):
+        return False
+    return True
 
 
 def signed_by(key: Ed25519PublicKey, record: ActionOutcome | ReviewDecision) -> bool:
