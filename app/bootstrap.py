@@ -19,7 +19,7 @@ from app.adapters.kafka.kafka_lineage import KafkaLineage
 from app.adapters.kafka.kafka_provenance import KafkaProvenance
 from app.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
 from app.core.actions.stages import shipped_stages
-from app.core.decide.decide import DecisionPoint
+from app.core.decide.decision_point import DecisionPoint
 from app.core.decide.kinds import BY_TOPIC
 from app.core.foundation.errors import CoreError
 from app.core.foundation.requests import HELD_INPUT

@@ -27,7 +27,7 @@ from app.core.registry.keys import SigningKey
 from app.core.trust.dsse import sign
 from app.core.trust.signed_entries import PAYLOAD_TYPES
 from app.core.trust.signing import signed_review
-from load.recounts.approval_recount import ENDS, OPENED, Answers, findings
+from load.recounts.approval_recount import ENDS, OPENED, SignedAnswers, findings
 from load.recounts.reruns import executed_again
 from load.recounts.run_findings import bites
 from load.scene import LOOK_S, SLOW_S, STALL_S, behind, committed
@@ -91,7 +91,7 @@ class _People:
 
     site: Site
     producer: AIOKafkaProducer
-    answers: Answers = field(default_factory=lambda: Answers(HASTY_AGENT, HASTY_MS, TTL_MS, ROWS))
+    answers: SignedAnswers = field(default_factory=lambda: SignedAnswers(HASTY_AGENT, HASTY_MS, TTL_MS, ROWS))
     earlier: dict[str, Any] | None = None
     seen: set[str] = field(default_factory=set)
     late: list[asyncio.Task[None]] = field(default_factory=list)

@@ -2,7 +2,7 @@
 
 Only the child process of `sentence_encoder` computes. onnxruntime, tokenizers and numpy are imported where
 they are used, onnxruntime after both files were held against their SHA-256; they are loaded from those bytes.
-`load/fit/encoder_model.py` makes the files.
+`load/fit/make_encoder.py` makes the files.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ VERBS = {
         "Write, check, compare, sign and publish bundles of policy and of quality.",
     ),
     "registry": Verb(
-        _POLICY, "app.cli.policy.registry", "Write, check, sign and publish entries of the registry"
+        _POLICY, "app.cli.policy.registry_verbs", "Write, check, sign and publish entries of the registry"
     ),
     "watch": Verb(_LEDGER, "app.cli.ledger.watch", "Show records as they are committed, one per line."),
     "show": Verb(_LEDGER, "app.cli.ledger.show", "Show one decision's whole story, the reason first."),

@@ -19,7 +19,7 @@ from app.client.answers import (
 )
 from app.client.async_client import AsyncGateClient
 from app.client.guarded_calls import in_session
-from app.client.inputs import ClientOptions, delegation_grant
+from app.client.sender import ClientOptions, delegation_grant
 from app.client.sync_client import GateClient
 
 __all__ = [

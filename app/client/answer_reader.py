@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from aiokafka import AIOKafkaConsumer, TopicPartition
 
-    from app.client.answers import Place
+    from app.client.answers import InputPlace
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ AWAKE_S = 60.0
 """How long a partition is fetched after its last waiter left: the next one then need not wake it."""
 
 
-class Answer(NamedTuple):
+class CommittedAnswer(NamedTuple):
     """A committed record that answers an input; `topic` is the base name."""
 
     topic: str
@@ -51,7 +51,7 @@ class AnswerReader:
         self._connection = connection
         self._prefix = prefix
         self._topics = topics
-        self._waiting: dict[str, asyncio.Future[Answer]] = {}
+        self._waiting: dict[str, asyncio.Future[CommittedAnswer]] = {}
         self._placing: Counter[int] = Counter()
         self._early: dict[int, dict[str, Any]] = {}
         self._heeded: Counter[TopicPartition] = Counter()
@@ -109,7 +109,7 @@ class AnswerReader:
             if not self._placing[partition]:
                 self._early.pop(partition, None)
 
-    def expect(self, ids: Sequence[str], partition: int) -> asyncio.Future[Answer]:
+    def expect(self, ids: Sequence[str], partition: int) -> asyncio.Future[CommittedAnswer]:
         """The first record with one of these ids. Called within `placing`, it finds those that came early.
 
         All who wait for one id get one future.
@@ -117,7 +117,7 @@ class AnswerReader:
         known = self._waiting.get(ids[0])
         if known is not None and not known.done():
             return known
-        found: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        found: asyncio.Future[CommittedAnswer] = asyncio.get_running_loop().create_future()
         early = self._early.get(partition, {})
         for one in ids:
             if one in early:
@@ -127,7 +127,9 @@ class AnswerReader:
         found.add_done_callback(lambda _: self._forget(ids))
         return found
 
-    async def look_back(self, ids: Collection[str], place: Place, topics: Collection[str]) -> Answer | None:
+    async def look_back(
+        self, ids: Collection[str], place: InputPlace, topics: Collection[str]
+    ) -> CommittedAnswer | None:
         """The answer among what was committed since the input came; None: there is none yet.
 
         Reads the partition's topics once, from the input's time to their present ends.
@@ -143,7 +145,7 @@ class AnswerReader:
         finally:
             await consumer.stop()
 
-    async def value_at(self, topic: str, place: Place) -> bytes | None:
+    async def value_at(self, topic: str, place: InputPlace) -> bytes | None:
         """The value of an input at its place; None where it is no longer there."""
         from aiokafka import TopicPartition  # noqa: PLC0415 - importing the client loads no Kafka
 
@@ -162,7 +164,7 @@ class AnswerReader:
 
     async def _look(
         self, consumer: AIOKafkaConsumer, parts: list[TopicPartition], ids: set[str], since_ms: int
-    ) -> Answer | None:
+    ) -> CommittedAnswer | None:
         consumer.assign(parts)
         begins = await consumer.offsets_for_times(dict.fromkeys(parts, since_ms))
         ends = await consumer.end_offsets(parts)
@@ -224,8 +226,8 @@ class AnswerReader:
             for part in tired:
                 del self._awake[part]
 
-    def _answer(self, record: Any) -> Answer:
-        return Answer(self._topics[record.topic], json.loads(record.value))
+    def _answer(self, record: Any) -> CommittedAnswer:
+        return CommittedAnswer(self._topics[record.topic], json.loads(record.value))
 
     def _forget(self, ids: Sequence[str]) -> None:
         for one in ids:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class InputPlace:
     """Where the broker put an input: `partition` and `offset` in its topic, `timestamp_ms` the broker's."""
 
     partition: int
@@ -149,7 +149,9 @@ class ActionNotDecided(ClientError):
     `place` is None where the broker did not confirm the input: it may or may not have it.
     """
 
-    def __init__(self, subject: str, waited_s: float, place: Place | None, *, may_still_come: bool) -> None:
+    def __init__(
+        self, subject: str, waited_s: float, place: InputPlace | None, *, may_still_come: bool
+    ) -> None:
         where = (
             "the broker did not confirm it" if place is None else f"it is at {place.partition}:{place.offset}"
         )

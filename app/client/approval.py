@@ -8,8 +8,8 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from app.client.answers import ClientError, NeedsHuman, Place, Verdict
-from app.client.inputs import ESCALATIONS, REVIEWS, VERDICTS
+from app.client.answers import ClientError, InputPlace, NeedsHuman, Verdict
+from app.client.sender import ESCALATIONS, REVIEWS, VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +37,7 @@ async def await_end(reader: AnswerReader, verdict: Verdict, timeout_s: float) ->
             resolved = end.get("resolved_verdict_id")
             if resolved is None:
                 return _denied(verdict, end)
-            at = Place(partition, 0, end["input"]["timestamp"])
+            at = InputPlace(partition, 0, end["input"]["timestamp"])
             answer = await reader.look_back([resolved], at, [VERDICTS])
     except TimeoutError:
         raise NeedsHuman(verdict, TO_DO) from None
@@ -54,7 +54,7 @@ async def narrowed_parameters(reader: AnswerReader, resolved: Verdict) -> Mappin
     if resolved.record.get("narrowed") is None:
         return None
     place = resolved.input
-    at = Place(place["partition"], place["offset"], place["timestamp"])
+    at = InputPlace(place["partition"], place["offset"], place["timestamp"])
     value = await reader.value_at(REVIEWS, at)
     if value is None or "sha256:" + sha256(value).hexdigest() != place["digest"]:
         raise ClientError("the review that narrowed the action is no longer there", "Propose it again")
@@ -62,12 +62,12 @@ async def narrowed_parameters(reader: AnswerReader, resolved: Verdict) -> Mappin
     return found
 
 
-def _since(verdict: Verdict, escalation_id: str) -> Place:
+def _since(verdict: Verdict, escalation_id: str) -> InputPlace:
     """From where on the end may lie: the action came there; a repeat of it came later."""
     place = verdict.input
     partition, offset = map(int, escalation_id.split(":")[2:4])
     back_ms = LONGEST_MS if verdict.duplicate_of is not None else 0
-    return Place(partition, offset, place["timestamp"] - back_ms)
+    return InputPlace(partition, offset, place["timestamp"] - back_ms)
 
 
 def _denied(verdict: Verdict, end: Mapping[str, Any]) -> Verdict:

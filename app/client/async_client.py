@@ -12,22 +12,23 @@ import inspect
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from app.client.answer_reader import Answer, AnswerReader
+from app.client.answer_reader import AnswerReader, CommittedAnswer
 from app.client.answers import (
     ActionInterrupted,
     ActionNotDecided,
     ClientError,
+    InputPlace,
     InputUnreadable,
     MemoryAnswer,
     Permit,
-    Place,
     RetrievalAnswer,
     Verdict,
     refusal_of,
 )
 from app.client.approval import await_end, narrowed_parameters
 from app.client.guarded_calls import arguments_of, error_text, narrowed_call, session_or_current
-from app.client.inputs import (
+from app.client.journal import Journal
+from app.client.sender import (
     ACTION,
     ANSWERS,
     DEAD_LETTERS,
@@ -40,7 +41,6 @@ from app.client.inputs import (
     bytes_of,
     outcome_name,
 )
-from app.client.journal import Journal
 from app.client.unreported import report_unreported
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class AsyncGateClient:
         return RetrievalAnswer.of(answer.record)
 
     async def report_outcome(self, verdict: Verdict, rows_affected: int, *, error: str | None = None) -> None:
-        """Report what an action did that was carried out without a guard. Returns when the broker has it."""
+        """Report what an action did that ran without a guard. Returns when the broker has it."""
         session, action_id = verdict.record["session_id"], verdict.record["action_id"]
         value = self._sender.outcome(verdict, rows_affected, error)
         await self._sender.publish(OUTCOME, session, outcome_name(session, action_id), value)
@@ -261,7 +261,9 @@ class AsyncGateClient:
         defaults = {"toolName": tool_name, "mode": self._options.mode, "deadline_ms": int(1000 * wait_s)}
         return self._sender.record("action_id", action_id, session, **{**defaults, **fields}), wait_s
 
-    async def _ask(self, kind: InputKind, name: str, session: str, value: bytes, wait_s: float) -> Answer:
+    async def _ask(
+        self, kind: InputKind, name: str, session: str, value: bytes, wait_s: float
+    ) -> CommittedAnswer:
         """Publish an input and wait for its answer. `name`: what it is called in errors."""
         partition, place = self._sender.home(session), None
         try:
@@ -277,10 +279,9 @@ class AsyncGateClient:
         return _readable(name, answer)
 
     async def _ask_again(
-        self, place: Place | None, name: str, session: str, value: bytes, wait_s: float
-    ) -> Answer:
-        """The answer at the place that an earlier call got to know; else the action is published (again), and
-        the gate knows it by its id."""
+        self, place: InputPlace | None, name: str, session: str, value: bytes, wait_s: float
+    ) -> CommittedAnswer:
+        """The answer at the place known from an earlier call; else the action is published (again)."""
         if place is None:
             return await self._ask(ACTION, name, session, value, wait_s)
         ids, topics = ACTION.ids_at(place), ACTION.answered_in
@@ -293,7 +294,7 @@ class AsyncGateClient:
             raise ActionNotDecided(name, wait_s, place, may_still_come=True) from None
 
 
-def _readable(name: str, answer: Answer) -> Answer:
+def _readable(name: str, answer: CommittedAnswer) -> CommittedAnswer:
     if answer.topic == DEAD_LETTERS:
         raise InputUnreadable(name, answer.record)
     return answer

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from app.client.answers import Place
+from app.client.answers import InputPlace
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,7 +45,7 @@ CREATE TABLE IF NOT EXISTS actions (
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class JournalEntry:
     """One action. `value` are the bytes as they are published, `verdict` the decision's record, `outcome` the
     bytes to report."""
 
@@ -53,7 +53,7 @@ class Entry:
     action_id: str
     step: Step
     value: bytes
-    place: Place | None
+    place: InputPlace | None
     verdict: dict[str, Any] | None
     outcome: bytes | None
 
@@ -76,7 +76,7 @@ class Journal:
         self._rows.execute(_TABLE)
         self._since_swept = SWEEP_EVERY
 
-    def propose(self, session_id: str, action_id: str, value: bytes) -> Entry:
+    def propose(self, session_id: str, action_id: str, value: bytes) -> JournalEntry:
         """The action's entry: a new one, or what an earlier call left, with the `value` of that call."""
         now_ms = time.time_ns() // 1_000_000
         self._rows.execute(
@@ -89,7 +89,7 @@ class Journal:
             self._sweep(now_ms)
         return self._entry(session_id, action_id)
 
-    def place(self, session_id: str, action_id: str, place: Place) -> None:
+    def place(self, session_id: str, action_id: str, place: InputPlace) -> None:
         """Keep where the broker put the action."""
         self._rows.execute(
             "UPDATE actions SET partition = ?, offset = ?, timestamp_ms = ? "
@@ -136,7 +136,7 @@ class Journal:
             (session_id, action_id),
         )
 
-    def unreported(self) -> list[Entry]:
+    def unreported(self) -> list[JournalEntry]:
         """Actions whose tool was started and whose outcome is not known to be at the broker."""
         rows = self._rows.execute("SELECT * FROM actions WHERE step IN ('started', 'finished')")
         return [_entry(row) for row in rows.fetchall()]
@@ -153,16 +153,16 @@ class Journal:
             (now_ms - KEPT_MS,),
         )
 
-    def _entry(self, session_id: str, action_id: str) -> Entry:
+    def _entry(self, session_id: str, action_id: str) -> JournalEntry:
         row = self._rows.execute(
             "SELECT * FROM actions WHERE session_id = ? AND action_id = ?", (session_id, action_id)
         ).fetchone()
         return _entry(row)
 
 
-def _entry(row: tuple[Any, ...]) -> Entry:
+def _entry(row: tuple[Any, ...]) -> JournalEntry:
     session_id, action_id, step, value, partition, offset, timestamp_ms, verdict, outcome, _ = row
-    place = None if offset is None else Place(partition, offset, timestamp_ms)
-    return Entry(
+    place = None if offset is None else InputPlace(partition, offset, timestamp_ms)
+    return JournalEntry(
         session_id, action_id, step, value, place, None if verdict is None else json.loads(verdict), outcome
     )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from app.client.answers import MemoryAnswer, Permit, RetrievalAnswer, Verdict
-    from app.client.inputs import ClientOptions
+    from app.client.sender import ClientOptions
 
 P = ParamSpec("P")
 T = TypeVar("T")

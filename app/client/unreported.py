@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.client.answer_reader import AnswerReader
-from app.client.answers import Place, Verdict
-from app.client.inputs import OUTCOME, OUTCOMES, Sender, outcome_name
+from app.client.answers import InputPlace, Verdict
+from app.client.sender import OUTCOME, OUTCOMES, Sender, outcome_name
 
 if TYPE_CHECKING:
     from app.client.journal import Journal
@@ -27,7 +27,7 @@ async def report_unreported(sender: Sender, journal: Journal) -> None:
         journal.report(session, action_id)
 
 
-async def _is_published(sender: Sender, place: Place | None, name: str) -> bool:
+async def _is_published(sender: Sender, place: InputPlace | None, name: str) -> bool:
     if place is None:
         return False
     reader = AnswerReader(sender.connection, {sender.prefix + OUTCOMES: OUTCOMES})

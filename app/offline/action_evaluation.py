@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.core.actions.assessment import GATE as REGISTRATION
 from app.core.actions.stages import GATES
-from app.core.decide.decide import DecisionPoint
+from app.core.decide.decision_point import DecisionPoint
 from app.core.decide.replay import decide
 from app.core.foundation.arrival import Arrival
 from app.core.foundation.limits import ROOM_FOR_ONE

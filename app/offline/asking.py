@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from app.core.foundation.requests import Request
     from app.core.state.book import Book
     from app.core.state.decision import Decision
-    from app.core.state.escalations import Escalation
+    from app.core.state.escalation import Escalation
     from app.core.state.held import Held
     from app.ports import Port
 

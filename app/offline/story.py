@@ -14,7 +14,7 @@ from app.core.decide.kinds import DECISIONS
 from app.core.foundation.canonical import digest
 from app.core.foundation.errors import CanonicalError
 from app.core.foundation.refusals import DEAD_LETTER as UNREAD
-from app.core.retrieval.record import SCHEMA as ITEM
+from app.core.retrieval.quality_record import SCHEMA as ITEM
 from topics.catalog import BY_NAME
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from app.core.actions.stages import shipped_stages
 from app.core.cases.write_cases import SOURCE_ID, neutral_metadata
-from app.core.decide.decide import DecisionPoint
+from app.core.decide.decision_point import DecisionPoint
 from app.core.decide.replay import decide
 from app.core.foundation.arrival import Arrival
 from app.core.foundation.clock import rfc3339

@@ -15,7 +15,7 @@ from .verify import verify
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .findings import Finding, Report
+    from .ledger_findings import LedgerFinding, Report
 
 INTACT, WRONG, UNREADABLE = 0, 1, 2
 
@@ -69,7 +69,7 @@ def _lines(report: Report) -> list[str]:
     return [*chains, *map(_line, report.findings), f"{report.records} records: {summary}"]
 
 
-def _line(finding: Finding) -> str:
+def _line(finding: LedgerFinding) -> str:
     number = "-" if finding.sequence is None else finding.sequence
     place = f"{finding.topic}/{finding.partition}" + ("" if finding.offset is None else f"/{finding.offset}")
     return f"{finding.code} in chain {finding.partition} at number {number} ({place}): {finding.message!r}"

@@ -12,18 +12,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .export import NumberSet
-from .findings import Finding
+from .ledger_findings import LedgerFinding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .export import Located
-    from .findings import Code
-    from .record import Coordinates, Opened
+    from .ledger_findings import Code
+    from .ledger_record import Coordinates, Opened
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class RecordKind:
     """Where a schema's records lie and which field, if any, names the decision.
 
     The id is "<word>:<topic>:<partition>:<offset>" of the record's own input; no word: it is not made from
@@ -47,32 +47,32 @@ ACTIONS, WRITES, RETRIEVALS, REVIEWS = (
     "gate.reviews",
 )
 
-KINDS: dict[str, Kind] = {
-    "sluice/verdict/v1": Kind("gate.verdicts", "verdict_id", "verdict", of=ACTIONS),
-    "sluice/resolved_verdict/v1": Kind("gate.verdicts", "verdict_id", "resolved", of=REVIEWS),
-    "sluice/escalation_opened/v1": Kind("gate.escalations", "escalation_id", "escalation", of=ACTIONS),
-    "sluice/escalation_resolved/v1": Kind("gate.escalations", "escalation_id"),
-    "sluice/escalation_expired/v1": Kind("gate.escalations", "escalation_id"),
-    "sluice/approval_counted/v1": Kind("gate.escalations", "approval_id", "approval", of=REVIEWS),
-    "sluice/session_folded/v1": Kind("gate.session.events"),
-    "sluice/reservation_settled/v1": Kind(
+KINDS: dict[str, RecordKind] = {
+    "sluice/verdict/v1": RecordKind("gate.verdicts", "verdict_id", "verdict", of=ACTIONS),
+    "sluice/resolved_verdict/v1": RecordKind("gate.verdicts", "verdict_id", "resolved", of=REVIEWS),
+    "sluice/escalation_opened/v1": RecordKind("gate.escalations", "escalation_id", "escalation", of=ACTIONS),
+    "sluice/escalation_resolved/v1": RecordKind("gate.escalations", "escalation_id"),
+    "sluice/escalation_expired/v1": RecordKind("gate.escalations", "escalation_id"),
+    "sluice/approval_counted/v1": RecordKind("gate.escalations", "approval_id", "approval", of=REVIEWS),
+    "sluice/session_folded/v1": RecordKind("gate.session.events"),
+    "sluice/reservation_settled/v1": RecordKind(
         "gate.session.events", "outcome_id", "outcome", many=True, of="gate.outcomes"
     ),
-    "sluice/input_refused/v1": Kind("gate.session.events", "refusal_id", "refusal"),
-    "sluice/memory_decision/v1": Kind("gate.memory.decisions", "memory_id", "memory", of=WRITES),
-    "sluice/quarantine_entered/v1": Kind("gate.quarantine", "memory_id", "memory", of=WRITES),
-    "sluice/quarantine_approved/v1": Kind("gate.quarantine", "memory_id"),
-    "sluice/quarantine_rejected/v1": Kind("gate.quarantine", "memory_id"),
-    "sluice/quarantine_expired/v1": Kind("gate.quarantine", "memory_id"),
-    "sluice/quarantine_evicted/v1": Kind("gate.quarantine", "memory_id"),
-    "sluice/quality_decision/v1": Kind(
+    "sluice/input_refused/v1": RecordKind("gate.session.events", "refusal_id", "refusal"),
+    "sluice/memory_decision/v1": RecordKind("gate.memory.decisions", "memory_id", "memory", of=WRITES),
+    "sluice/quarantine_entered/v1": RecordKind("gate.quarantine", "memory_id", "memory", of=WRITES),
+    "sluice/quarantine_approved/v1": RecordKind("gate.quarantine", "memory_id"),
+    "sluice/quarantine_rejected/v1": RecordKind("gate.quarantine", "memory_id"),
+    "sluice/quarantine_expired/v1": RecordKind("gate.quarantine", "memory_id"),
+    "sluice/quarantine_evicted/v1": RecordKind("gate.quarantine", "memory_id"),
+    "sluice/quality_decision/v1": RecordKind(
         "gate.memory.quality_decision", "ledger_event_id", "quality", many=True, of=RETRIEVALS
     ),
-    "sluice/retrieval_escalation_opened/v1": Kind("gate.escalations", "escalation_id", "escalation"),
-    "sluice/retrieval_reported/v1": Kind("gate.session.events", "report_event_id", "report"),
-    "sluice/alarm/v1": Kind("gate.alarms", "alarm_id"),
-    "sluice/outcome_alarm/v1": Kind("gate.alarms", "alarm_id"),
-    "sluice/dead_letter/v1": Kind("gate.dead_letters", "dead_letter_id", "dead_letter"),
+    "sluice/retrieval_escalation_opened/v1": RecordKind("gate.escalations", "escalation_id", "escalation"),
+    "sluice/retrieval_reported/v1": RecordKind("gate.session.events", "report_event_id", "report"),
+    "sluice/alarm/v1": RecordKind("gate.alarms", "alarm_id"),
+    "sluice/outcome_alarm/v1": RecordKind("gate.alarms", "alarm_id"),
+    "sluice/dead_letter/v1": RecordKind("gate.dead_letters", "dead_letter_id", "dead_letter"),
 }
 
 
@@ -97,7 +97,7 @@ class Placement:
         self._named: set[tuple[str, bytes]] = set()
         self._prefix: str | None = None
 
-    def check(self, opened: Opened, located: Located) -> Iterator[Finding]:
+    def check(self, opened: Opened, located: Located) -> Iterator[LedgerFinding]:
         """Every finding about the place of this one record; of a moved one, only that it is moved."""
         if stray := _stray(opened, located):
             yield _finding("moved", opened, located, stray)
@@ -112,7 +112,7 @@ class Placement:
             if kind.id_field is not None:
                 yield from self._identity(kind, kind.id_field, opened, located)
 
-    def _around(self, kind: Kind, opened: Opened, located: Located) -> Iterator[Finding]:
+    def _around(self, kind: RecordKind, opened: Opened, located: Located) -> Iterator[LedgerFinding]:
         """What lies outside the hash, held against the record."""
         prefix = located.topic.removesuffix(kind.topic)
         self._prefix = prefix if self._prefix is None else self._prefix
@@ -132,7 +132,9 @@ class Placement:
             message = f"the broker's time of the record is {located.timestamp_ms}, of its input {came}"
             yield _finding("too_early", opened, located, message)
 
-    def _identity(self, kind: Kind, field: str, opened: Opened, located: Located) -> Iterator[Finding]:
+    def _identity(
+        self, kind: RecordKind, field: str, opened: Opened, located: Located
+    ) -> Iterator[LedgerFinding]:
         name = opened.fields.get(field)
         if not isinstance(name, str):
             yield _finding("foreign_id", opened, located, f"{field} is not a string")
@@ -142,7 +144,7 @@ class Placement:
         elif not self._first_sight(kind, name, opened):
             yield _finding("duplicate_id", opened, located, f"{field} {name!r} was already given")
 
-    def _first_sight(self, kind: Kind, name: str, opened: Opened) -> bool:
+    def _first_sight(self, kind: RecordKind, name: str, opened: Opened) -> bool:
         schema, source = opened.fields["schema"], opened.input
         if source is not None and name == f"{kind.word}:{source}":
             series = (schema, source.topic, source.partition)
@@ -153,7 +155,7 @@ class Placement:
         return new
 
 
-def _follows(kind: Kind, name: str, source: Coordinates | None) -> bool:
+def _follows(kind: RecordKind, name: str, source: Coordinates | None) -> bool:
     """Whether the id is the one that follows from the record's input, where it has to."""
     if kind.word is None:
         return True
@@ -173,6 +175,6 @@ def _stray(opened: Opened, located: Located) -> str:
     return ""
 
 
-def _finding(code: Code, opened: Opened, located: Located, message: str) -> Finding:
+def _finding(code: Code, opened: Opened, located: Located, message: str) -> LedgerFinding:
     sequence = opened.entry.sequence
-    return Finding(code, located.partition, sequence, located.topic, located.offset, message)
+    return LedgerFinding(code, located.partition, sequence, located.topic, located.offset, message)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .chain import PartitionChain
-from .findings import Finding, Report
+from .chain_check import PartitionChain
+from .ledger_findings import LedgerFinding, Report
+from .ledger_record import NotStrict, Opened, open_record
 from .placement import Placement, is_moved
-from .record import NotStrict, Opened, open_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,7 +29,7 @@ class Verifier:
         self._chains: dict[int, PartitionChain] = {}
         self._placement = Placement()
         self._last: dict[tuple[str, int], tuple[int, int]] = {}
-        self._findings: list[Finding] = []
+        self._findings: list[LedgerFinding] = []
         self._records = 0
 
     def add(self, located: Located) -> None:
@@ -61,7 +61,7 @@ class Verifier:
         if entry.hash != opened.computed_hash:
             message = f"the record's hash is {opened.computed_hash}, its event_hash says {entry.hash[:80]!r}"
             place = (located.partition, entry.sequence, located.topic, located.offset)
-            self._findings.append(Finding("altered", *place, message))
+            self._findings.append(LedgerFinding("altered", *place, message))
 
     def _check_order(self, opened: Opened, located: Located) -> None:
         entry, series = opened.entry, (located.topic, located.partition)
@@ -70,7 +70,7 @@ class Verifier:
         if (entry.offset > offset) != (entry.sequence > sequence):
             message = f"record {sequence} lies at offset {offset}: numbers must ascend with offsets"
             place = (located.partition, entry.sequence, located.topic, located.offset)
-            self._findings.append(Finding("out_of_order", *place, message))
+            self._findings.append(LedgerFinding("out_of_order", *place, message))
 
 
 def verify(records: Iterable[Located]) -> Report:
@@ -81,20 +81,20 @@ def verify(records: Iterable[Located]) -> Report:
     return verifier.report()
 
 
-def _at(located: Located, message: str) -> Finding:
-    return Finding("unreadable", located.partition, None, located.topic, located.offset, message)
+def _at(located: Located, message: str) -> LedgerFinding:
+    return LedgerFinding("unreadable", located.partition, None, located.topic, located.offset, message)
 
 
-def _in_order(findings: list[Finding]) -> tuple[Finding, ...]:
+def _in_order(findings: list[LedgerFinding]) -> tuple[LedgerFinding, ...]:
     """Sorted for reading; what follows from a record not belonging is not said again."""
     strangers = {_place(finding) for finding in findings if finding.code in _STRANGERS}
     kept = (f for f in findings if f.code not in _IMPLIED or _place(f) not in strangers)
     return tuple(sorted(kept, key=_reading_order))
 
 
-def _place(finding: Finding) -> tuple[str, int, int | None]:
+def _place(finding: LedgerFinding) -> tuple[str, int, int | None]:
     return finding.topic, finding.partition, finding.offset
 
 
-def _reading_order(finding: Finding) -> tuple[int, int, str, int, str]:
+def _reading_order(finding: LedgerFinding) -> tuple[int, int, str, int, str]:
     return finding.partition, finding.sequence or 0, finding.topic, finding.offset or 0, finding.code

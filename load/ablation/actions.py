@@ -22,13 +22,13 @@ from app.core.commands import inspector
 from app.core.commands.calls.call import CallReading
 from app.core.commands.code import NOTHING
 from app.core.commands.library import PatternLibrary
-from app.core.commands.python import PythonReading, statements, walk, walker
+from app.core.commands.python import PythonReading, python_statements, python_walk, walker
 from app.core.commands.python import calls as python_calls
 from app.core.commands.python.libraries import network
 from app.core.commands.python.parse import PythonSource
-from app.core.commands.python.values import UNKNOWN
+from app.core.commands.python.python_values import UNKNOWN
 from app.core.commands.shell import ShellReading
-from app.core.commands.sql.reading import SqlReading
+from app.core.commands.sql.sql_reading import SqlReading
 from app.offline.action_evaluation import judged
 from app.offline.panels import load_panel
 from app.offline.policy_files import whole_bundle
@@ -128,8 +128,8 @@ def parts() -> dict[str, Callable[[ExitStack], None]]:
         "python/own functions": _patched(walker.Functions, call=lambda *_: UNKNOWN),
         "python/uncalled functions": _patched(walker.Functions, uncalled=lambda _: None),
         "python/programs within": _patched(walker.ProgramWalker, inner=lambda *_: UNKNOWN),
-        "python/tests of loops": _patched(statements, guard=lambda _: None, with_tests=_without_test),
-        "python/narrowing": _patched(walk, narrows=lambda _: False),
+        "python/tests of loops": _patched(python_statements, guard=lambda _: None, with_tests=_without_test),
+        "python/narrowing": _patched(python_walk, narrows=lambda _: False),
         "python/notebooks": _patched(walker, source=PythonSource),
     }
     patterns = {f"patterns/{path.stem}": _without_patterns(path) for path in sorted(PATTERNS.glob("*.json"))}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from app.core.actions.verdict import RERUN_FIELDS
 from app.core.foundation.canonical import canonical, digest
 from app.core.metadata.provenance import Resolution
-from app.core.rerun.walk import Written, kind_of
+from app.core.rerun.walk import WrittenRecord, kind_of
 from app.core.state.decision import Shared
 from app.core.state.history import History, SourceName
 from app.core.text.places import normal_uri
@@ -28,7 +28,7 @@ from topics.headers import output_headers
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    Forge = Callable[[RecordedSite], list[Written]]
+    Forge = Callable[[RecordedSite], list[WrittenRecord]]
 
 PLACED = {"decider_version": VERSION, "partition": PARTITION}
 HASH = "sha256:" + "0a" * 32
@@ -37,7 +37,7 @@ HASH = "sha256:" + "0a" * 32
 def change(topic: str, at: int, **changes: Any) -> Forge:
     """The `at`-th record of a topic with other fields, and everything after it linked again."""
 
-    def forge(site: RecordedSite) -> list[Written]:
+    def forge(site: RecordedSite) -> list[WrittenRecord]:
         records = list(site.records)
         index = [place for place, one in enumerate(records) if one.topic == topic][at]
         fields = json.loads(records[index].value)
@@ -57,7 +57,7 @@ def decide_under(records_until_ms: int, without: bytes, at: int) -> Forge:
     """The `at`-th verdict as another policy would have had it: what was published until then, less one
     entry."""
 
-    def forge(site: RecordedSite) -> list[Written]:
+    def forge(site: RecordedSite) -> list[WrittenRecord]:
         control = [
             one
             for one in site.control
@@ -78,7 +78,7 @@ def decide_on_nothing(topic: str, kind: str, at: int) -> Forge:
     """The `at`-th decision as the core gives it on a session in which nothing happened: whole and
     consistent."""
 
-    def forge(site: RecordedSite) -> list[Written]:
+    def forge(site: RecordedSite) -> list[WrittenRecord]:
         records = list(site.records)
         index = [place for place, one in enumerate(records) if one.topic == topic][at]
         source = json.loads(records[index].value)["input"]
@@ -90,7 +90,7 @@ def decide_on_nothing(topic: str, kind: str, at: int) -> Forge:
     return forge
 
 
-def fold(records: list[Written]) -> list[Written]:
+def fold(records: list[WrittenRecord]) -> list[WrittenRecord]:
     """A session folded away, so that it starts from nothing."""
     settled = next(one for one in records if one.topic == SESSION_EVENTS)
     fields = {
@@ -108,7 +108,7 @@ def fold(records: list[Written]) -> list[Written]:
     return [*records[:place], replace_value(settled, fields), *records[place:]]
 
 
-def never_read(site: RecordedSite) -> list[Written]:
+def never_read(site: RecordedSite) -> list[WrittenRecord]:
     """A verdict that denies its action for having crashed workers."""
     records = list(site.records)
     arrival = site.inputs[ACTIONS, PARTITION, 5]
@@ -118,10 +118,10 @@ def never_read(site: RecordedSite) -> list[Written]:
     return relinked(records)
 
 
-def move(change: Callable[[list[Written]], list[Written]], *, again: bool = True) -> Forge:
+def move(change: Callable[[list[WrittenRecord]], list[WrittenRecord]], *, again: bool = True) -> Forge:
     """Records taken out, put in or moved; `again`: the chain is computed again."""
 
-    def forge(site: RecordedSite) -> list[Written]:
+    def forge(site: RecordedSite) -> list[WrittenRecord]:
         records = change(list(site.records))
         return relinked(records) if again else relaid(records)
 
@@ -129,7 +129,7 @@ def move(change: Callable[[list[Written]], list[Written]], *, again: bool = True
 
 
 def lie_otherwise(**changes: Any) -> Forge:
-    def forge(site: RecordedSite) -> list[Written]:
+    def forge(site: RecordedSite) -> list[WrittenRecord]:
         place = next(at for at, one in enumerate(site.records) if one.topic == VERDICTS)
         records = list(site.records)
         records[place] = records[place]._replace(**changes)
@@ -139,7 +139,7 @@ def lie_otherwise(**changes: Any) -> Forge:
 
 
 def change_header(name: str, value: bytes) -> Forge:
-    def forge(site: RecordedSite) -> list[Written]:
+    def forge(site: RecordedSite) -> list[WrittenRecord]:
         first = next(one for one in site.records if one.topic == VERDICTS)
         headers = tuple((key, value if key == name else old) for key, old in first.headers)
         return lie_otherwise(headers=headers)(site)
@@ -150,7 +150,7 @@ def change_header(name: str, value: bytes) -> Forge:
 def append(**changes: Any) -> Forge:
     """A second verdict on the wipe's input, appended with a right chain hash."""
 
-    def forge(site: RecordedSite) -> list[Written]:
+    def forge(site: RecordedSite) -> list[WrittenRecord]:
         wiped = [one for one in site.records if one.topic == VERDICTS][1]
         fields = rehashed({**json.loads(wiped.value), **changes})
         return relinked([*site.records, replace_value(wiped, fields)])
@@ -158,7 +158,7 @@ def append(**changes: Any) -> Forge:
     return forge
 
 
-def review(site: RecordedSite) -> list[Written]:
+def review(site: RecordedSite) -> list[WrittenRecord]:
     """A history of its source that no input of the session shows, and what follows from it."""
     records = list(site.records)
     index = next(place for place, one in enumerate(records) if one.topic == MEMORY_DECISIONS)
@@ -172,7 +172,7 @@ def review(site: RecordedSite) -> list[Written]:
     return relinked(records)
 
 
-def resolve(site: RecordedSite) -> list[Written]:
+def resolve(site: RecordedSite) -> list[WrittenRecord]:
     records = list(site.records)
     arrival = site.inputs[RETRIEVALS, PARTITION, 1]
     seen = Resolution("resolved", HASH, "http", BEGAN_MS, "")
@@ -183,13 +183,13 @@ def resolve(site: RecordedSite) -> list[Written]:
     return relinked(records)
 
 
-def replace_value(record: Written, fields: dict[str, Any]) -> Written:
+def replace_value(record: WrittenRecord, fields: dict[str, Any]) -> WrittenRecord:
     """The record with other fields, and the headers that follow from them."""
     headers = tuple(output_headers(fields, kind_of(fields), "/sluice/attacked", None))
     return record._replace(value=canonical(fields), headers=headers)
 
 
-def relinked(records: list[Written]) -> list[Written]:
+def relinked(records: list[WrittenRecord]) -> list[WrittenRecord]:
     """Numbers, links and hashes computed again from the first record on: what a forger would do."""
     head, made = "GENESIS", []
     for number, one in enumerate(records, start=1):
@@ -200,7 +200,7 @@ def relinked(records: list[Written]) -> list[Written]:
     return relaid(made)
 
 
-def relaid(records: list[Written]) -> list[Written]:
+def relaid(records: list[WrittenRecord]) -> list[WrittenRecord]:
     """With the offsets that they get when they are appended in turn."""
     ends: dict[str, int] = {}
     laid = []
@@ -221,7 +221,7 @@ def rehashed(fields: dict[str, Any]) -> dict[str, Any]:
     return {**fields, "rerun_hash": digest([hashed[name] for name in RERUN_FIELDS if name in hashed])}
 
 
-def swap(records: list[Written]) -> list[Written]:
+def swap(records: list[WrittenRecord]) -> list[WrittenRecord]:
     first, second = [at for at, one in enumerate(records) if one.topic == VERDICTS][1:3]
     records[first], records[second] = records[second], records[first]
     return records

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from app.cli.demo.throwaway_trust import ThrowawayTrust
 from app.core.actions.stages import shipped_stages
-from app.core.decide.decide import NOTHING_SHARED, DecisionPoint
+from app.core.decide.decision_point import NOTHING_SHARED, DecisionPoint
 from app.core.decide.replay import Replay, decide, nobody
 from app.core.foundation.arrival import Arrival
 from app.core.foundation.chain import Chain
@@ -21,8 +21,8 @@ from app.core.registry.keys import Roots
 from app.core.rerun.evidence import PolicyEvidence
 from app.core.rerun.policy_then import Installation, PolicyThen
 from app.core.rerun.recount import Recount
-from app.core.rerun.rerun import Rerunner
-from app.core.rerun.walk import DECIDED, PartitionWalk, Written, entry_of, together
+from app.core.rerun.rerunner import Rerunner
+from app.core.rerun.walk import DECIDED, PartitionWalk, WrittenRecord, entry_of, together
 from app.core.state.session import KEY_PREFIX, SessionState
 from app.core.trust.in_force import PolicyInForce
 from app.setting_groups import MemorySettings, SessionSettings
@@ -74,7 +74,7 @@ class RecordedSite:
     trust: ThrowawayTrust = field(default_factory=ThrowawayTrust)
     control: list[Arrival] = field(default_factory=list)
     inputs: dict[tuple[str, int, int], Arrival] = field(default_factory=dict)
-    records: list[Written] = field(default_factory=list)
+    records: list[WrittenRecord] = field(default_factory=list)
     now: int = BEGAN_MS
     tables: Mapping[str, Any] = field(default_factory=dict)
 
@@ -123,12 +123,12 @@ class RecordedSite:
         value: bytes,
         headers: tuple[tuple[str, bytes], ...],
         offset: int | None = None,
-    ) -> Written:
+    ) -> WrittenRecord:
         """A record as the broker would append it now."""
         end = sum(one.topic == topic for one in self.records) if offset is None else offset
-        return Written(topic, PARTITION, end, self.now + 5, key, value, headers)
+        return WrittenRecord(topic, PARTITION, end, self.now + 5, key, value, headers)
 
-    def examine(self, records: Sequence[Written], *, cut: frozenset[str] = frozenset()) -> list[str]:
+    def examine(self, records: Sequence[WrittenRecord], *, cut: frozenset[str] = frozenset()) -> list[str]:
         """Everything that is said of these records instead of the site's; empty: intact and identical."""
         report = verify(
             Located(one.topic, one.partition, one.offset, one.key, one.value, one.written_ms)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from app.core.actions.stages import shipped_stages
-from app.core.decide.decide import DecisionPoint
+from app.core.decide.decision_point import DecisionPoint
 from app.core.decide.replay import decide
 from app.core.foundation.arrival import Arrival
 from app.core.foundation.clock import milliseconds_of, rfc3339
@@ -29,7 +29,7 @@ from app.core.state.session import SessionState, session_key
 from app.offline.policy_files import unsigned_any_bundle, unsigned_bundle
 from app.settings import ROOT
 from load.attacks.attempt import Attempt
-from load.bench.given.actions import found
+from load.bench.given.action_events import found
 from topics.catalog import MEMORY_WRITES, RETRIEVALS
 
 if TYPE_CHECKING:

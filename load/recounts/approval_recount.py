@@ -26,7 +26,7 @@ Place = tuple[int, int]
 
 
 @dataclass
-class Answers:
+class SignedAnswers:
     """What people said: the answers that may count by their place, as escalation, approver and decision;
     `sent`: how many in all. `hasty_agent`: the one whose escalations wait for `hasty_ms` only; `rows`: of
     every action; `ttl_ms`: of every other escalation."""
@@ -46,7 +46,7 @@ VERDICT, RESOLVED_VERDICT = "sluice/verdict/v1", "sluice/resolved_verdict/v1"
 QUORUM = {"T3": 1, "T4": 2}
 
 
-def findings(evidence: Evidence, answers: Answers) -> list[RunFigure]:
+def findings(evidence: Evidence, answers: SignedAnswers) -> list[RunFigure]:
     ledger = [json.loads(one.value or b"null") for one in evidence.ledger]
     by: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for body in sorted(ledger, key=lambda one: (one["partition"], one["sequence"])):
@@ -70,7 +70,9 @@ def findings(evidence: Evidence, answers: Answers) -> list[RunFigure]:
     ]
 
 
-def _due_ends(evidence: Evidence, answers: Answers, by: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+def _due_ends(
+    evidence: Evidence, answers: SignedAnswers, by: dict[str, list[dict[str, Any]]]
+) -> dict[str, Any]:
     """By escalation the place of the answer that must have ended it and what it says; None for time."""
     moments = {
         (one.partition, one.offset): one.timestamp_ms
@@ -95,7 +97,7 @@ def _due_ends(evidence: Evidence, answers: Answers, by: dict[str, list[dict[str,
     return due
 
 
-def _wrong_ends(evidence: Evidence, answers: Answers, by: dict[str, list[dict[str, Any]]]) -> list[str]:
+def _wrong_ends(evidence: Evidence, answers: SignedAnswers, by: dict[str, list[dict[str, Any]]]) -> list[str]:
     ends: dict[str, list[Any]] = defaultdict(list)
     for one in by[RESOLVED]:
         ends[one["escalation_id"]].append(((one["partition"], one["input"]["offset"]), one["decision"]))
@@ -124,7 +126,9 @@ def _wrong_answers(evidence: Evidence, by: dict[str, list[dict[str, Any]]]) -> l
     return [f"review {place}: {answered[place]} answers" for place in places if answered[place] != 1]
 
 
-def _wrong_totals(evidence: Evidence, answers: Answers, by: dict[str, list[dict[str, Any]]]) -> list[str]:
+def _wrong_totals(
+    evidence: Evidence, answers: SignedAnswers, by: dict[str, list[dict[str, Any]]]
+) -> list[str]:
     """Sessions whose state is not the sum of what was allowed at once and what was approved."""
     due: Counter[str] = Counter()
     for one in (*by[VERDICT], *by[RESOLVED_VERDICT]):

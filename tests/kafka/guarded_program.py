@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.client import ActionInterrupted, AsyncGateClient, ClientOptions
-from app.client.inputs import OUTCOME, Sender
 from app.client.journal import Journal
+from app.client.sender import OUTCOME, Sender
 from load.sites import neutral_policy
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from app.cli.demo.throwaway_trust import publish_policy
 from app.cli.main import cli
 from app.client import ActionDenied, AsyncGateClient, ClientOptions, GateClient
-from app.client.inputs import agent_signature
+from app.client.sender import agent_signature
 from app.core.foundation.clock import rfc3339
 from app.core.registry.keys import PublicKey
 from load.sites import neutral_policy

@@ -18,10 +18,10 @@ import pytest
 from app.broker.process_identity import ProcessIdentity
 from app.cli.demo import run_place
 from app.cli.demo.demo_answers import by_session, cause_of, settled
+from app.cli.demo.demo_sessions import STORY_AGAIN
 from app.cli.demo.material import RunOptions, prepare
 from app.cli.demo.run import perform
 from app.cli.demo.run_place import WorkerError
-from app.cli.demo.sessions import STORY_AGAIN
 from app.settings import ROOT
 from tests.conftest import KEPT
 from topics.catalog import ALARMS, DEAD_LETTERS, VERDICTS

@@ -1,5 +1,11 @@
 """Every record on the wire, one module per kind; only the models say what fields a record has."""
 
+from topics.records.escalation_events import (
+    ApprovalCounted,
+    EscalationExpired,
+    EscalationOpened,
+    EscalationResolved,
+)
 from topics.records.inputs import ActionOutcome, DsseEnvelope, ProposedAction, ReviewDecision
 from topics.records.memory import AdmittedMemory, MemoryDecision, ProposedMemoryWrite
 from topics.records.memory_events import (
@@ -23,11 +29,7 @@ from topics.records.retrievals import (
     ServedRetrieval,
 )
 from topics.records.verdicts import (
-    ApprovalCounted,
     DeadLetter,
-    EscalationExpired,
-    EscalationOpened,
-    EscalationResolved,
     InputRefused,
     ReservationSettled,
     ResolvedVerdict,

@@ -1,7 +1,6 @@
 """The verdict, with all that the decision on an action rests on, and what follows from actions.
 
-An escalation is opened by a verdict and ended by a reviewer or by time. Events of a session change its totals
-outside a verdict.
+Events of a session change its totals outside a verdict.
 """
 
 from typing import Annotated, Any, Literal, Self
@@ -197,65 +196,6 @@ class ResolvedVerdict(Verdict):
         Digest | None,
         Field(description="of the parameters that the review puts in place of the action's, RFC 8785"),
     ] = None
-
-
-class _Escalation(LedgerRecord):
-    escalation_id: Id
-    verdict_id: Annotated[Id, Field(description="the verdict that opened it")]
-    action_id: Id
-    agent_id: Id
-    session_id: Id
-    tenant_id: Id
-    action_digest: Annotated[Digest, Field(description="an approval counts for exactly this action")]
-    expires_at: Moment
-
-
-class EscalationOpened(_Escalation):
-    """An action waits for a person with the required role."""
-
-    schema_name: Annotated[Literal["sluice/escalation_opened/v1"], Field(alias="schema")]
-    reason: Annotated[str, Field(min_length=1)]
-    tier: Tier
-    required_role: Role
-    quorum: Annotated[int | None, Field(ge=2, description="approvals that it needs; null: one")] = None
-    opened_at: Moment
-
-
-class _Answered(_Escalation):
-    approver_id: Id
-    approver_entry: Annotated[str, Field(description="kind/id@revision")]
-    approver_hash: Digest
-    justification: Annotated[str, Field(min_length=1)]
-
-
-class ApprovalCounted(_Answered):
-    """An approval of several that the escalation needs; it stays open."""
-
-    schema_name: Annotated[Literal["sluice/approval_counted/v1"], Field(alias="schema")]
-    approval_id: Id
-    approvals: Annotated[int, Field(ge=1, description="counted so far")]
-    quorum: Annotated[int, Field(ge=2)]
-
-
-class EscalationResolved(_Answered):
-    """An approver's answer ended it. A denial is final; what an approved action came to, the resolved verdict
-    says in full."""
-
-    schema_name: Annotated[Literal["sluice/escalation_resolved/v1"], Field(alias="schema")]
-    decision: Literal["approve", "deny"]
-    outcome: Annotated[Outcome, Field(description="what the agent may do now")]
-    block_reason: Annotated[str | None, Field(alias="blockReason")] = None
-    resolved_verdict_id: Annotated[Id | None, Field(description="null for a denial")] = None
-    resolved_at: Moment
-
-
-class EscalationExpired(_Escalation):
-    """Nobody decided in time, or it had to make room, which counts as denied."""
-
-    schema_name: Annotated[Literal["sluice/escalation_expired/v1"], Field(alias="schema")]
-    reason: Annotated[str, Field(min_length=1)]
-    approvals: Annotated[int, Field(ge=0, description="counted until then")]
-    expired_at: Moment
 
 
 class SessionFolded(LedgerRecord):

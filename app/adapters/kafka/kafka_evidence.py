@@ -17,7 +17,7 @@ from aiokafka.errors import KafkaError
 from app.adapters.kafka.kafka_read import KafkaUnreachable, ends_of, open_reader, partitions_of
 from app.core.decide.kinds import DECIDING, DECISIONS, KINDS
 from app.core.foundation.arrival import Arrival
-from app.core.rerun.walk import DECIDED, FIRST_OF_TOPIC, Place, Written, entry_of
+from app.core.rerun.walk import DECIDED, FIRST_OF_TOPIC, Place, WrittenRecord, entry_of
 from topics.agent_signature import header_in
 from topics.catalog import ACTIONS, BUNDLES, CATALOG, REGISTRY
 from topics.json_text import parse
@@ -25,7 +25,7 @@ from topics.json_text import parse
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping
 
-    from app.core.rerun.walk import Entry
+    from app.core.rerun.walk import LedgerEntry
 
 
 READ_ON = 2000
@@ -50,7 +50,7 @@ class KafkaEvidence:
                 for one in batch
             ]
 
-    async def decisions(self) -> AsyncIterator[list[Written]]:
+    async def decisions(self) -> AsyncIterator[list[WrittenRecord]]:
         """Every committed decision, in batches, each partition of a topic in order."""
         names = {f"{self.prefix}{base}": base for base in _topics()}
         async with open_reader(self.bootstrap_servers, list(names), "beginning") as reader:
@@ -100,10 +100,10 @@ class InputFetcher:
                     found[place] = input_at(topic, message)
         return found
 
-    async def decisions(self, place: Place, sought: str, since_ms: int) -> list[Written]:
+    async def decisions(self, place: Place, sought: str, since_ms: int) -> list[WrittenRecord]:
         """Every decision of id `sought` on the input at this place, written at or after `since_ms` of the
         broker's time. One is right."""
-        found: list[Written] = []
+        found: list[WrittenRecord] = []
         deciding = DECIDING.get(place[0])
         if deciding is None or (part := self._part(deciding.topic, place[1])) not in self._parts:
             return found
@@ -144,10 +144,10 @@ def input_at(topic: str, message: Any) -> Arrival:
     return Arrival(*place, message.key, message.value, signature_header=header_in(message.headers))
 
 
-def written_as(topic: str, message: Any, written_ms: int) -> Written:
+def written_as(topic: str, message: Any, written_ms: int) -> WrittenRecord:
     """A Kafka message as a record of the topic with this base name."""
     headers = tuple(message.headers)
-    return Written(
+    return WrittenRecord(
         topic, message.partition, message.offset, written_ms, message.key, message.value or b"", headers
     )
 
@@ -200,13 +200,13 @@ class KafkaPartitions:
         """Of the ledger's partitions."""
         return sorted({part.partition for part in await partitions_of(self._servers, list(self._ledger))})
 
-    async def entries(self, number: int) -> AsyncIterator[list[Entry]]:
+    async def entries(self, number: int) -> AsyncIterator[list[LedgerEntry]]:
         """Every committed record of a partition by its number, in batches. Of what is no record nothing is
         said."""
         parts = [TopicPartition(name, number) for name in self._ledger]
         async with self._assigned(parts) as (consumer, ends):
-            waiting: dict[TopicPartition, deque[Entry]] = {part: deque() for part in parts}
-            batch: list[Entry] = []
+            waiting: dict[TopicPartition, deque[LedgerEntry]] = {part: deque() for part in parts}
+            batch: list[LedgerEntry] = []
             while True:
                 for part, queue in waiting.items():
                     await self._fill(consumer, part, queue, ends[part])
@@ -244,7 +244,7 @@ class KafkaPartitions:
             await admin.close()
 
     async def _fill(
-        self, consumer: AIOKafkaConsumer, part: TopicPartition, queue: deque[Entry], end: int
+        self, consumer: AIOKafkaConsumer, part: TopicPartition, queue: deque[LedgerEntry], end: int
     ) -> None:
         while not queue and await consumer.position(part) < end:
             for message in (await consumer.getmany(part, timeout_ms=_POLL_MS)).get(part, ()):

@@ -13,7 +13,7 @@ from topics.catalog import CATALOG
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from app.verifier.findings import Report
+    from app.verifier.ledger_findings import Report
 
 
 async def read_ledger(bootstrap_servers: str, prefix: str, take: Callable[[StoredRecord], None]) -> int:

@@ -15,8 +15,8 @@ from app.core.foundation.arrival import coordinates_of
 from app.core.rerun.evidence import PolicyEvidence
 from app.core.rerun.policy_then import PolicyThen
 from app.core.rerun.recount import Recount
-from app.core.rerun.rerun import Rerunner
 from app.core.rerun.rerun_result import Rerun
+from app.core.rerun.rerunner import Rerunner
 from app.core.rerun.walk import (
     PartitionWalk,
     entry_of,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from app.core.actions.stage import Stage
     from app.core.foundation.arrival import Arrival
     from app.core.rerun.policy_then import Installation
-    from app.core.rerun.walk import Entry, Inputs, Place, Written
+    from app.core.rerun.walk import Inputs, LedgerEntry, Place, WrittenRecord
 
 _OF_ITEMS = "quality:"
 CLOCKS_APART_MS = 60_000
@@ -91,7 +91,7 @@ class _Walks:
         return PartitionWalk(self._rerunner, recount)
 
 
-async def _walked(walk: PartitionWalk, reader: InputFetcher, groups: list[list[Entry]]) -> list[Rerun]:
+async def _walked(walk: PartitionWalk, reader: InputFetcher, groups: list[list[LedgerEntry]]) -> list[Rerun]:
     inputs = await reader.inputs(places_of(entry for group in groups for entry in group))
     arrivals = [None if group[0].place is None else inputs.get(group[0].place) for group in groups]
     return [one for pair in zip(groups, arrivals, strict=True) for one in walk.take(*pair, inputs)]
@@ -108,9 +108,9 @@ async def _unanswered(
                 yield one
 
 
-async def _groups(batches: AsyncIterator[list[Entry]]) -> AsyncIterator[list[list[Entry]]]:
+async def _groups(batches: AsyncIterator[list[LedgerEntry]]) -> AsyncIterator[list[list[LedgerEntry]]]:
     """The records of one input together, also where a batch ends among them."""
-    left: list[Entry] = []
+    left: list[LedgerEntry] = []
     async for batch in batches:
         groups = list(together([*left, *batch]))
         left = groups.pop() if groups else []
@@ -121,7 +121,7 @@ async def _groups(batches: AsyncIterator[list[Entry]]) -> AsyncIterator[list[lis
 
 async def rerun_sample(kafka: KafkaEvidence, of: Installation, size: int, seed: int) -> list[Rerun]:
     """`size` decisions by the hash of seed and record: of the same ledger the same, in the same order."""
-    kept: list[tuple[bytes, Written]] = []
+    kept: list[tuple[bytes, WrittenRecord]] = []
     async for batch in kafka.decisions():
         kept = heapq.nsmallest(size, [*kept, *((_lot(seed, one.value), one) for one in batch)])
     async with kafka.places() as reader:
@@ -156,13 +156,13 @@ def _place_of(an_id: str) -> tuple[Place, str]:
 
 async def _decisions_on(
     reader: InputFetcher, place: Place, sought: str, arrival: Arrival | None
-) -> list[Written]:
+) -> list[WrittenRecord]:
     since_ms = 0 if arrival is None else max(0, arrival.timestamp_ms - CLOCKS_APART_MS)
     return await reader.decisions(place, sought, since_ms)
 
 
 def _executed(
-    rerunner: Rerunner, place: Place, named: str, found: list[Written], inputs: Inputs
+    rerunner: Rerunner, place: Place, named: str, found: list[WrittenRecord], inputs: Inputs
 ) -> list[Rerun]:
     if not found:
         kind = DECISIONS[DECIDING.get(place[0], DECIDING[ACTIONS]).schema]
@@ -174,13 +174,13 @@ def _executed(
     return [reruns[0], *(replace(one, whatever_version=True) for one in changed)]
 
 
-async def _approved(reader: InputFetcher, found: Sequence[Written]) -> dict[Place, Arrival]:
+async def _approved(reader: InputFetcher, found: Sequence[WrittenRecord]) -> dict[Place, Arrival]:
     """The other inputs that these decisions rest on."""
     entries = (entry for one in found if (entry := entry_of(one)) is not None)
     return await reader.inputs(places_of(entries))
 
 
-def _checked(rerunner: Rerunner, written: Written, arrival: Arrival | None, inputs: Inputs) -> Rerun:
+def _checked(rerunner: Rerunner, written: WrittenRecord, arrival: Arrival | None, inputs: Inputs) -> Rerun:
     """Executed again, and held against what lies outside the hash."""
     rerun, entry = executed(rerunner, written, arrival, inputs), entry_of(written)
     differing = () if entry is None else outside(written, entry.fields)
@@ -189,7 +189,7 @@ def _checked(rerunner: Rerunner, written: Written, arrival: Arrival | None, inpu
     return replace(rerun, differences=(*rerun.differences, *differing), whatever_version=True)
 
 
-async def _batch(rerunner: Rerunner, reader: InputFetcher, found: Sequence[Written]) -> list[Rerun]:
+async def _batch(rerunner: Rerunner, reader: InputFetcher, found: Sequence[WrittenRecord]) -> list[Rerun]:
     entries = [entry_of(one) for one in found]
     places = [None if one is None else one.place for one in entries]
     inputs = await _approved(reader, found)

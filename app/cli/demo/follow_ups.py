@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.cli.demo.demo_answers import ENTERED
+from app.cli.demo.demo_sessions import STORY_AGAIN, STORY_READ
 from app.cli.demo.material import input_of
-from app.cli.demo.sessions import STORY_AGAIN, STORY_READ
 from app.cli.demo.throwaway_trust import OWNER, REVIEWER
-from app.core.actions.kinds import ACTION, OUTCOME
+from app.core.actions.action_kinds import ACTION, OUTCOME
 from app.core.decide.review import REVIEW
 from app.core.foundation.clock import milliseconds_of, rfc3339
-from app.core.retrieval.kinds import REPORT, RETRIEVAL
+from app.core.retrieval.retrieval_kinds import REPORT, RETRIEVAL
 from app.core.trust.signing import signed_review
 from topics.catalog import QUARANTINE, VERDICTS
 

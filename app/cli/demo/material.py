@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from app.adapters.kafka.kafka_publish import Outgoing
-from app.cli.demo.sessions import (
+from app.cli.demo.demo_sessions import (
     ALTERED,
     DAY_MS,
     VERIFIED,
@@ -26,7 +26,7 @@ from app.cli.demo.sessions import (
     with_memories,
 )
 from app.cli.demo.throwaway_trust import ThrowawayTrust
-from app.core.actions.kinds import ACTION
+from app.core.actions.action_kinds import ACTION
 from app.core.actions.stages import load_bundle
 from app.core.foundation.clock import milliseconds_of, rfc3339
 from app.core.foundation.strict import json_object
@@ -34,7 +34,7 @@ from app.core.memory.memory_kinds import WRITE
 from app.core.quality_bundle.quality_bundle import load_quality_bundle
 from app.core.registry.loading import neutral_entries
 from app.core.registry.quality_entries import provenance_id
-from app.core.retrieval.kinds import RETRIEVAL
+from app.core.retrieval.retrieval_kinds import RETRIEVAL
 from app.offline.panels import load_panel
 from app.offline.policy_files import whole_bundle
 from topics.catalog import MAX_INPUT_VALUE_BYTES
@@ -43,7 +43,7 @@ from topics.headers import input_headers
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from app.cli.demo.sessions import PlannedSession
+    from app.cli.demo.demo_sessions import PlannedSession
     from app.cli.demo.throwaway_trust import ControlRecord
     from app.core.policy.kind import AnyKind
     from app.offline.panels import ActionRow

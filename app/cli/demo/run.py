@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from app.cli.demo.run_place import Worker
     from app.cli.ledger.quarantine import GateCounts
     from app.core.reports.report import QualityReport
-    from app.verifier.findings import Report
+    from app.verifier.ledger_findings import Report
 
 PATIENCE_S = 30.0
 """How long no new answer may come before the rest counts as unanswered."""

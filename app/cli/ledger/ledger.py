@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from app.adapters.kafka.kafka_read import StoredRecord
-    from app.verifier.findings import Finding, Report
+    from app.verifier.ledger_findings import LedgerFinding, Report
 
 SHOWN = 50
 """Findings on the screen; `--json` has all."""
@@ -65,7 +65,7 @@ def _partitions(report: Report) -> Table:
     return table
 
 
-def _findings(findings: tuple[Finding, ...]) -> Table:
+def _findings(findings: tuple[LedgerFinding, ...]) -> Table:
     table = Table(title="Findings")
     for heading in ("finding", "partition", "sequence", "topic", "offset", "what is wrong"):
         table.add_column(heading, overflow="fold")

@@ -15,7 +15,7 @@ from app.bootstrap import build_ports
 from app.cli.ledger.record_line import as_line
 from app.cli.output import WELL, WRONG, console, print_json, settings_or_stop, stop
 from app.core.actions.stages import shipped_stages
-from app.core.decide.decide import DecisionPoint
+from app.core.decide.decision_point import DecisionPoint
 from app.core.decide.kinds import ANSWERS, DECISIONS
 from app.core.decide.replay import Replay
 from app.core.foundation.chain import PLACE

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from app.core.actions.escalating import EXPIRED, End, counted_record, expire, resolved_record
 from app.core.actions.resolution import (
     Approval,
-    Resolved,
+    ResolvedAction,
     count_resolved,
     read_resolving,
     recorded_escalation,
@@ -29,7 +29,7 @@ from app.core.registry.keys import signed_by
 from app.core.state.book import EscalationKept
 from app.core.state.decision import Decision
 from app.core.state.draft import SessionDraft
-from app.core.state.escalations import Vote
+from app.core.state.escalation import Vote
 from app.core.state.expiry import time_records
 from topics.record_reading import Unreadable, read
 from topics.records import ProposedAction
@@ -37,7 +37,7 @@ from topics.records import ProposedAction
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
 
-    from app.core.actions.resolution import Resolving
+    from app.core.actions.resolution import SeenAtApproval
     from app.core.foundation.arrival import Arrival
     from app.core.foundation.chain import OutRecord
     from app.core.foundation.requests import Answer, Request
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from app.core.registry.registry_entries import Approver
     from app.core.state.book import Book
     from app.core.state.decision import Shared
-    from app.core.state.escalations import Escalation
+    from app.core.state.escalation import Escalation
     from app.core.state.session import SessionState
     from topics.records import ReviewDecision
 
@@ -108,7 +108,7 @@ def judge_again(
         found = yield from _judged(
             parts, arrival, review, escalation, lambda *_: recorded_resolving(recorded)
         )
-        if isinstance(found, Resolved):
+        if isinstance(found, ResolvedAction):
             return found.verdict
         against = found
     return _refusal(arrival, review, against)
@@ -119,8 +119,8 @@ def _judged(
     arrival: Arrival,
     review: ReviewDecision,
     escalation: Escalation,
-    read_seen: Callable[[Standing, ProposedAction], Resolving],
-) -> Generator[Request, Answer, Resolved | Objection]:
+    read_seen: Callable[[Standing, ProposedAction], SeenAtApproval],
+) -> Generator[Request, Answer, ResolvedAction | Objection]:
     """The action read again and judged again, as approved by all whose approvals were counted."""
     answer = yield ask_for_input(escalation.topic, escalation.partition, escalation.offset)
     action = _content(answer, escalation)
@@ -188,7 +188,11 @@ def _in_bounds(approver: Approver, arrival: Arrival, escalation: Escalation) -> 
 
 
 def _still_may(
-    approvers: Mapping[str, Approver], arrival: Arrival, escalation: Escalation, vote: Vote, now: Resolved
+    approvers: Mapping[str, Approver],
+    arrival: Arrival,
+    escalation: Escalation,
+    vote: Vote,
+    now: ResolvedAction,
 ) -> bool:
     """Whether a counted approval counts by what registry and action are now, too."""
     approver = approvers.get(vote.approver_id)
@@ -255,7 +259,7 @@ def _counted(waits: _Answered) -> Decision:
 def _approved(waits: _Answered, book: Book) -> Generator[Request, Answer, Decision]:
     parts, arrival, review, draft, escalation = waits
 
-    def reading(standing: Standing, action: ProposedAction) -> Resolving:
+    def reading(standing: Standing, action: ProposedAction) -> SeenAtApproval:
         return read_resolving(draft, standing, action, escalation)
 
     resolved = yield from _judged(parts, arrival, review, escalation, reading)

@@ -196,7 +196,7 @@ def _not_ours(name: str, claimed: int, ours: int) -> dict[str, Any]:
 NOTHING_REMEMBERED: Mapping[str, Any] = {}
 
 
-class KnownAction(NamedTuple):
+class RememberedAction(NamedTuple):
     """What is remembered under an action's id: the hex digest and the offset of the first input, and the mark
     of its ruling."""
 
@@ -213,7 +213,7 @@ class ActionSeen(NamedTuple):
 
     rows: int
     actions: int
-    known: KnownAction | None
+    known: RememberedAction | None
     room: bool
     flags: Mapping[str, Sequence[str]]
     dispute: str | None
@@ -233,7 +233,7 @@ def read_seen(draft: SessionDraft, owner: Who, action: ProposedAction) -> Action
     return ActionSeen(
         account.rows,
         account.actions,
-        None if known is None else KnownAction(known.digest, known.offset, known.mark),
+        None if known is None else RememberedAction(known.digest, known.offset, known.mark),
         known is not None or draft.has_room(owner),
         draft.served_flags(owner, account),
         account.dispute,
@@ -279,7 +279,7 @@ def recorded_seen(verdict: Mapping[str, Any]) -> ActionSeen:
     return ActionSeen(
         int(before["aggregateRowsAffected"]),
         before["aggregateActionCount"],
-        None if known is None else KnownAction(hex_of(known["digest"]), known["offset"], known["mark"]),
+        None if known is None else RememberedAction(hex_of(known["digest"]), known["offset"], known["mark"]),
         session["room"],
         flags_of(session["flags"]),
         session.get("disputed"),

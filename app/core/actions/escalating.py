@@ -10,7 +10,7 @@ from app.core.foundation.chain import OutRecord
 from app.core.foundation.clock import rfc3339
 from app.core.state.book import EscalationKept
 from app.core.state.decision import Decision
-from app.core.state.escalations import Escalation
+from app.core.state.escalation import Escalation
 from topics.catalog import ESCALATIONS
 
 if TYPE_CHECKING:

@@ -56,7 +56,7 @@ def evaluate(
     """
     draft, signature = SessionDraft(state, parts.limits, arrival.timestamp_ms), arrival.signature
     if signature is not None and signature.refusal is not None:
-        unsigned = Refusal(UNSIGNED_AGENT, signature.refusal)
+        unsigned = OutcomeRefusal(UNSIGNED_AGENT, signature.refusal)
         return Decision(None, [_refused(draft, outcome, arrival.coordinates(), unsigned)])
     records = time_records(draft)
     signed = is_signed(parts.policy.registry, outcome)
@@ -109,36 +109,36 @@ def settle_early(
     return records
 
 
-class Refusal(NamedTuple):
+class OutcomeRefusal(NamedTuple):
     """Why an outcome does not count: the reason's code, and a sentence."""
 
     reason: str
     message: str
 
 
-UNBOUND = Refusal(
+UNBOUND = OutcomeRefusal(
     "outcome_unbound",
     "a signed outcome needs action_digest and input, the digest and the coordinates of the action it settles",
 )
-MISBOUND = Refusal(
+MISBOUND = OutcomeRefusal(
     "outcome_misbound", "input is no action of this partition, or action_digest is not the digest in input"
 )
-USED = Refusal("outcome_replayed", "a signed outcome has settled this action already")
-SETTLED = Refusal(
+USED = OutcomeRefusal("outcome_replayed", "a signed outcome has settled this action already")
+SETTLED = OutcomeRefusal(
     "already_settled", "a signed outcome has settled this action, and one that is not signed says no more"
 )
-OF_ANOTHER = Refusal(
+OF_ANOTHER = OutcomeRefusal(
     "outcome_replayed", "the action that this outcome is signed for is not remembered here, or no longer"
 )
-REPEATED = Refusal("outcome_replayed", "this signed record was decided before")
-WAITS = Refusal("outcome_replayed", "the same signed outcome waits for its action already")
-UNKNOWN = Refusal(
+REPEATED = OutcomeRefusal("outcome_replayed", "this signed record was decided before")
+WAITS = OutcomeRefusal("outcome_replayed", "the same signed outcome waits for its action already")
+UNKNOWN = OutcomeRefusal(
     "unknown_subject", "no such action is known, and an outcome of a reporter nobody registered does not wait"
 )
-FULL = Refusal("early_outcomes_full", "too many outcomes of this session wait for their action")
+FULL = OutcomeRefusal("early_outcomes_full", "too many outcomes of this session wait for their action")
 
 
-def _unbound(arrival: Arrival, outcome: ActionOutcome) -> Refusal | None:
+def _unbound(arrival: Arrival, outcome: ActionOutcome) -> OutcomeRefusal | None:
     bound = outcome.input
     if bound is None or outcome.action_digest is None:
         return UNBOUND
@@ -156,7 +156,7 @@ def _spent(
     outcome: ActionOutcome,
     report: EarlyOutcome,
     known: list[tuple[Who, RecentAction]],
-) -> Refusal | None:
+) -> OutcomeRefusal | None:
     """Why a well-formed outcome neither settles anything nor waits; None where it does."""
     if known:
         spent = all(settled_for_good(one, report) for _, one in known)
@@ -173,7 +173,10 @@ def _spent(
 
 
 def _refused(
-    draft: SessionDraft, outcome: ActionOutcome | EarlyOutcome, coordinates: dict[str, Any], why: Refusal
+    draft: SessionDraft,
+    outcome: ActionOutcome | EarlyOutcome,
+    coordinates: dict[str, Any],
+    why: OutcomeRefusal,
 ) -> OutRecord:
     session_id = draft.state.session_id
     return refused(coordinates, draft.now, session_id, outcome.action_id, why.reason, why.message)

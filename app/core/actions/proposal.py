@@ -41,7 +41,7 @@ from app.core.state.session import who
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
-    from app.core.actions.assessment import ActionSeen, KnownAction
+    from app.core.actions.assessment import ActionSeen, RememberedAction
     from app.core.actions.stage import ActionContext, RememberingGate, StageOrder
     from app.core.foundation.arrival import Arrival
     from app.core.foundation.chain import OutRecord
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from app.core.policy.policy import PointParts, Standing
     from app.core.state.book import Book
     from app.core.state.decision import Shared
-    from app.core.state.escalations import Escalation
+    from app.core.state.escalation import Escalation
     from app.core.state.remembered import GateMemory
     from app.core.state.session import SessionState
     from topics.records import ProposedAction
@@ -136,7 +136,7 @@ def judge(
     return _decide(arrival, context, gates.remembering, seen, evaluation)
 
 
-def _unsigned_because(arrival: Arrival, known: KnownAction | None) -> str | None:
+def _unsigned_because(arrival: Arrival, known: RememberedAction | None) -> str | None:
     """Why an action does not count as its agent's. A signed one that comes again is answered from memory as
     long as its id is known, and never judged a second time."""
     signature = arrival.signature
@@ -212,7 +212,9 @@ def what_gates_keep(
     return {gate.name: gate.keep(context, decided) for gate in gates}
 
 
-def _repeat(arrival: Arrival, context: ActionContext, seen: ActionSeen, known: KnownAction) -> RuledAction:
+def _repeat(
+    arrival: Arrival, context: ActionContext, seen: ActionSeen, known: RememberedAction
+) -> RuledAction:
     ruling = repeated(known.mark, context.mode)
     evaluation = Evaluation(ruling.real)
     object_to_lateness(context, evaluation, arrival.waited_ms)

@@ -26,7 +26,7 @@ from app.core.actions.verdict import Ruling, VerdictForm, count, rule, verdict_r
 from app.core.foundation.arrival import resolved_id
 from app.core.foundation.canonical import digest, hex_of, wire_safe
 from app.core.foundation.clock import milliseconds_of, rfc3339
-from app.core.state.escalations import Escalation, Vote
+from app.core.state.escalation import Escalation, Vote
 from app.core.state.reservations import Sighting
 from app.core.state.session import who
 
@@ -48,7 +48,7 @@ NARROWED = VerdictForm(FORM.kind, (*FORM.hashed, "narrowed"))
 """Of a resolved verdict; the second where an approver narrowed the action."""
 
 
-class Resolving(NamedTuple):
+class SeenAtApproval(NamedTuple):
     """What an approval takes from the session. `counted`: the totals hold the action already, because its
     agent carried it out without leave."""
 
@@ -56,7 +56,7 @@ class Resolving(NamedTuple):
     counted: bool
 
 
-class Resolved(NamedTuple):
+class ResolvedAction(NamedTuple):
     """What came of an approved action. `role`: the one that it needs by the policy of now; `sighting` and
     `gates` as in RuledAction, `last` the approval that completed it."""
 
@@ -64,24 +64,24 @@ class Resolved(NamedTuple):
     ruling: Ruling
     role: str
     sighting: Sighting
-    resolving: Resolving
+    resolving: SeenAtApproval
     gates: Mapping[str, GateMemory | None]
     last: Vote
 
 
 def read_resolving(
     draft: SessionDraft, standing: Standing, action: ProposedAction, escalation: Escalation
-) -> Resolving:
+) -> SeenAtApproval:
     """From the session. The action itself is remembered there until it leaves the window."""
     owner = standing.principal.owner
     known = draft.action(owner, action.action_id)
     own = known is not None and known.offset == escalation.offset
-    return Resolving(read_seen(draft, owner, action), own and known is not None and known.carried > 0)
+    return SeenAtApproval(read_seen(draft, owner, action), own and known is not None and known.carried > 0)
 
 
-def recorded_resolving(recorded: Mapping[str, Any]) -> Resolving:
+def recorded_resolving(recorded: Mapping[str, Any]) -> SeenAtApproval:
     """From a resolved verdict."""
-    return Resolving(recorded_seen(recorded), recorded["escalation"]["counted"])
+    return SeenAtApproval(recorded_seen(recorded), recorded["escalation"]["counted"])
 
 
 def recorded_escalation(recorded: Mapping[str, Any]) -> Escalation:
@@ -122,8 +122,8 @@ def resolve(
     arrival: Arrival,
     action: ProposedAction,
     approval: Approval,
-    read: Callable[[Standing, ProposedAction], Resolving],
-) -> Generator[Request, Answer, Resolved]:
+    read: Callable[[Standing, ProposedAction], SeenAtApproval],
+) -> Generator[Request, Answer, ResolvedAction]:
     """Judge an approved action. `arrival` is that of the last approver's review."""
     escalation, votes, narrowed = approval
     if narrowed is not None:
@@ -168,10 +168,10 @@ def resolve(
     )
     kept = what_gates_keep(gates.remembering, context, ruling, known=True) if seen.room else {}
     role = required_role(context.tier)
-    return Resolved(verdict, ruling, role, sighting, resolving, kept, votes[-1])
+    return ResolvedAction(verdict, ruling, role, sighting, resolving, kept, votes[-1])
 
 
-def count_resolved(draft: SessionDraft, escalation: Escalation, resolved: Resolved) -> None:
+def count_resolved(draft: SessionDraft, escalation: Escalation, resolved: ResolvedAction) -> None:
     """Reserve the rows of an approved action, and let a repeat of it get the new answer."""
     sighting, ruling = resolved.sighting, resolved.ruling
     owner, action_id = sighting.owner, sighting.action_id
@@ -195,7 +195,7 @@ def count_resolved(draft: SessionDraft, escalation: Escalation, resolved: Resolv
         draft.remember_for_gate(owner, gate, kept)
 
 
-def _told(arrival: Arrival, approval: Approval, resolving: Resolving) -> dict[str, Any]:
+def _told(arrival: Arrival, approval: Approval, resolving: SeenAtApproval) -> dict[str, Any]:
     """What a resolved verdict says beside a verdict."""
     escalation, votes, narrowed = approval
     told: dict[str, Any] = {

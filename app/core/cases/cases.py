@@ -10,7 +10,7 @@ from app.core.actions.stages import load_bundle, shipped_stages
 from app.core.cases.case_failure import CaseFailure, decided, placed
 from app.core.cases.quality_cases import run_quality_cases
 from app.core.cases.write_cases import write_failures
-from app.core.decide.decide import DecisionPoint
+from app.core.decide.decision_point import DecisionPoint
 from app.core.decide.replay import decide
 from app.core.foundation.arrival import Arrival
 from app.core.foundation.clock import milliseconds_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.core.actions.stages import shipped_stages
 from app.core.cases.case_failure import CaseFailure, decided
-from app.core.decide.decide import DecisionPoint
+from app.core.decide.decision_point import DecisionPoint
 from app.core.decide.replay import decide
 from app.core.foundation.arrival import Arrival
 from app.core.foundation.clock import milliseconds_of

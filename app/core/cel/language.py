@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from cel_expr_python import cel
 
 from app.core.cel.bounds import MAX_SOURCE, WorkBound, coarse, refusals, summed, work_of
+from app.core.cel.cel_values import MAX_ALL_ITEMS, MAX_ALL_TEXT, MAX_ITEMS, Values
 from app.core.cel.tree import NOTHING, Path, Size, checked_tree, parsed_tree, reads
-from app.core.cel.values import MAX_ALL_ITEMS, MAX_ALL_TEXT, MAX_ITEMS, Values
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

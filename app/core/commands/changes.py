@@ -22,8 +22,8 @@ from app.core.commands.sql.tokens import BackslashSql
 from app.core.foundation.name_words import vocabulary
 
 if TYPE_CHECKING:
-    from app.core.commands.shell.reading import Command, Redirect
-    from app.core.commands.sql.reading import SqlStatement
+    from app.core.commands.shell.shell_reading import Command, Redirect
+    from app.core.commands.sql.sql_reading import SqlStatement
 
 _CHANGING_VERBS = vocabulary(
     "DELETE UPDATE INSERT REPLACE MERGE UPSERT DROP TRUNCATE ALTER CREATE RENAME PURGE GRANT REVOKE "

@@ -23,7 +23,7 @@ from app.core.commands.matchers import ANYTHING, JOINT, REQUESTS, find_cues, may
 from app.core.commands.program_lines import lines_of
 from app.core.commands.python import read_python
 from app.core.commands.shell import ShellReading, read_shell
-from app.core.commands.sql.reading import read_sql, sql_in_code
+from app.core.commands.sql.sql_reading import read_sql, sql_in_code
 from app.core.commands.targets import spellings
 from app.core.commands.written.contents import run_by_itself
 from app.core.commands.written.writes import files_of, meant, written_files

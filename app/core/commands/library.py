@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import Field, model_validator
 
-from app.core.commands.calls.patterns import CallPattern, CallPatterns
+from app.core.commands.calls.call_patterns import CallPattern, CallPatterns
 from app.core.commands.inspector import Inspector
 from app.core.commands.languages import TextPattern, TextPatterns
 from app.core.commands.leaves import Walk
@@ -15,7 +15,7 @@ from app.core.commands.patterns.conditions import CommandPattern  # noqa: TC001 
 from app.core.commands.patterns.file_patterns import FilePattern, FilePatterns
 from app.core.commands.patterns.patterns import CommandPatterns
 from app.core.commands.sql.injection import InjectionPattern, InjectionPatterns
-from app.core.commands.sql.patterns import SqlPattern, SqlPatterns
+from app.core.commands.sql.sql_patterns import SqlPattern, SqlPatterns
 from app.core.commands.targets import TargetPattern, TargetPatterns
 from app.core.foundation.name_words import vocabulary
 from app.core.foundation.strict import StrictModel

@@ -19,12 +19,12 @@ from app.core.text.places import LONGEST_PATH
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from app.core.commands.calls.patterns import CallPatterns
+    from app.core.commands.calls.call_patterns import CallPatterns
     from app.core.commands.languages import TextPatterns
     from app.core.commands.patterns.file_patterns import FilePatterns
     from app.core.commands.patterns.patterns import CommandPatterns
     from app.core.commands.sql.injection import InjectionPatterns
-    from app.core.commands.sql.patterns import SqlPatterns
+    from app.core.commands.sql.sql_patterns import SqlPatterns
     from app.core.commands.targets import TargetPatterns
 
 _BREAKOUT = PatternSet([("breakout", BREAKOUT)])

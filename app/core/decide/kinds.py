@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from app.core.actions.kinds import ACTION, OUTCOME
+from app.core.actions.action_kinds import ACTION, OUTCOME
 from app.core.decide.review import REVIEW
 from app.core.memory.memory_kinds import FEEDBACK, WRITE
-from app.core.retrieval.kinds import REPORT, RETRIEVAL
+from app.core.retrieval.retrieval_kinds import REPORT, RETRIEVAL
 from topics.record_reading import Unreadable, read
 from topics.records import (
     ActionOutcome,

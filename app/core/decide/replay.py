@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from app.core.decide.decide import NOTHING_SHARED
+from app.core.decide.decision_point import NOTHING_SHARED
 from app.core.decide.kinds import message_of
 from app.core.foundation.errors import guarded
 from app.core.foundation.requests import Answer
@@ -23,7 +23,7 @@ from topics.record_reading import Unreadable
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from app.core.decide.decide import DecisionPoint
+    from app.core.decide.decision_point import DecisionPoint
     from app.core.decide.kinds import Message
     from app.core.foundation.arrival import Arrival
     from app.core.foundation.chain import OutRecord

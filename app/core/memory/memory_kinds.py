@@ -17,7 +17,7 @@ from app.core.memory.memory_record import RERUN_FIELDS, hashed, unread_record
 from app.core.policy.bundle_cases import Case
 from app.core.policy.kind import AnswerKind, CaseKind, DecisionKind, Kind
 from app.core.registry.registry_entries import UNREGISTERED, hashes_of
-from app.core.state.book import Decided, HistoryFolded
+from app.core.state.book import HistoryFolded, WriteDecided
 from app.core.state.decision import Decision
 from app.core.state.history import SourceName, history_record
 from app.core.state.statistics import Whose
@@ -40,7 +40,7 @@ def reject_unread(parts: PointParts, arrival: Arrival, letter: OutRecord) -> Dec
     """Reject a write without reading it; `letter` is its dead letter."""
     subject = subject_of(arrival)
     record = unread_record(arrival, parts.policy.default.hash, INTERNAL_ERROR, subject)
-    return Decision(None, [record, letter], (Decided(NOBODY, "reject"),))
+    return Decision(None, [record, letter], (WriteDecided(NOBODY, "reject"),))
 
 
 def reject_fault(
@@ -62,7 +62,7 @@ def reject_fault(
     whose = NOBODY if agent is None else Whose(agent.tenant, agent.id)
     if agent is None or not principal.is_shadowed:
         hashed(record.body)
-        return Decision(None, [record, letter], (Decided(whose, "reject"),))
+        return Decision(None, [record, letter], (WriteDecided(whose, "reject"),))
     record.body |= {"enforcement": "shadow", "action": "allow", "shadowAction": "reject"}
     hashed(record.body)
     memory = Released(
@@ -74,7 +74,7 @@ def reject_fault(
         arrival.coordinates(),
     )
     released = admitted(proposed, memory, arrival.timestamp_ms)
-    return Decision(None, [record, released, letter], (Decided(whose, "allow"),))
+    return Decision(None, [record, released, letter], (WriteDecided(whose, "allow"),))
 
 
 def kept_no_answers(decision: Mapping[str, Any]) -> bool:

@@ -29,7 +29,7 @@ class Parent(NamedTuple):
     trust: float | None
 
 
-class KnownWrite(NamedTuple):
+class RememberedWrite(NamedTuple):
     """What is remembered under a write's id: the hex digest and the offset of the first input, its action and
     the one that shadow mode hid."""
 
@@ -44,7 +44,7 @@ class WriteSeen(NamedTuple):
     source; `session_type` and `last_at` (ms): what the session knows of the source. `parents`: each once, in
     the order in which the write names them."""
 
-    known: KnownWrite | None
+    known: RememberedWrite | None
     room: bool
     history: History
     session_type: str | None
@@ -63,7 +63,7 @@ def read_seen(
     known = draft.write(owner, write.write_id)
     session_type, last_at = draft.source(tenant, write.source.id)
     return WriteSeen(
-        None if known is None else KnownWrite(known.digest, known.offset, known.action, known.shadow),
+        None if known is None else RememberedWrite(known.digest, known.offset, known.action, known.shadow),
         known is not None or draft.has_room_for_write(owner),
         shared.histories.get(SourceName(tenant, write.source.id), UNSEEN),
         session_type,
@@ -104,7 +104,7 @@ def recorded_seen(decision: Mapping[str, Any], write: ProposedMemoryWrite) -> Wr
     return WriteSeen(
         None
         if known is None
-        else KnownWrite(hex_of(known["digest"]), known["offset"], known["action"], known["shadow"]),
+        else RememberedWrite(hex_of(known["digest"]), known["offset"], known["action"], known["shadow"]),
         known is not None or seen["room"],
         recorded_history(decision),
         seen["source"]["session_type"],

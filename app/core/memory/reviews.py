@@ -131,7 +131,7 @@ ROLE = "reviewer"
 APPROVE = "approve"
 
 
-class Refusal(NamedTuple):
+class ReviewRefusal(NamedTuple):
     """Why a review counts for nothing; the memory stays as it is."""
 
     reason: str
@@ -156,44 +156,50 @@ def evaluate(
             return _refused(arrival, review, draft, _unknown(review))
         write = _content(answer, held)
         if write is None:
-            gone = Refusal("content_unavailable", "the input that holds the content could not be read again")
+            gone = ReviewRefusal(
+                "content_unavailable", "the input that holds the content could not be read again"
+            )
             return _refused(arrival, review, draft, gone)
     return _decided(parts.policy.registry, arrival, review, draft, held, write)
 
 
-def _wrong(registry: Registry, arrival: Arrival, review: ReviewDecision, held: Held | None) -> Refusal | None:
+def _wrong(
+    registry: Registry, arrival: Arrival, review: ReviewDecision, held: Held | None
+) -> ReviewRefusal | None:
     if held is None or held.session_id != review.session_id:
         return _unknown(review)
     if review.decision == "deny":
-        return Refusal("wrong_decision", "a memory is approved or rejected; deny answers an escalation")
+        return ReviewRefusal("wrong_decision", "a memory is approved or rejected; deny answers an escalation")
     if review.digest != held.content_digest:
-        return Refusal("wrong_digest", "the review is of other content than what is held")
+        return ReviewRefusal("wrong_digest", "the review is of other content than what is held")
     frozen = registry.freezes_of(held.tenant, held.agent_id, held.session_id)
     if frozen and review.decision == APPROVE:
-        return Refusal("frozen", f"frozen_{frozen[0].subject}: {frozen[0].reason}")
+        return ReviewRefusal("frozen", f"frozen_{frozen[0].subject}: {frozen[0].reason}")
     return _wrong_signer(registry, arrival, review, held)
 
 
-def _wrong_signer(registry: Registry, arrival: Arrival, review: ReviewDecision, held: Held) -> Refusal | None:
+def _wrong_signer(
+    registry: Registry, arrival: Arrival, review: ReviewDecision, held: Held
+) -> ReviewRefusal | None:
     approver = registry.approvers.get(review.approver_id)
     if (
         approver is None
         or ROLE not in approver.roles
         or not approver.acts_for(held.tenant, arrival.timestamp_ms)
     ):
-        return Refusal("not_a_reviewer", f"no reviewer of this tenant in force: {review.approver_id}")
+        return ReviewRefusal("not_a_reviewer", f"no reviewer of this tenant in force: {review.approver_id}")
     if review.approver_id in (held.agent_id, held.source_id):
-        return Refusal("own_memory", "who wrote a memory does not review it")
+        return ReviewRefusal("own_memory", "who wrote a memory does not review it")
     if not signed_by(approver.public_key, review):
-        return Refusal("wrong_signature", "the signature is not the reviewer's over this review")
+        return ReviewRefusal("wrong_signature", "the signature is not the reviewer's over this review")
     return None
 
 
-def _unknown(review: ReviewDecision) -> Refusal:
+def _unknown(review: ReviewDecision) -> ReviewRefusal:
     if review.subject_id.startswith(escalation_id(RETRIEVALS)):
         told = "denied items are answered by a signed override: `sluice quality override`"
-        return Refusal("wrong_decision", told)
-    return Refusal("unknown_subject", f"nothing of this session waits under {review.subject_id}")
+        return ReviewRefusal("wrong_decision", told)
+    return ReviewRefusal("unknown_subject", f"nothing of this session waits under {review.subject_id}")
 
 
 def _content(answer: Answer, held: Held) -> ProposedMemoryWrite | None:
@@ -203,7 +209,7 @@ def _content(answer: Answer, held: Held) -> ProposedMemoryWrite | None:
     return None if isinstance(write, Unreadable) else write
 
 
-def _refused(arrival: Arrival, review: ReviewDecision, draft: SessionDraft, why: Refusal) -> Decision:
+def _refused(arrival: Arrival, review: ReviewDecision, draft: SessionDraft, why: ReviewRefusal) -> Decision:
     record = refused(
         arrival.coordinates(),
         arrival.timestamp_ms,
@@ -219,7 +225,9 @@ def _refused(arrival: Arrival, review: ReviewDecision, draft: SessionDraft, why:
 def _too_late(arrival: Arrival, review: ReviewDecision, draft: SessionDraft, held: Held) -> Decision:
     """The input's own time is past the memory's: it finds it expired, timer or not."""
     event, change = expire(held, arrival.timestamp_ms, arrival)
-    decision = _refused(arrival, review, draft, Refusal("expired", "the memory expired before the review"))
+    decision = _refused(
+        arrival, review, draft, ReviewRefusal("expired", "the memory expired before the review")
+    )
     decision.records.insert(-1, event)
     decision.book = (change,)
     return decision

@@ -16,7 +16,7 @@ from app.core.memory.reviews import enter, held_of
 from app.core.quality_bundle.provenance_request import wanted, wants_resolving
 from app.core.registry.agent_keys import UNSIGNED_AGENT
 from app.core.registry.registry_entries import UNREGISTERED
-from app.core.state.book import Decided
+from app.core.state.book import WriteDecided
 from app.core.state.decision import Decision
 from app.core.state.draft import SessionDraft
 from app.core.state.expiry import time_records
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from app.core.foundation.chain import OutRecord
     from app.core.foundation.requests import Answer, Request
     from app.core.memory.memory_context import WriteContext
-    from app.core.memory.memory_seen import KnownWrite, WriteSeen
+    from app.core.memory.memory_seen import RememberedWrite, WriteSeen
     from app.core.policy.policy import PointParts, Principal
     from app.core.state.book import Change
     from app.core.state.decision import Shared
@@ -121,14 +121,14 @@ def _keep(
     """The changes of session and partition, and all records. A repeat counts nowhere and releases nothing."""
     if judged.apart:
         whose = Whose(judged.context.tenant, judged.context.write.agent_id)
-        return Decision(None, [judged.record], (Decided(whose, judged.judgement.action),))
+        return Decision(None, [judged.record], (WriteDecided(whose, judged.judgement.action),))
     records = [*time_records(draft), judged.record]
     keep_nonce(draft, who(judged.context.tenant, judged.context.write.agent_id), arrival)
     if judged.repeats:
         return Decision(draft.transition(), records)
     context, judgement = judged.context, judged.judgement
     whose = Whose(context.tenant, "" if context.agent is None else context.agent.id)
-    changes: list[Change] = [Decided(whose, judgement.action)]
+    changes: list[Change] = [WriteDecided(whose, judgement.action)]
     if judgement.action == "quarantine":
         held = held_of(arrival, context, judgement)
         entered, left = enter(arrival, held, judgement.reason, shared.book, parts.limits.max_quarantine)
@@ -197,7 +197,7 @@ def _remembered(
     return [seen_first(context.name, source_type, context.memory_id, context.now_ms)] if new else []
 
 
-def _repeat(arrival: Arrival, context: WriteContext, known: KnownWrite) -> DecidedWrite:
+def _repeat(arrival: Arrival, context: WriteContext, known: RememberedWrite) -> DecidedWrite:
     """The same answer again."""
     first = memory_id(f"{arrival.topic}:{arrival.partition}:{known.offset}")
     judgement = Judgement(known.action, f"duplicate_of: {first}")

@@ -1,8 +1,7 @@
 """What the core says of one kind of input, in one row. app/core/decide/kinds.py is the table of the rows.
 
-The packages that decide on a kind own its row: app/core/actions/kinds.py, app/core/memory/memory_kinds.py and
-app/core/retrieval/kinds.py. Who asks which kinds there are, which record answers one, or how one is named,
-asks the table.
+The packages that decide on a kind own its row: action_kinds.py, memory_kinds.py, retrieval_kinds.py. Who asks
+which kinds there are, which record answers one, or how one is named, asks the table.
 """
 
 from __future__ import annotations

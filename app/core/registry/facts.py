@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from app.core.cel.values import Values
+from app.core.cel.cel_values import Values
 from app.core.foundation.strict import Instant, StrictModel
 
 if TYPE_CHECKING:

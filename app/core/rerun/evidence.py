@@ -10,23 +10,35 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
+from app.core.actions.resolution import SCHEMA as RESOLVED
+from app.core.actions.resolution import recorded_escalation
 from app.core.actions.stages import load_bundle
-from app.core.decide.decide import DecisionPoint
+from app.core.decide.decision_point import DecisionPoint
+from app.core.decide.kinds import message_of
 from app.core.foundation.canonical import canonical
 from app.core.foundation.errors import UnknownStageError
 from app.core.foundation.limits import ROOM_FOR_ONE
 from app.core.foundation.requests import HELD_INPUT, Answer
+from app.core.memory.memory_record import SCHEMA as MEMORY
+from app.core.memory.memory_seen import recorded_history, recorded_trust
 from app.core.policy.policy import Policy
 from app.core.quality_bundle.quality_bundle import load_quality_bundle
 from app.core.registry.loading import build_registry
-from app.core.registry.registry_entries import EntryFile
+from app.core.registry.registry_entries import UNREGISTERED, EntryFile
+from app.core.retrieval.quality_record import SCHEMA as QUALITY
+from app.core.retrieval.seen import recorded_seen
+from app.core.state.book import Book, EscalationKept
+from app.core.state.decision import Shared
+from app.core.state.history import SourceName
 from app.core.trust.dsse import read_envelope
 from app.core.trust.refused import Reason
 from app.core.trust.signed_entries import BUNDLE, QUALITY_BUNDLE, Statement, statement
+from topics.catalog import MEMORY_WRITES, RETRIEVALS
 from topics.json_text import Unreadable
+from topics.records import ProposedMemoryWrite
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from app.core.actions.stage import Stage
     from app.core.foundation.arrival import Arrival
@@ -189,3 +201,34 @@ class RecordedAnswers:
             self.gone.append(f"input {place['topic']}:{place['partition']}:{place['offset']}")
             return Answer("unavailable", detail="it is no longer there")
         return Answer("answered", arrival.value or b"")
+
+
+class _RecordedQuarantine(Book):
+    """A quarantine of which a decision says what the trust in its memories was."""
+
+    def __init__(self, trust: Mapping[str, float | None]) -> None:
+        super().__init__({})
+        self._trust = trust
+
+    def trust_of(self, tenant: str, memory_id: str) -> float | None:
+        del tenant
+        return self._trust.get(memory_id)
+
+
+def recorded_beside(records: Sequence[dict[str, Any]], arrival: Arrival) -> Shared:
+    """What the partition kept beside the session, as the records have it."""
+    if arrival.topic == MEMORY_WRITES:
+        memory = next(one for one in records if one["schema"] == MEMORY)
+        tenant = UNREGISTERED if memory["tenant_id"] is None else memory["tenant_id"]
+        write = message_of(arrival)
+        source = SourceName(tenant, write.source.id if isinstance(write, ProposedMemoryWrite) else "")
+        return Shared(_RecordedQuarantine(recorded_trust(memory)), {source: recorded_history(memory)})
+    resolved = next((one for one in records if one["schema"] == RESOLVED), None)
+    if resolved is not None:
+        book = Book({})
+        book.apply([EscalationKept(recorded_escalation(resolved))])
+        return Shared(book)
+    if arrival.topic == RETRIEVALS:
+        known = [recorded_seen(one) for one in records if one["schema"] == QUALITY]
+        return Shared(provenance={name: found for one in known for name, found in one.items()})
+    return Shared()

@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.core.cases.cases import run_cases
-from app.core.decide.decide import DecisionPoint
+from app.core.decide.decision_point import DecisionPoint
 from app.core.policy.policy import Policy
 from app.core.registry.loading import FACT
 from app.core.trust.compile_cache import Compiled

@@ -15,29 +15,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.core.actions.resolution import SCHEMA as RESOLVED
-from app.core.actions.resolution import recorded_escalation
 from app.core.actions.verdict import SCHEMA as VERDICT
-from app.core.decide.kinds import ANSWERS, BY_TOPIC, DECISIONS, message_of
+from app.core.decide.kinds import ANSWERS, BY_TOPIC, DECISIONS
 from app.core.decide.replay import decide
 from app.core.foundation.clock import milliseconds_of
 from app.core.foundation.refusals import INPUT_REFUSED as REFUSED
 from app.core.memory.memory_record import SCHEMA as MEMORY
-from app.core.memory.memory_seen import recorded_history, recorded_trust
 from app.core.registry.agent_keys import UNSIGNED_AGENT
 from app.core.registry.registry_entries import UNREGISTERED
-from app.core.rerun.evidence import RecordedAnswers
+from app.core.rerun.evidence import RecordedAnswers, recorded_beside
 from app.core.rerun.rerun_result import HASH_FIELD, Difference
-from app.core.retrieval.record import SCHEMA as QUALITY
-from app.core.retrieval.seen import recorded_seen
-from app.core.state.book import Book, EscalationKept
-from app.core.state.decision import Shared
 from app.core.state.draft import SessionDraft
 from app.core.state.expiry import SCHEMA_FOLDED
-from app.core.state.history import SourceName
 from app.core.state.remembered import kept_id
 from app.core.state.session import KEY_PREFIX, SessionState, session_key, totals, who
-from topics.catalog import MEMORY_WRITES, RETRIEVALS
-from topics.records import ProposedMemoryWrite
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -59,7 +50,7 @@ UNTOUCHED = frozenset({"unknown_subject", UNSIGNED_AGENT})
 _IDS = tuple(one.id_field for one in ANSWERS.values())
 
 
-class Entered(NamedTuple):
+class EnteredRecord(NamedTuple):
     """A record of the ledger: its fields, and the broker's time of it."""
 
     fields: dict[str, Any]
@@ -69,7 +60,7 @@ class Entered(NamedTuple):
 class _Group(NamedTuple):
     """Records that answer one input, the input, and earlier inputs that they rest on."""
 
-    records: Sequence[Entered]
+    records: Sequence[EnteredRecord]
     arrival: Arrival
     inputs: Mapping[tuple[str, int, int], Arrival]
 
@@ -93,7 +84,7 @@ class Recount:
 
     def take(
         self,
-        group: Sequence[Entered],
+        group: Sequence[EnteredRecord],
         arrival: Arrival | None,
         inputs: Mapping[tuple[str, int, int], Arrival] = NO_INPUTS,
     ) -> list[Recounted]:
@@ -113,7 +104,7 @@ class Recount:
             return [Recounted() for _ in group]
         return self._compared(_Group(group, arrival, inputs), key)
 
-    def _changes_the_session(self, group: Sequence[Entered], arrival: Arrival, key: bytes) -> bool:
+    def _changes_the_session(self, group: Sequence[EnteredRecord], arrival: Arrival, key: bytes) -> bool:
         schemas = {one.fields["schema"]: one.fields for one in group}
         decided = [schemas[one] for one in ANSWERS if one in schemas]
         if not decided:
@@ -154,7 +145,8 @@ class Recount:
         recorded = next((one.fields for one in group if one.fields["schema"] in DECISIONS), group[0].fields)
         point = points.point(recorded)
         answers = RecordedAnswers(recorded.get("model_outputs", []), answered.inputs)
-        return decide(point, arrival, state, answers.next, _beside([one.fields for one in group], arrival))
+        beside = recorded_beside([one.fields for one in group], arrival)
+        return decide(point, arrival, state, answers.next, beside)
 
     def _held(self, recorded: dict[str, Any], decision: Decision, key: bytes) -> Recounted:
         if not _of_session(recorded):
@@ -206,38 +198,7 @@ def _key_of(recorded: dict[str, Any]) -> bytes | None:
     return session_key(session) if isinstance(session, str) else None
 
 
-class _RecordedQuarantine(Book):
-    """A quarantine of which a decision says what the trust in its memories was."""
-
-    def __init__(self, trust: Mapping[str, float | None]) -> None:
-        super().__init__({})
-        self._trust = trust
-
-    def trust_of(self, tenant: str, memory_id: str) -> float | None:
-        del tenant
-        return self._trust.get(memory_id)
-
-
-def _beside(records: Sequence[dict[str, Any]], arrival: Arrival) -> Shared:
-    """What the partition kept beside the session, as the records have it."""
-    if arrival.topic == MEMORY_WRITES:
-        memory = next(one for one in records if one["schema"] == MEMORY)
-        tenant = UNREGISTERED if memory["tenant_id"] is None else memory["tenant_id"]
-        write = message_of(arrival)
-        source = SourceName(tenant, write.source.id if isinstance(write, ProposedMemoryWrite) else "")
-        return Shared(_RecordedQuarantine(recorded_trust(memory)), {source: recorded_history(memory)})
-    resolved = next((one for one in records if one["schema"] == RESOLVED), None)
-    if resolved is not None:
-        book = Book({})
-        book.apply([EscalationKept(recorded_escalation(resolved))])
-        return Shared(book)
-    if arrival.topic == RETRIEVALS:
-        known = [recorded_seen(one) for one in records if one["schema"] == QUALITY]
-        return Shared(provenance={name: found for one in known for name, found in one.items()})
-    return Shared()
-
-
-def _agreeing(group: Sequence[Entered], decision: Decision) -> tuple[int, int]:
+def _agreeing(group: Sequence[EnteredRecord], decision: Decision) -> tuple[int, int]:
     """How many of the records a decision gives once more: whole, and in what they say of their session."""
     fields = [one.fields for one in group]
     whole = sum(_same_hash(one, _same_record(one, decision)) for one in fields)

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from app.core.decide.kinds import ANSWERS, DECIDING, DECISIONS, JUDGED
 from app.core.foundation.errors import CoreError
 from app.core.foundation.strict import first_error
-from app.core.rerun.recount import Entered, Recount, Recounted
+from app.core.rerun.recount import EnteredRecord, Recount, Recounted
 from app.core.rerun.rerun_result import EVENT, Difference, Rerun
 from topics.catalog import CATALOG, wire_schema
 from topics.headers import output_headers
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from app.core.foundation.arrival import Arrival
     from app.core.policy.kind import AnswerKind, DecisionKind
-    from app.core.rerun.rerun import Rerunner
+    from app.core.rerun.rerunner import Rerunner
 
 
 DECISION_TOPICS = frozenset(one.topic for one in DECIDING.values())
@@ -74,7 +74,7 @@ _KINDS = {
 }
 
 
-class Written(NamedTuple):
+class WrittenRecord(NamedTuple):
     """A ledger record as it lies; `topic` is the base name, `written_ms` the broker's time of it."""
 
     topic: str
@@ -86,10 +86,10 @@ class Written(NamedTuple):
     headers: tuple[tuple[str, bytes], ...]
 
 
-class Entry(NamedTuple):
+class LedgerEntry(NamedTuple):
     """A record and its fields."""
 
-    written: Written
+    written: WrittenRecord
     fields: dict[str, Any]
 
     @property
@@ -99,7 +99,7 @@ class Entry(NamedTuple):
         return None if source is None else (source["topic"], source["partition"], source["offset"])
 
 
-def places_of(entries: Iterable[Entry]) -> Iterator[Place]:
+def places_of(entries: Iterable[LedgerEntry]) -> Iterator[Place]:
     """Where the inputs lie that records rest on: their own, and the action that was approved."""
     for one in entries:
         if one.place is not None:
@@ -108,14 +108,14 @@ def places_of(entries: Iterable[Entry]) -> Iterator[Place]:
             yield action["topic"], action["partition"], action["offset"]
 
 
-def entry_of(written: Written) -> Entry | None:
+def entry_of(written: WrittenRecord) -> LedgerEntry | None:
     """None for what is no record of the ledger: `sluice ledger verify` says what it is."""
     fields = parse(written.value)
     if not isinstance(fields, dict) or fields.get("schema") not in _KINDS:
         return None
     if type(fields.get("sequence")) is not int or not _names_an_input(fields.get("input", 0)):
         return None
-    return Entry(written, fields)
+    return LedgerEntry(written, fields)
 
 
 def kind_of(fields: dict[str, Any]) -> str:
@@ -130,7 +130,7 @@ def _names_an_input(source: Any) -> bool:
     return all(type(source.get(name)) is kind for name, kind in kinds)
 
 
-def together(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
+def together(entries: Iterable[LedgerEntry]) -> Iterator[list[LedgerEntry]]:
     """The records that answer one input, as they follow one another."""
     for place, answers in groupby(entries, key=lambda one: one.place):
         if place is None:
@@ -139,7 +139,7 @@ def together(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
             yield list(answers)
 
 
-def outside(written: Written, fields: dict[str, Any]) -> tuple[Difference, ...]:
+def outside(written: WrittenRecord, fields: dict[str, Any]) -> tuple[Difference, ...]:
     """What key, headers and partition say otherwise than the record."""
     found = []
     session = fields.get("session_id")
@@ -171,7 +171,7 @@ class PartitionWalk:
     _decisions: dict[str, int] = field(default_factory=dict)
 
     def take(
-        self, group: Sequence[Entry], arrival: Arrival | None, inputs: Inputs = NO_INPUTS
+        self, group: Sequence[LedgerEntry], arrival: Arrival | None, inputs: Inputs = NO_INPUTS
     ) -> Iterator[Rerun]:
         """A Rerun for each decision, and for every other record that something is wrong with. `inputs`: what
         lies at the other `places_of` the records."""
@@ -191,16 +191,18 @@ class PartitionWalk:
                 lacks = Difference("input", None, "was decided, and no record of the ledger answers it")
                 yield Rerun(DECIDED[one.topic].word, one.decision_id, (lacks,))
 
-    def _recounted(self, group: Sequence[Entry], arrival: Arrival | None, inputs: Inputs) -> list[Recounted]:
+    def _recounted(
+        self, group: Sequence[LedgerEntry], arrival: Arrival | None, inputs: Inputs
+    ) -> list[Recounted]:
         if self.recount is None:
             return [Recounted((), (NO_RECOUNT,))] * len(group)
         try:
-            entered = [Entered(one.fields, one.written.written_ms) for one in group]
+            entered = [EnteredRecord(one.fields, one.written.written_ms) for one in group]
             return self.recount.take(entered, arrival, inputs)
         except (CoreError, KeyError, TypeError, ValueError) as wrong:
             return [Recounted((Difference("record", "cannot be recounted", repr(wrong)),))] * len(group)
 
-    def _decision(self, one: Entry, rerun: Rerun, counted: Recounted) -> Rerun:
+    def _decision(self, one: LedgerEntry, rerun: Rerun, counted: Recounted) -> Rerun:
         certain = (*self._second(one), *outside(*one))
         return replace(
             rerun,
@@ -209,7 +211,7 @@ class PartitionWalk:
             whatever_version=rerun.whatever_version or bool(certain),
         )
 
-    def _second(self, one: Entry) -> tuple[Difference, ...]:
+    def _second(self, one: LedgerEntry) -> tuple[Difference, ...]:
         """The same input decided before, by the decision's id."""
         id_field = ANSWERS[one.fields["schema"]].id_field
         name = str(one.fields.get(id_field))
@@ -225,7 +227,7 @@ def second_decision(id_field: str, name: str, first: str) -> Difference:
 
 
 def executed(
-    rerunner: Rerunner, written: Written, arrival: Arrival | None, inputs: Inputs = NO_INPUTS
+    rerunner: Rerunner, written: WrittenRecord, arrival: Arrival | None, inputs: Inputs = NO_INPUTS
 ) -> Rerun:
     """A decision executed again; one that is no valid record is named as missing."""
     kind = DECISIONS[FIRST_OF_TOPIC[written.topic].schema].word
@@ -236,7 +238,7 @@ def executed(
     return rerunner.rerun(fields, arrival, written.written_ms, inputs)
 
 
-def _name(one: Entry) -> str:
+def _name(one: LedgerEntry) -> str:
     ids = (value for name, value in one.fields.items() if name.endswith("_id") and name != "session_id")
     return str(next(ids, one.fields.get("session_id")))
 

@@ -95,7 +95,7 @@ class ItemFacts(NamedTuple):
     tool_name: str | None
 
 
-class DimensionResult(TypedDict):
+class JudgedDimension(TypedDict):
     """A dimension's result as an item's record has it, its fields in canonical order. `outcome` is pass where
     it passed."""
 
@@ -114,7 +114,7 @@ class Quality(NamedTuple):
     outcome: QualityOutcome
     flags: tuple[QualityFlag, ...]
     codes: tuple[ReasonCode, ...]
-    dimensions: tuple[DimensionResult, ...]
+    dimensions: tuple[JudgedDimension, ...]
     reason: str | None
 
 
@@ -143,15 +143,15 @@ def judge_by(cell: Cell, limit: Limit | None, facts: ItemFacts) -> Quality:
     return _failed(results, facts.provenance.status)
 
 
-def _passes(dimension: Dimension, detail: str) -> DimensionResult:
+def _passes(dimension: Dimension, detail: str) -> JudgedDimension:
     return {"detail": detail, "dimension": dimension, "outcome": "pass", "passed": True}
 
 
-def _fails(dimension: Dimension, outcome: QualityOutcome, detail: str) -> DimensionResult:
+def _fails(dimension: Dimension, outcome: QualityOutcome, detail: str) -> JudgedDimension:
     return {"detail": detail, "dimension": dimension, "outcome": outcome, "passed": False}
 
 
-def _fresh(cell: Cell, limit: Limit | None, facts: ItemFacts) -> DimensionResult:
+def _fresh(cell: Cell, limit: Limit | None, facts: ItemFacts) -> JudgedDimension:
     if limit is None:
         return _passes("freshness", "the bundle has no time to live for this class")
     age_ms = facts.age_ms
@@ -163,7 +163,7 @@ def _fresh(cell: Cell, limit: Limit | None, facts: ItemFacts) -> DimensionResult
     return _fails("freshness", cell.freshness, detail)
 
 
-def _sure(cell: Cell, facts: ItemFacts) -> DimensionResult:
+def _sure(cell: Cell, facts: ItemFacts) -> JudgedDimension:
     minimum = cell.minimum
     if minimum is None:
         return _passes("confidence", "the bundle has no minimum for this class")
@@ -175,7 +175,7 @@ def _sure(cell: Cell, facts: ItemFacts) -> DimensionResult:
     return _fails("confidence", cell.confidence, f"{score} is below {cell.least}")
 
 
-def _traced(cell: Cell, state: ProvenanceState) -> DimensionResult:
+def _traced(cell: Cell, state: ProvenanceState) -> JudgedDimension:
     status, detail = state
     if status == "verified" or (status == "missing" and not cell.required):
         return _passes("provenance", detail)
@@ -183,7 +183,7 @@ def _traced(cell: Cell, state: ProvenanceState) -> DimensionResult:
     return _fails("provenance", outcome, detail)
 
 
-def _failed(results: tuple[DimensionResult, ...], status: ProvenanceStatus) -> Quality:
+def _failed(results: tuple[JudgedDimension, ...], status: ProvenanceStatus) -> Quality:
     failed = [one for one in results if not one["passed"]]
     decided = max(failed, key=lambda one: SEVERITY[one["outcome"]])
     missing: QualityFlag = "provenance_missing" if status == "missing" else "provenance_unverified"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from app.core.registry.registry_entries import Entry
     from app.core.retrieval.bodies import Body
     from app.core.retrieval.context import ClassTerms, RetrievalContext
-    from app.core.retrieval.dimensions import DimensionResult, ItemFacts, Quality
+    from app.core.retrieval.dimensions import ItemFacts, JudgedDimension, Quality
     from app.core.retrieval.names import ItemNames
     from app.core.retrieval.provenance_check import ProvenanceCheck
     from topics.records.retrieval_inputs import RetrievedItem
@@ -52,7 +52,7 @@ def content_action(
     return "pass", None
 
 
-class Stage(TypedDict):
+class ItemStage(TypedDict):
     """The fields stand in canonical order. Nobody changes one: records share those of `PASSED`."""
 
     outcome: QualityOutcome
@@ -60,12 +60,12 @@ class Stage(TypedDict):
     stage: StageName
 
 
-def stage_of(name: StageName, outcome: QualityOutcome, reason: str | None) -> Stage:
+def stage_of(name: StageName, outcome: QualityOutcome, reason: str | None) -> ItemStage:
     """What a stage came to."""
     return {"outcome": outcome, "reason": reason, "stage": name}
 
 
-PASSED: Mapping[StageName, Stage] = {name: stage_of(name, "pass", None) for name in get_args(StageName)}
+PASSED: Mapping[StageName, ItemStage] = {name: stage_of(name, "pass", None) for name in get_args(StageName)}
 """Of each stage the one that most items leave behind."""
 
 
@@ -82,10 +82,10 @@ class Judged:
     outcome: QualityOutcome = "pass"
     real: QualityOutcome = "pass"
     reason: str | None = None
-    stages: list[Stage] = field(default_factory=list)
+    stages: list[ItemStage] = field(default_factory=list)
     flags: tuple[QualityFlag, ...] = ()
     codes: tuple[ReasonCode, ...] = ()
-    dimensions: tuple[DimensionResult, ...] = ()
+    dimensions: tuple[JudgedDimension, ...] = ()
     findings: tuple[Finding, ...] = ()
     facts: ItemFacts | None = None
     check: ProvenanceCheck | None = None

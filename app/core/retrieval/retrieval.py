@@ -15,7 +15,7 @@ from app.core.quality_bundle.provenance_request import wanted
 from app.core.registry.agent_keys import UNSIGNED_AGENT
 from app.core.retrieval.context import assess, barred
 from app.core.retrieval.judgement import Judged, judge
-from app.core.retrieval.record import common_to, decision_record
+from app.core.retrieval.quality_record import common_to, decision_record
 from app.core.retrieval.seen import recorded_seen
 from app.core.retrieval.served import served, withheld
 from app.core.state.decision import Decision

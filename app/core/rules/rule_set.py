@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from cel_expr_python import cel
 
 from app.core.cel.bounds import EVALUATION, NODE, coarse
+from app.core.cel.cel_values import size_within_bounds
 from app.core.cel.language import MAX_WORK, Activation, ExpressionError, Language, WorkBudget
 from app.core.cel.tree import NOTHING, Size
-from app.core.cel.values import size_within_bounds
 from app.core.foundation.errors import BundleError
 from app.core.rules.compiled_rule import FACTS, CompiledRule
 from app.core.rules.variables import NO_FACTS, VARIABLES, Citation, Citations, citation, known_as

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from cel_expr_python import cel
 
+from app.core.cel.cel_values import INT64
 from app.core.cel.language import Activation, ExpressionError, Failure, WorkBudget
-from app.core.cel.values import INT64
 from app.core.registry.facts import Fact, in_force
 
 if TYPE_CHECKING:

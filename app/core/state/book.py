@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from app.core.state.escalations import Escalation, escalations_in
+from app.core.state.escalation import Escalation, escalations_in
 from app.core.state.held import Held, held_in
 from app.core.state.history import KEY_PREFIX as HISTORY_PREFIX
 from app.core.state.history import History, SourceName
 from app.core.state.statistics import NOTHING, Statistics, Whose, statistics_in
-from app.core.state.waiting import Waiting
+from app.core.state.waiting import WaitingRoom
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -29,7 +29,7 @@ ENDED_KEPT_MS = 24 * 3600 * 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class WriteDecided:
     """One decision on a write, for the statistics."""
 
     whose: Whose
@@ -73,7 +73,7 @@ class EscalationKept:
     escalation: Escalation
 
 
-Change = Decided | Entered | Left | HistoryFolded | Alarmed | EscalationKept
+Change = WriteDecided | Entered | Left | HistoryFolded | Alarmed | EscalationKept
 ALARM_PREFIX = b"a:"
 
 
@@ -84,9 +84,9 @@ class Book:
         """`table`: the partition's recovered state. Histories are read from it on demand, and
         `histories` counts them by tenant."""
         self._table = table
-        self._held = Waiting(held_in(table))
+        self._held = WaitingRoom(held_in(table))
         known = escalations_in(table)
-        self.open = Waiting(one for one in known if one.is_pending)
+        self.open = WaitingRoom(one for one in known if one.is_pending)
         ended = sorted((one for one in known if not one.is_pending), key=_ending)
         self._ended = {one.escalation_id: one for one in ended}
         self.statistics: dict[Whose, Statistics] = statistics_in(table)
@@ -149,7 +149,7 @@ class Book:
         """Take over a decision's changes."""
         for change in changes:
             match change:
-                case Decided(whose, action):
+                case WriteDecided(whose, action):
                     self._count(whose, self.statistics.get(whose, NOTHING).decided(action))
                 case Entered(held):
                     self._enter(held)

@@ -46,7 +46,7 @@ class Waits(Protocol):
 W = TypeVar("W", bound=Waits)
 
 
-class Waiting(Generic[W]):
+class WaitingRoom(Generic[W]):
     """All that waits, by name."""
 
     def __init__(self, entries: Iterable[W]) -> None:

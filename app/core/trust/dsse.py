@@ -46,7 +46,7 @@ class Signer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
+class EnvelopeSignature:
     """A signature. `keyid` is the signer's hint, empty if there is none."""
 
     keyid: str
@@ -59,7 +59,7 @@ class Envelope:
 
     payload_type: str
     payload: bytes
-    signatures: tuple[Signature, ...]
+    signatures: tuple[EnvelopeSignature, ...]
 
     def written(self) -> bytes:
         """The envelope as JSON on one line."""
@@ -77,7 +77,9 @@ def pae(payload_type: str, payload: bytes) -> bytes:
 def sign(payload_type: str, payload: bytes, signers: Iterable[Signer]) -> Envelope:
     """The envelope with a signature of each signer."""
     message = pae(payload_type, payload)
-    return Envelope(payload_type, payload, tuple(Signature(one.keyid, one.sign(message)) for one in signers))
+    return Envelope(
+        payload_type, payload, tuple(EnvelopeSignature(one.keyid, one.sign(message)) for one in signers)
+    )
 
 
 def verified(envelope: Envelope, keys: Iterable[SignatureVerifier]) -> frozenset[str]:
@@ -118,7 +120,7 @@ class _Wrong(Exception):
         self.why = why
 
 
-def _signatures(document: dict[str, Any]) -> tuple[Signature, ...]:
+def _signatures(document: dict[str, Any]) -> tuple[EnvelopeSignature, ...]:
     if "signatures" not in document:
         raise _Wrong(Unreadable("missing_field", "$.signatures", "the field is required"))
     listed = document["signatures"]
@@ -129,11 +131,11 @@ def _signatures(document: dict[str, Any]) -> tuple[Signature, ...]:
     return tuple(_signature(one, f"$.signatures[{place}]") for place, one in enumerate(listed))
 
 
-def _signature(given: Any, path: str) -> Signature:
+def _signature(given: Any, path: str) -> EnvelopeSignature:
     if not isinstance(given, dict):
         raise _Wrong(Unreadable("wrong_type", path, "Input should be an object"))
     keyid = "" if given.get("keyid") is None else _text(given, "keyid", path)
-    return Signature(keyid, _decoded(_text(given, "sig", path), f"{path}.sig"))
+    return EnvelopeSignature(keyid, _decoded(_text(given, "sig", path), f"{path}.sig"))
 
 
 def _text(given: dict[str, Any], name: str, above: str) -> str:

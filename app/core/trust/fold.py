@@ -24,11 +24,11 @@ from heapq import merge
 from typing import TYPE_CHECKING
 
 from app.core.foundation.clock import rfc3339
-from app.core.trust.authority import Authority, entry_refusal, first_refusal, loosening_refusal
 from app.core.trust.grouped_changes import Changes
 from app.core.trust.refused import Reason, Refused
 from app.core.trust.revisions import Accepted, Revisions
 from app.core.trust.signed_entries import APPROVER, BUNDLE, QUALITY_BUNDLE
+from app.core.trust.signing_authority import Authority, entry_refusal, first_refusal, loosening_refusal
 from topics.catalog import BUNDLES, REGISTRY
 
 if TYPE_CHECKING:

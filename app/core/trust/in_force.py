@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from app.core.actions.stage import Stage
-    from app.core.decide.decide import DecisionPoint
+    from app.core.decide.decision_point import DecisionPoint
     from app.core.registry.keys import Roots
     from app.core.trust.refused import Refused
     from app.core.trust.revisions import Accepted

@@ -20,9 +20,9 @@ from app.core.quality_bundle.quality_bundle import load_quality_bundle
 from app.core.registry.keys import Roots, signed_bytes
 from app.core.registry.loading import load_registry
 from app.core.registry.registry_entries import EntryFile, RegistryFile
-from app.core.trust.authority import Authority
 from app.core.trust.dsse import MAX_SIGNATURES, read_envelope, sign
 from app.core.trust.signed_entries import APPROVER, PAYLOAD_TYPES, QUALITY_BUNDLE_TYPE, Change
+from app.core.trust.signing_authority import Authority
 from topics.catalog import BUNDLES, REGISTRY
 from topics.json_text import Unreadable
 from topics.records import ReviewDecision

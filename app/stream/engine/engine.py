@@ -22,7 +22,7 @@ from app.stream.process import Explained, start_task
 if TYPE_CHECKING:
     from aiokafka import TopicPartition
 
-    from app.core.decide.decide import DecisionPoint
+    from app.core.decide.decision_point import DecisionPoint
     from app.core.foundation.arrival import Arrival
     from app.core.trust.refused import Refused
     from app.stream.engine.engine_settings import EngineSettings

@@ -28,7 +28,7 @@ from topics.record_reading import Unreadable
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
 
-    from app.core.decide.decide import DecisionPoint
+    from app.core.decide.decision_point import DecisionPoint
     from app.core.decide.kinds import Message
     from app.core.foundation.arrival import Arrival
     from app.core.state.decision import Decision, Shared

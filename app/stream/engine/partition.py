@@ -24,7 +24,7 @@ from topics.catalog import REVIEWS, SOURCE_FEEDBACK
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from app.core.decide.decide import DecisionPoint
+    from app.core.decide.decision_point import DecisionPoint
     from app.core.foundation.arrival import Arrival
     from app.core.metadata.provenance import Resolution
     from app.core.state.decision import Decision

@@ -103,7 +103,7 @@ class Sessions:
         return None if value is None else due_ms(value)
 
 
-class ChangelogRecord(Protocol):
+class StoreEntry(Protocol):
     """The two fields of a consumed record that the store needs."""
 
     key: bytes
@@ -123,7 +123,7 @@ class PartitionedStore(memory.Store):  # type: ignore[misc]
         """The live dictionary of this partition; the engine writes to it when it stages a batch."""
         return self.partitions.setdefault(number, {})
 
-    def absorb(self, number: int, records: Iterable[ChangelogRecord]) -> None:
+    def absorb(self, number: int, records: Iterable[StoreEntry]) -> None:
         """Apply changelog records in their order; a None value deletes."""
         entries = self.partition(number)
         for record in records:

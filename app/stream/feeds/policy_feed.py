@@ -24,7 +24,7 @@ from app.stream.process import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from app.core.decide.decide import DecisionPoint
+    from app.core.decide.decision_point import DecisionPoint
     from app.core.foundation.arrival import Arrival
     from app.core.trust.refused import Refused
     from app.core.trust.revisions import Accepted

@@ -26,7 +26,7 @@ from app.offline.action_evaluation import JudgedAction, judged
 from app.offline.scores import macro, scores
 from load.bench import measurement
 from load.bench.given import bench_policy, yardsticks
-from load.bench.given.actions import AT_MS, events, of_panel, of_rows, panel
+from load.bench.given.action_events import AT_MS, events, of_panel, of_rows, panel
 from load.bench.given.pure import Pipeline
 from load.bench.given.yardsticks import by_kind, texts_of
 from load.bench.measurement import CpuClock, at_least, in_fresh_process, judge, reported, rounds_of

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.core.actions.fast_reject import FastReject
 from app.core.actions.rules import Rules
-from app.core.cel.values import MAX_ALL_ITEMS, MAX_ALL_TEXT, MAX_ITEMS, MAX_TEXT
+from app.core.cel.cel_values import MAX_ALL_ITEMS, MAX_ALL_TEXT, MAX_ITEMS, MAX_TEXT
 from app.core.commands.leaves import leaves
 from load.bench import measurement
 from load.bench.given import bench_policy
-from load.bench.given.actions import AGENT, SESSION, at, context, milliseconds, of_panel, panel
+from load.bench.given.action_events import AGENT, SESSION, at, context, milliseconds, of_panel, panel
 from load.bench.given.bench_policy import RULES
 from load.bench.given.hard_texts import Mutation, marks_in
 from load.bench.measurement import at_most, judge, reported, rounds_of

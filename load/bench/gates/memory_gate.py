@@ -29,7 +29,7 @@ from agent_os.memory_guard import MemoryGuard
 
 from load.bench import measurement
 from load.bench.given import bench_policy
-from load.bench.given.actions import at
+from load.bench.given.action_events import at
 from load.bench.given.hard_texts import SHAPES, Mutation, long_text, marks_in
 from load.bench.given.memory_writes import KINDS, arrivals, rows_of, texts
 from load.bench.given.pure import Pipeline

@@ -21,13 +21,13 @@ from app.stream.engine.engine_settings import EngineSettings
 from app.stream.engine.evaluation import Ports
 from app.stream.engine.outbox import home_of
 from app.stream.engine.partition import Partition, Surroundings
-from load.bench.given import actions, bench_policy, items, memory_writes
+from load.bench.given import action_events, bench_policy, items, memory_writes
 from topics.catalog import ACTIONS, CATALOG
 
 if TYPE_CHECKING:
     from types import FrameType
 
-    from app.core.decide.decide import DecisionPoint
+    from app.core.decide.decision_point import DecisionPoint
 
 INPUTS = 24
 TEXT = "The meeting about order {} is on Friday."
@@ -86,7 +86,7 @@ def path_lengths(point: DecisionPoint) -> dict[str, PathLength]:
     retrievals are of one item."""
     contents = [TEXT.format(number) for number in range(INPUTS)]
     given = {
-        "action": [_plain(at, *pair) for at, pair in enumerate(actions.events(INPUTS, 1, 1))],
+        "action": [_plain(at, *pair) for at, pair in enumerate(action_events.events(INPUTS, 1, 1))],
         "memory write": memory_writes.arrivals(contents, 1),
         "item": items.arrivals(INPUTS, 1, 1, items.Shape(1)),
     }
@@ -96,7 +96,7 @@ def path_lengths(point: DecisionPoint) -> dict[str, PathLength]:
 def _plain(offset: int, key: bytes, value: bytes) -> Arrival:
     """An action of the panel's tool, with little to read in it."""
     fields = orjson.loads(value) | {"parameters": {"q": "open orders"}}
-    return Arrival(ACTIONS, 0, offset, actions.AT_MS, key, orjson.dumps(fields))
+    return Arrival(ACTIONS, 0, offset, action_events.AT_MS, key, orjson.dumps(fields))
 
 
 def _median(point: DecisionPoint, arrivals: list[Arrival]) -> PathLength:

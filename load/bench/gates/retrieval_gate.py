@@ -35,7 +35,7 @@ from app.core.state.session import SessionState, session_key
 from app.offline.record_files import read_export
 from load.bench import measurement
 from load.bench.given import bench_policy, yardsticks
-from load.bench.given.actions import AT_MS
+from load.bench.given.action_events import AT_MS
 from load.bench.given.bench_env import resident_kb_of
 from load.bench.given.items import Bodies, Shape, arrivals
 from load.bench.given.pure import Pipeline
@@ -46,7 +46,7 @@ from topics.records import ProposedRetrieval
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.core.decide.decide import DecisionPoint
+    from app.core.decide.decision_point import DecisionPoint
     from app.core.foundation.arrival import Arrival
     from app.core.foundation.chain import OutRecord
     from load.bench.measurement import Extent, Judge, Measurement

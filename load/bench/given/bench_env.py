@@ -21,7 +21,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from app.adapters.kafka import kafka_topics
 from app.cli.demo.throwaway_trust import ThrowawayTrust, publish_policy
 from app.settings import ROOT
-from load.bench.given import actions, bench_policy
+from load.bench.given import action_events, bench_policy
 from topics.catalog import ACTIONS, SESSIONS_CHANGELOG, VERDICTS
 from topics.layout import TopicLayout
 
@@ -254,7 +254,7 @@ async def restart_s(round_: Round, sessions: int) -> tuple[float, float]:
 
 
 async def _fill(round_: Round, count: int, sessions: int, seed: int) -> None:
-    await publish(round_.bootstrap, round_.topic(ACTIONS), actions.events(count, sessions, seed))
+    await publish(round_.bootstrap, round_.topic(ACTIONS), action_events.events(count, sessions, seed))
 
 
 async def _first_new(round_: Round) -> None:

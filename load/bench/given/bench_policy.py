@@ -23,12 +23,12 @@ from app.core.registry.loading import load_registry
 from app.offline.policy_files import whole_bundle
 from app.settings import ROOT, Settings
 from load.bench.given import items
-from load.bench.given.actions import AGENT, MAX_ID, panel
+from load.bench.given.action_events import AGENT, MAX_ID, panel
 from load.sites import quality_policy
 
 if TYPE_CHECKING:
     from app.cli.demo.throwaway_trust import ControlRecord, ThrowawayTrust
-    from app.core.decide.decide import DecisionPoint
+    from app.core.decide.decision_point import DecisionPoint
 
 BUNDLE = "load.bench"
 TENANT = "bench"

@@ -17,7 +17,7 @@ from app.core.foundation.clock import rfc3339
 from app.core.registry.quality_entries import provenance_id
 from app.settings import ROOT
 from load.bench.given import memory_writes
-from load.bench.given.actions import AT_MS
+from load.bench.given.action_events import AT_MS
 from topics.catalog import RETRIEVALS
 
 if TYPE_CHECKING:

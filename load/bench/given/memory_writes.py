@@ -11,7 +11,7 @@ import orjson
 from app.core.foundation.arrival import Arrival
 from app.core.foundation.clock import rfc3339
 from app.offline.panels import WriteRow, load_mixed
-from load.bench.given.actions import AGENT, AT_MS, found
+from load.bench.given.action_events import AGENT, AT_MS, found
 from topics.catalog import MEMORY_WRITES
 
 if TYPE_CHECKING:

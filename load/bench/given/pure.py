@@ -20,7 +20,7 @@ from topics.records import SourceFeedback
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.core.decide.decide import DecisionPoint
+    from app.core.decide.decision_point import DecisionPoint
     from app.core.decide.kinds import Message
     from app.core.foundation.arrival import Arrival
     from app.core.foundation.chain import OutRecord

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from app.core.state.session import KEY_PREFIX
-from load.bench.given import actions, bench_env, memory_writes
+from load.bench.given import action_events, bench_env, memory_writes
 from load.bench.workers.latency import Latency, Message, Probe, percentiles
 from topics.catalog import (
     ACTIONS,
@@ -115,7 +115,7 @@ async def _fill_large(round_: Round) -> None:
 def _large(number: int, session: str = LARGE) -> bytes:
     fields = {
         "action_id": f"large-{number:058d}",
-        "agent_id": actions.AGENT,
+        "agent_id": action_events.AGENT,
         "session_id": session,
         "mode": "standard",
         "toolName": "read_file",
@@ -129,7 +129,7 @@ def _outcome(number: int) -> bytes:
     fields = {
         "action_id": f"large-{number:058d}",
         "session_id": LARGE,
-        "reported_by": actions.AGENT,
+        "reported_by": action_events.AGENT,
         "rows_affected": 0,
     }
     return orjson.dumps(fields).replace(b":0}", f":{MAX_COUNT}}}".encode())
@@ -137,7 +137,7 @@ def _outcome(number: int) -> bytes:
 
 def _with_session(inputs: str, seed: int, session: str) -> Iterator[Message]:
     """The others' actions, and behind every fifth one of a session of which nothing is timed."""
-    for number, (key, value) in enumerate(actions.events(BYSTANDER_RATE * TURN_S, SESSIONS, seed)):
+    for number, (key, value) in enumerate(action_events.events(BYSTANDER_RATE * TURN_S, SESSIONS, seed)):
         yield Message(inputs, key, value)
         if number % LARGE_ONE_IN == 0:
             action = _large(LARGE_ACTIONS + seed * 10**6 + number, session)
@@ -158,7 +158,7 @@ def mixed(acted: str, written: str, count: int, seed: int) -> Iterator[Message]:
     """`count` messages of which every twentieth is a write, a panel text as long as it is there."""
     chance = random.Random(seed)
     rows = memory_writes.rows_of("benign")
-    for number, (key, value) in enumerate(actions.events(count, SESSIONS, seed)):
+    for number, (key, value) in enumerate(action_events.events(count, SESSIONS, seed)):
         if number % ONE_IN:
             yield Message(acted, key, value)
         else:

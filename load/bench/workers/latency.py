@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import aiokafka
 
-from load.bench.given import actions, bench_env
+from load.bench.given import action_events, bench_env
 from load.bench.given.bench_env import PARTITIONS, Round
 from load.bench.workers.throughput import Sizes, bare_arguments
 from topics.catalog import ACTIONS, VERDICTS
@@ -135,7 +135,7 @@ async def _measured(round_: Round, outputs: str, seed: int) -> dict[int, Latency
     found = {}
     for place, rate in enumerate(RATES):
         probe = Probe(round_.bootstrap, inputs, outputs)
-        events = actions.events(rate * SECONDS, SESSIONS, seed * len(RATES) + place)
+        events = action_events.events(rate * SECONDS, SESSIONS, seed * len(RATES) + place)
         await probe.run(rate, [Message(inputs, *one) for one in events])
         found[rate] = probe.result(WARM_UP_S)
     return found

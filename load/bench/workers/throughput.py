@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from load.bench.given import actions, bench_env
+from load.bench.given import action_events, bench_env
 from topics.catalog import ACTIONS, SESSIONS_CHANGELOG, VERDICTS
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ async def worker_rate(round_: Round, count: int = EVENTS, sessions: int = SESSIO
     """Events per second of the worker on a preloaded topic, and what it wrote."""
     await round_.create_topics()
     await bench_env.publish(
-        round_.bootstrap, round_.topic(ACTIONS), actions.events(count, sessions, time.time_ns() % 10**9)
+        round_.bootstrap, round_.topic(ACTIONS), action_events.events(count, sessions, time.time_ns() % 10**9)
     )
     with bench_env.worker(round_) as child:
         await bench_env.until_ready(round_, child)

@@ -11,9 +11,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from app.client.answers import Place
-from app.client.inputs import signature_of
+from app.client.answers import InputPlace
 from app.client.journal import Journal
+from app.client.sender import signature_of
 from app.core.registry.keys import signed_by
 from topics.agent_signature import read_signature, signed_bytes
 from topics.records import ActionOutcome
@@ -88,7 +88,7 @@ def test_a_journal_tells_the_next_process_what_was_begun(tmp_path: Path) -> None
     first = Journal(tmp_path / "journal")
     for name in ("asked", "begun", "done", "told"):
         first.propose("s", name, name.encode())
-        first.place("s", name, Place(1, 2, 3))
+        first.place("s", name, InputPlace(1, 2, 3))
         if name != "asked":
             first.decide("s", name, {"verdict": "allowed", "name": name})
             first.start("s", name)
@@ -104,7 +104,7 @@ def test_a_journal_tells_the_next_process_what_was_begun(tmp_path: Path) -> None
         "done": ("finished", b"outcome"),
     }
     asked = second.propose("s", "asked", b"")
-    assert (asked.step, asked.place, asked.value) == ("proposed", Place(1, 2, 3), b"asked")
+    assert (asked.step, asked.place, asked.value) == ("proposed", InputPlace(1, 2, 3), b"asked")
 
 
 def test_ids_of_another_session_are_other_actions() -> None:

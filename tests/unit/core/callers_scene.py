@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from app.core.actions.stages import load_bundle, shipped_stages
-from app.core.decide.decide import DecisionPoint
+from app.core.decide.decision_point import DecisionPoint
 from app.core.decide.replay import decide
 from app.core.foundation.arrival import Arrival
 from app.core.policy.policy import Policy

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from app.core.actions.stages import load_bundle, shipped_stages
-from app.core.decide.decide import DecisionPoint
+from app.core.decide.decision_point import DecisionPoint
 from app.core.foundation.arrival import Arrival
 from app.core.foundation.canonical import canonical
 from app.core.foundation.limits import SessionLimits

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from app.core.actions.stages import shipped_stages
-from app.core.decide.decide import DecisionPoint
+from app.core.decide.decision_point import DecisionPoint
 from app.core.decide.replay import decide
 from app.core.foundation.arrival import Arrival
 from app.core.state.session import SessionState, session_key

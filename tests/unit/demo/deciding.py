@@ -10,7 +10,7 @@ from app.adapters.kafka.kafka_publish import PublishedAt
 from app.adapters.kafka.kafka_read import StoredRecord
 from app.cli.demo.demo_answers import Answers
 from app.core.actions.stages import shipped_stages
-from app.core.decide.decide import DecisionPoint
+from app.core.decide.decision_point import DecisionPoint
 from app.core.decide.replay import Replay
 from app.core.foundation.arrival import Arrival
 from app.core.foundation.clock import milliseconds_of

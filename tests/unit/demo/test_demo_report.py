@@ -19,7 +19,7 @@ from app.cli.ledger.quarantine import GateCounts
 from app.core.reports.report import quality_report
 from app.core.reports.report_tally import QualityTally
 from app.core.rerun.rerun_result import Difference, Rerun, RerunTally
-from app.verifier.findings import Report
+from app.verifier.ledger_findings import Report
 
 if TYPE_CHECKING:
     from app.cli.demo.material import Material

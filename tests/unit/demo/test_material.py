@@ -12,8 +12,8 @@ from topics.record_reading import Unreadable, read
 from topics.records import ProposedAction
 
 if TYPE_CHECKING:
+    from app.cli.demo.demo_sessions import PlannedSession
     from app.cli.demo.material import Material, Planned, RunOptions
-    from app.cli.demo.sessions import PlannedSession
 
 
 def test_every_row_is_proposed_exactly_once(material: Material) -> None:

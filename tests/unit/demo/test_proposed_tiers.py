@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from app.cli.demo.material import generated_registry
 from app.cli.policy.registry_propose import WORDS
-from app.core.actions.kinds import ACTION
+from app.core.actions.action_kinds import ACTION
 from app.core.actions.stages import load_bundle
 from app.core.registry.loading import load_registry
 from app.offline.registry_drafts import SeenTools, load_tool_words, make_drafts

@@ -6,8 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from app.cli.demo.demo_answers import AnsweredRetrieval
+from app.cli.demo.demo_sessions import ACKNOWLEDGING, SILENT, STORY_AGAIN, STORY_CONTRACT, STORY_READ
 from app.cli.demo.follow_ups import STORE, make_reports, override_items
-from app.cli.demo.sessions import ACKNOWLEDGING, SILENT, STORY_AGAIN, STORY_CONTRACT, STORY_READ
 from tests.unit.demo.deciding import Deciding
 from topics.catalog import SESSION_EVENTS, VERDICTS
 from topics.record_reading import read

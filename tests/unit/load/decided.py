@@ -14,7 +14,7 @@ from app.adapters.kafka.kafka_read import StoredRecord
 from app.cli.demo.throwaway_trust import ThrowawayTrust
 from app.core.actions.stage import PASSED, StageResult
 from app.core.actions.stages import shipped_stages
-from app.core.decide.decide import DecisionPoint
+from app.core.decide.decision_point import DecisionPoint
 from app.core.decide.kinds import message_of
 from app.core.foundation.arrival import Arrival
 from app.core.foundation.chain import GENESIS, Chain

@@ -10,8 +10,8 @@ import pytest
 from app.core.foundation.arrival import Arrival
 from app.core.registry.keys import Roots
 from app.core.rerun.policy_then import Installation, PolicyThen
-from app.core.rerun.recount import Entered, Recount
-from app.core.rerun.walk import Written, entry_of, together
+from app.core.rerun.recount import EnteredRecord, Recount
+from app.core.rerun.walk import WrittenRecord, entry_of, together
 from load.sites import neutral_policy, quality_policy
 from tests.unit.load.decided import BEGAN_MS, LIMITS, PREFIX, STAGES, TRUST, decided
 
@@ -36,7 +36,7 @@ def test_an_honest_run_is_recounted_as_it_was_decided(seed: int) -> None:
         base = one.topic.removeprefix(PREFIX)
         inputs[base, 0, one.offset] = Arrival(base, 0, one.offset, one.timestamp_ms, one.key, one.value)
     written = [
-        Written(
+        WrittenRecord(
             one.topic.removeprefix(PREFIX), 0, one.offset, one.timestamp_ms, one.key, one.value or b"", ()
         )
         for one in evidence.ledger
@@ -47,7 +47,7 @@ def test_an_honest_run_is_recounted_as_it_was_decided(seed: int) -> None:
     said: Counter[str] = Counter()
     for group in together(entries):
         place = group[0].place
-        taken = [Entered(one.fields, one.written.written_ms) for one in group]
+        taken = [EnteredRecord(one.fields, one.written.written_ms) for one in group]
         found = recount.take(taken, None if place is None else inputs.get(place))
         for entry, counted in zip(group, found, strict=True):
             said[entry.fields["schema"]] += 1

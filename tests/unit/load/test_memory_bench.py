@@ -19,7 +19,7 @@ from load.bench.workers import bystanders
 from topics.records import ProposedMemoryWrite
 
 if TYPE_CHECKING:
-    from app.core.decide.decide import DecisionPoint
+    from app.core.decide.decision_point import DecisionPoint
 
 
 def seeded() -> random.Random:

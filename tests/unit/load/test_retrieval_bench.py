@@ -17,7 +17,7 @@ from load.bench.given.pure import Pipeline
 from topics.records import ProposedRetrieval
 
 if TYPE_CHECKING:
-    from app.core.decide.decide import DecisionPoint
+    from app.core.decide.decision_point import DecisionPoint
 
 
 @pytest.fixture(scope="module")

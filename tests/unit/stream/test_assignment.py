@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from app.core.decide.decide import DecisionPoint
+    from app.core.decide.decision_point import DecisionPoint
     from app.core.foundation.arrival import Arrival
     from app.stream.engine.transaction import Transactor
 

@@ -23,7 +23,7 @@ from topics.catalog import ACTIONS, DEAD_LETTERS, VERDICTS
 
 if TYPE_CHECKING:
     from app.core.actions.stage import ActionContext, Asking
-    from app.core.decide.decide import DecisionPoint
+    from app.core.decide.decision_point import DecisionPoint
 
 
 class Flawed:

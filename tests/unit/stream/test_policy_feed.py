@@ -14,7 +14,7 @@ from topics.catalog import BUNDLES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.core.decide.decide import DecisionPoint
+    from app.core.decide.decision_point import DecisionPoint
     from app.core.trust.refused import Refused
     from app.core.trust.revisions import Accepted
 

@@ -24,7 +24,7 @@ from tests.unit.core.trust.scene import (
 from topics.catalog import BUNDLES
 
 if TYPE_CHECKING:
-    from app.core.decide.decide import DecisionPoint
+    from app.core.decide.decision_point import DecisionPoint
     from app.core.foundation.arrival import Arrival
 
 

@@ -12,7 +12,7 @@ from tests.unit.stream.engine_settings import engine_settings, fail
 from topics.catalog import ACTIONS, OUTCOMES, REGISTRY
 
 if TYPE_CHECKING:
-    from app.core.decide.decide import DecisionPoint
+    from app.core.decide.decision_point import DecisionPoint
 
 BATCH = 4
 

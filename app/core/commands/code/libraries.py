@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import re2
 
-from app.core.commands.code.values import UNKNOWN, Value, options_of
-from app.core.commands.python.values import HOLE
+from app.core.commands.code.code_values import UNKNOWN, CodeValue, options_of
+from app.core.commands.python.python_values import HOLE
 from app.core.foundation.name_words import vocabulary
 
 TREES = vocabulary(
@@ -144,8 +144,8 @@ class CodeCall(NamedTuple):
     """`name`: the path in lower case; `base`: the value whose method it is."""
 
     name: str
-    base: Value
-    args: tuple[Value, ...]
+    base: CodeValue
+    args: tuple[CodeValue, ...]
 
     @property
     def last(self) -> str:
@@ -171,11 +171,11 @@ def is_spoken(name: str) -> bool:
     )
 
 
-def program_words(call: CodeCall, first: Value) -> list[str] | None:
+def program_words(call: CodeCall, first: CodeValue) -> list[str] | None:
     """The words of `spawn("rm", ["-rf", "/"])`; None for what starts none, or hands its text to a shell."""
     if not _starts_program(call):
         return None
-    options = Value(options=options_of(call.args))
+    options = CodeValue(options=options_of(call.args))
     listed = options.option("cmd", "command", "args")
     listed = listed if listed is not None and listed.items else UNKNOWN
     if first.items is not None:
@@ -194,7 +194,7 @@ def _starts_program(call: CodeCall) -> bool:
     return named and (owners is None or call.owner in owners)
 
 
-def _as_started(call: CodeCall, shell: Value | None, words: list[str]) -> list[str]:
+def _as_started(call: CodeCall, shell: CodeValue | None, words: list[str]) -> list[str]:
     if shell is not None and shell.text == "true":
         return ["sh", "-c", " ".join(words)]
     if call.last == "start" and len(words) == 2:  # noqa: PLR2004 - .NET: a program, its arguments as one text
@@ -202,7 +202,7 @@ def _as_started(call: CodeCall, shell: Value | None, words: list[str]) -> list[s
     return words
 
 
-def words_of_values(values: tuple[Value, ...]) -> list[str]:
+def words_of_values(values: tuple[CodeValue, ...]) -> list[str]:
     """Their words one after the other, those of lists among them; HOLE for one that is not known."""
     words: list[str] = []
     for one in values:

@@ -8,12 +8,12 @@ from pydantic import Field
 
 from app.core.commands.inspection import Described
 from app.core.commands.patterns.globs import Globs
-from app.core.commands.patterns.words import MOST_WORDS, CommandWords
+from app.core.commands.patterns.pattern_words import MOST_WORDS, CommandWords
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from app.core.commands.patterns.words import Flag, Flags
+    from app.core.commands.patterns.pattern_words import Flag, Flags
 
     Condition = Callable[[CommandWords], bool]
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from app.core.commands.patterns.conditions import CommandPattern, Glob, compiled
 from app.core.commands.patterns.globs import KINDS, Globs
-from app.core.commands.patterns.words import CommandWords
+from app.core.commands.patterns.pattern_words import CommandWords
 from app.core.foundation.errors import BundleError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from app.core.commands.patterns.conditions import Condition
-    from app.core.commands.shell.reading import Command, ShellReading
+    from app.core.commands.shell.shell_reading import Command, ShellReading
 
 REMEMBERED_PROGRAMS = 4096
 _GLOB = frozenset("*?[")

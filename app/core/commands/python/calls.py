@@ -14,15 +14,15 @@ from app.core.commands.python.libraries import (
 )
 from app.core.commands.python.libraries.called import Called
 from app.core.commands.python.libraries.translations import ROWS, ROWS_OF_METHODS, translated
-from app.core.commands.python.values import UNKNOWN, Value, flags, merged
+from app.core.commands.python.python_values import UNKNOWN, PythonValue, flags, merged
 from app.core.foundation.name_words import vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from app.core.commands.python.walk import Walker
+    from app.core.commands.python.python_walk import Walker
 
-    Handler = Callable[[Called], Value]
+    Handler = Callable[[Called], PythonValue]
 
 
 _LIBRARIES = vocabulary(
@@ -34,7 +34,7 @@ _LIBRARIES = vocabulary(
 """Libraries whose calls a pattern may judge by name."""
 
 
-def own_call(call: Called) -> Value:
+def own_call(call: Called) -> PythonValue:
     """Say the call itself, if its library is one of those; what it returns holds what it was given."""
     library = call.name.partition(".")[0].lower()
     if library in _LIBRARIES and "." in call.name:
@@ -60,7 +60,7 @@ _BY_METHOD: dict[str, Handler] = {
 }
 
 
-def call(walker: Walker, node: ast.Call) -> Value:
+def call(walker: Walker, node: ast.Call) -> PythonValue:
     """What a call returns; the commands that it stands for are found."""
     function = node.func
     if isinstance(function, ast.Attribute):
@@ -68,7 +68,7 @@ def call(walker: Walker, node: ast.Call) -> Value:
         callee = walker.attribute(function, base)
     else:
         method, base, callee = "", UNKNOWN, walker.value(function)
-    args: list[Value] = []
+    args: list[PythonValue] = []
     for one in node.args:
         value = walker.value(one)
         args += value.items if isinstance(one, ast.Starred) and value.items is not None else (value,)
@@ -79,7 +79,7 @@ def call(walker: Walker, node: ast.Call) -> Value:
     return known_call(Called(walker, callee.name, method, base, args, keywords))
 
 
-def known_call(call: Called) -> Value:
+def known_call(call: Called) -> PythonValue:
     """A call of a library's function or method, or of what is not known."""
     handler = _KNOWN.get(call.name)
     if handler is not None:

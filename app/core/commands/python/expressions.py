@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from app.core.commands.python import strings
 from app.core.commands.python.calls import call
 from app.core.commands.python.libraries.files import ENCRYPTED
-from app.core.commands.python.statements import bind, each, of_elements
-from app.core.commands.python.values import (
+from app.core.commands.python.python_statements import bind, each, of_elements
+from app.core.commands.python.python_values import (
     HOLE,
     PATH,
     UNKNOWN,
-    Value,
+    PythonValue,
     attribute,
     entry,
     known,
@@ -26,7 +26,7 @@ from app.core.commands.python.values import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from app.core.commands.python.walk import Walker
+    from app.core.commands.python.python_walk import Walker
 
     Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _NAMESPACE = ".__dict__"
 
 
-def subscript(walker: Walker, node: ast.Subscript) -> Value:
+def subscript(walker: Walker, node: ast.Subscript) -> PythonValue:
     """What is known of `base[index]`."""
     base = walker.value(node.value)
     if isinstance(node.slice, ast.Slice):
@@ -45,35 +45,35 @@ def subscript(walker: Walker, node: ast.Subscript) -> Value:
         found = _by_number(base, int(index.text))
     if found is not None:
         return found
-    return Value(None, f"{base.name}[]" if base.name else "", feeds=base.feeds, every=base.every)
+    return PythonValue(None, f"{base.name}[]" if base.name else "", feeds=base.feeds, every=base.every)
 
 
-def _by_name(walker: Walker, base: Value, index: Value) -> Value | None:
+def _by_name(walker: Walker, base: PythonValue, index: PythonValue) -> PythonValue | None:
     if base.name in {"os.environ", "os.environb"}:
-        return Value(f"${{{index.text or 'unknown'}}}")
+        return PythonValue(f"${{{index.text or 'unknown'}}}")
     if index.text is None:
         return None
     if base.name == "sys.modules":
-        return Value(None, index.text)
+        return PythonValue(None, index.text)
     if base.name.endswith(_NAMESPACE):
-        return attribute(Value(None, base.name.removesuffix(_NAMESPACE)), index.text)
+        return attribute(PythonValue(None, base.name.removesuffix(_NAMESPACE)), index.text)
     if base.name == "globals()":
         return walker.scope.get(index.text)
     return entry(base, index.text) if index.text in base.keys else None
 
 
-def _by_number(base: Value, place: int) -> Value | None:
+def _by_number(base: PythonValue, place: int) -> PythonValue | None:
     if base.items and not base.keys and place < len(base.items):
         return base.items[place]
-    return Value(base.text[place]) if base.text is not None and place < len(base.text) else None
+    return PythonValue(base.text[place]) if base.text is not None and place < len(base.text) else None
 
 
-def _sliced(base: Value, node: ast.Slice) -> Value:
+def _sliced(base: PythonValue, node: ast.Slice) -> PythonValue:
     if base.text is None:
         return base
     bounds = [_number(one) for one in (node.lower, node.upper, node.step)]
     if _UNKNOWN_NUMBER in bounds or HOLE in base.text or bounds[2] == 0:
-        return Value(feeds=base.feeds, every=base.every)
+        return PythonValue(feeds=base.feeds, every=base.every)
     return base._replace(text=base.text[slice(*bounds)])
 
 
@@ -94,7 +94,7 @@ MOST_REPEATED = 1000
 """Times that a text is repeated; more often than that it is not known."""
 
 
-def binary(walker: Walker, node: ast.BinOp) -> Value:
+def binary(walker: Walker, node: ast.BinOp) -> PythonValue:
     """Texts put together, paths joined, bits set; of other operations what both sides hold."""
     if isinstance(node.op, ast.Add):
         return _sum(walker, node)
@@ -111,15 +111,15 @@ def binary(walker: Walker, node: ast.BinOp) -> Value:
     if isinstance(node.op, ast.BitXor):
         sources = (*sources, ENCRYPTED)
     names = f"{left.name}|{right.name}" if isinstance(node.op, ast.BitOr) and left.name and right.name else ""
-    return Value(None, names, feeds=sources, every=left.every or right.every)
+    return PythonValue(None, names, feeds=sources, every=left.every or right.every)
 
 
-def _either_bits(left: Value, right: Value) -> Value:
-    return Value(str(int(left.text or "0") | int(right.text or "0")), "int")
+def _either_bits(left: PythonValue, right: PythonValue) -> PythonValue:
+    return PythonValue(str(int(left.text or "0") | int(right.text or "0")), "int")
 
 
-def _sum(walker: Walker, node: ast.BinOp) -> Value:
-    parts: list[Value] = []
+def _sum(walker: Walker, node: ast.BinOp) -> PythonValue:
+    parts: list[PythonValue] = []
     rest: ast.expr = node
     while isinstance(rest, ast.BinOp) and isinstance(rest.op, ast.Add):
         parts.append(walker.value(rest.right))
@@ -127,13 +127,15 @@ def _sum(walker: Walker, node: ast.BinOp) -> Value:
     parts.append(walker.value(rest))
     parts.reverse()
     if all(part.items is not None and not part.keys for part in parts):
-        return Value(items=tuple(one for part in parts for one in part.items or ()), feeds=merged(parts))
+        return PythonValue(
+            items=tuple(one for part in parts for one in part.items or ()), feeds=merged(parts)
+        )
     if all(part.name == "int" for part in parts) or all(part.text is None for part in parts):
-        return Value(feeds=merged(parts), every=any(part.every for part in parts))
+        return PythonValue(feeds=merged(parts), every=any(part.every for part in parts))
     return known("".join(word(part) for part in parts), *parts)
 
 
-def _formatted(left: Value, right: Value) -> Value:
+def _formatted(left: PythonValue, right: PythonValue) -> PythonValue:
     args = right.items if right.items is not None else (right,)
     pieces = (left.text or "").replace("%%", "%").replace("%d", "%s").replace("%r", "%s").split("%s")
     text = pieces[0]
@@ -142,81 +144,81 @@ def _formatted(left: Value, right: Value) -> Value:
     return known(text, left, *args)
 
 
-def _repeated(left: Value, right: Value) -> Value:
+def _repeated(left: PythonValue, right: PythonValue) -> PythonValue:
     text, times = (left, right) if right.name == "int" else (right, left)
     if text.text is None or text.name == "int" or times.name != "int" or times.text is None:
-        return Value(feeds=merged((left, right)))
+        return PythonValue(feeds=merged((left, right)))
     count = int(times.text)
     return known(text.text * count if 0 <= count <= MOST_REPEATED else None, left, right)
 
 
-def _constant(_: Walker, node: ast.Constant) -> Value:
+def _constant(_: Walker, node: ast.Constant) -> PythonValue:
     value = node.value
     if isinstance(value, str):
-        return Value(value)
+        return PythonValue(value)
     if isinstance(value, bytes):
-        return Value(strings.as_text(value))
+        return PythonValue(strings.as_text(value))
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() < 64:  # noqa: PLR2004 - longer ones take time to write out
-        return Value(str(value), "int")
-    return Value(None, "bool" if value is True else "")
+        return PythonValue(str(value), "int")
+    return PythonValue(None, "bool" if value is True else "")
 
 
-def _attribute(walker: Walker, node: ast.Attribute) -> Value:
+def _attribute(walker: Walker, node: ast.Attribute) -> PythonValue:
     return walker.attribute(node, walker.value(node.value))
 
 
-def _joined(walker: Walker, node: ast.JoinedStr) -> Value:
+def _joined(walker: Walker, node: ast.JoinedStr) -> PythonValue:
     parts = [walker.value(one.value if isinstance(one, ast.FormattedValue) else one) for one in node.values]
     return known("".join(word(part) for part in parts), *parts)
 
 
-def _boolean(walker: Walker, node: ast.BoolOp) -> Value:
+def _boolean(walker: Walker, node: ast.BoolOp) -> PythonValue:
     return _best(walker.values(node.values))
 
 
-def _conditional(walker: Walker, node: ast.IfExp) -> Value:
+def _conditional(walker: Walker, node: ast.IfExp) -> PythonValue:
     walker.value(node.test)
     return _best([walker.value(node.body), walker.value(node.orelse)])
 
 
-def _best(values: list[Value]) -> Value:
+def _best(values: list[PythonValue]) -> PythonValue:
     telling = [one for one in values if one.feeds] or [one for one in values if one != UNKNOWN]
     return telling[0] if telling else UNKNOWN
 
 
-def _sequence(walker: Walker, node: ast.List | ast.Tuple | ast.Set) -> Value:
-    items: list[Value] = []
+def _sequence(walker: Walker, node: ast.List | ast.Tuple | ast.Set) -> PythonValue:
+    items: list[PythonValue] = []
     for one in node.elts:
         value = walker.value(one.value if isinstance(one, ast.Starred) else one)
         items += value.items or (value,) if isinstance(one, ast.Starred) else (value,)
-    return Value(items=tuple(items), feeds=merged(items), every=any(one.every for one in items))
+    return PythonValue(items=tuple(items), feeds=merged(items), every=any(one.every for one in items))
 
 
-def _dict(walker: Walker, node: ast.Dict) -> Value:
+def _dict(walker: Walker, node: ast.Dict) -> PythonValue:
     keys = [walker.value(key).text or "" for key in node.keys]
     items = walker.values(node.values)
-    return Value(items=tuple(items), keys=tuple(keys), feeds=merged(items))
+    return PythonValue(items=tuple(items), keys=tuple(keys), feeds=merged(items))
 
 
-def _unary(walker: Walker, node: ast.UnaryOp) -> Value:
+def _unary(walker: Walker, node: ast.UnaryOp) -> PythonValue:
     value = walker.value(node.operand)
     if isinstance(node.op, ast.USub) and value.name == "int" and value.text is not None:
-        return Value(f"-{value.text}", "int")
+        return PythonValue(f"-{value.text}", "int")
     return UNKNOWN
 
 
-def _comprehension(walker: Walker, node: Comprehension) -> Value:
+def _comprehension(walker: Walker, node: Comprehension) -> PythonValue:
     return _generated(walker, node, 0)
 
 
-def _generated(walker: Walker, node: Comprehension, place: int) -> Value:
+def _generated(walker: Walker, node: Comprehension, place: int) -> PythonValue:
     if place == len(node.generators):
         if isinstance(node, ast.DictComp):
             walker.value(node.key)
             return walker.value(node.value)
         return walker.value(node.elt)
     generator = node.generators[place]
-    results: list[Value] = []
+    results: list[PythonValue] = []
     for element in each(walker, of_elements(walker.value(generator.iter))):
         bind(walker, generator.target, element)
         walker.values(generator.ifs)
@@ -225,33 +227,33 @@ def _generated(walker: Walker, node: Comprehension, place: int) -> Value:
     return listing(*results)
 
 
-def _compare(walker: Walker, node: ast.Compare) -> Value:
+def _compare(walker: Walker, node: ast.Compare) -> PythonValue:
     walker.values([node.left, *node.comparators])
     return UNKNOWN
 
 
-def _named(walker: Walker, node: ast.NamedExpr) -> Value:
+def _named(walker: Walker, node: ast.NamedExpr) -> PythonValue:
     value = walker.value(node.value)
     bind(walker, node.target, value)
     return value
 
 
-def _inner(walker: Walker, node: ast.Await | ast.Starred | ast.YieldFrom | ast.Yield) -> Value:
+def _inner(walker: Walker, node: ast.Await | ast.Starred | ast.YieldFrom | ast.Yield) -> PythonValue:
     return walker.value(node.value)
 
 
-def _lambda(walker: Walker, node: ast.Lambda) -> Value:
+def _lambda(walker: Walker, node: ast.Lambda) -> PythonValue:
     for one in node.args.args:
         walker.scope.set(one.arg, UNKNOWN)
-    return Value(feeds=walker.value(node.body).feeds)
+    return PythonValue(feeds=walker.value(node.body).feeds)
 
 
-def _slice(walker: Walker, node: ast.Slice) -> Value:
+def _slice(walker: Walker, node: ast.Slice) -> PythonValue:
     walker.values([one for one in (node.lower, node.upper, node.step) if one is not None])
     return UNKNOWN
 
 
-EXPRESSIONS: dict[type[ast.expr], Callable[..., Value]] = {
+EXPRESSIONS: dict[type[ast.expr], Callable[..., PythonValue]] = {
     ast.Constant: _constant,
     ast.Attribute: _attribute,
     ast.Call: call,

@@ -9,15 +9,15 @@ from app.core.commands.python.calls import known_call
 from app.core.commands.python.expressions import EXPRESSIONS
 from app.core.commands.python.libraries.called import Called
 from app.core.commands.python.parse import of_python_two, parsed, python_bounds, source
-from app.core.commands.python.statements import STATEMENTS, bind, guard
-from app.core.commands.python.values import UNKNOWN, Scope, Value, attribute
-from app.core.commands.python.walk import Loops, ProgramFindings
+from app.core.commands.python.python_statements import STATEMENTS, bind, guard
+from app.core.commands.python.python_values import UNKNOWN, PythonScope, PythonValue, attribute
+from app.core.commands.python.python_walk import Loops, ProgramFindings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from app.core.commands.python.walk import Function, Walker
-    from app.core.commands.shell.reading import Command, Nested
+    from app.core.commands.python.python_walk import Function, Walker
+    from app.core.commands.shell.shell_reading import Command, Nested
 
 
 MOST_CALLS_WITHIN = 4
@@ -36,14 +36,14 @@ class Functions:
         self._unread: dict[Function, None] = {}
         self._read: set[Function] = set()
         self._running: list[str] = []
-        self._returned: list[Value] = []
+        self._returned: list[PythonValue] = []
 
     def defined(self, node: Function) -> None:
         """A function or method; its name means it from now on."""
         self._functions[node.name] = node
         if node not in self._read:
             self._unread[node] = None
-        self._walker.scope.set(node.name, Value(None, _OWN + node.name))
+        self._walker.scope.set(node.name, PythonValue(None, _OWN + node.name))
         for decorator in node.decorator_list:
             self._walker.value(decorator)
 
@@ -52,9 +52,9 @@ class Functions:
         self._classes[node.name] = node
         scope = self._walker.scope
         self._walker.body(node.body)
-        scope.set(node.name, Value(None, _OWN + node.name))
+        scope.set(node.name, PythonValue(None, _OWN + node.name))
 
-    def returned(self, value: Value) -> None:
+    def returned(self, value: PythonValue) -> None:
         """What the function that is being read returns; the most telling counts."""
         if not self._running:
             return
@@ -64,18 +64,18 @@ class Functions:
         if before == UNKNOWN or value.feeds or (value.text is not None and not before.feeds):
             self._returned[-1] = value
 
-    def own(self, callee: Value, method: str) -> str | None:
+    def own(self, callee: PythonValue, method: str) -> str | None:
         """The program's own function that is called, None where it is none."""
         name = callee.name.removeprefix(_OWN) if callee.name.startswith(_OWN) else ""
         if name in self._functions or name in self._classes:
             return name
         return method if not callee.name and method in self._functions else None
 
-    def call(self, name: str, args: list[Value], keywords: dict[str, Value]) -> Value:
+    def call(self, name: str, args: list[PythonValue], keywords: dict[str, PythonValue]) -> PythonValue:
         """Read a function's body with its parameters bound; what it returns."""
         if name in self._classes and name not in self._functions:
             self._made(name, args, keywords)
-            return Value(None, "")
+            return PythonValue(None, "")
         if name in self._running or len(self._running) >= MOST_CALLS_WITHIN or not self._walker.may_repeat:
             return UNKNOWN._replace(feeds=tuple(feed for one in args for feed in one.feeds)[:1])
         return self._run(self._functions[name], args, keywords)
@@ -85,12 +85,12 @@ class Functions:
         while self._unread:
             self._run(next(iter(self._unread)), [], {})
 
-    def _made(self, name: str, args: list[Value], keywords: dict[str, Value]) -> None:
+    def _made(self, name: str, args: list[PythonValue], keywords: dict[str, PythonValue]) -> None:
         for node in self._classes[name].body:
             if isinstance(node, ast.FunctionDef) and node.name == "__init__":
                 self._run(node, args, keywords)
 
-    def _run(self, node: Function, args: list[Value], keywords: dict[str, Value]) -> Value:
+    def _run(self, node: Function, args: list[PythonValue], keywords: dict[str, PythonValue]) -> PythonValue:
         walker, outer = self._walker, self._walker.scope
         self._unread.pop(node, None)
         self._read.add(node)
@@ -103,7 +103,9 @@ class Functions:
         walker.scope = outer
         return self._returned.pop()
 
-    def _parameters(self, given: ast.arguments, args: list[Value], keywords: dict[str, Value]) -> None:
+    def _parameters(
+        self, given: ast.arguments, args: list[PythonValue], keywords: dict[str, PythonValue]
+    ) -> None:
         walker = self._walker
         names = [one.arg for one in (*given.posonlyargs, *given.args)]
         if names[:1] in (["self"], ["cls"]):
@@ -121,7 +123,7 @@ class Functions:
             if value != UNKNOWN or name not in defaults:
                 walker.scope.set(name, value)
         if given.vararg is not None:
-            walker.scope.set(given.vararg.arg, Value(items=tuple(args[len(names) :])))
+            walker.scope.set(given.vararg.arg, PythonValue(items=tuple(args[len(names) :])))
 
 
 MOST_DEPTH = 100
@@ -137,10 +139,10 @@ class ProgramWalker:
 
     def __init__(self) -> None:
         self.found = ProgramFindings()
-        self.scope = Scope()
+        self.scope = PythonScope()
         self.functions = Functions(self)
         self.around = Loops()
-        self.files: dict[str, Value] = {}
+        self.files: dict[str, PythonValue] = {}
         """What the program wrote into the files that it names."""
         self._inner = 0
         self._depth = 0
@@ -156,7 +158,7 @@ class ProgramWalker:
         self.body(tree.body)
         self.functions.uncalled()
 
-    def value(self, node: ast.expr | None) -> Value:
+    def value(self, node: ast.expr | None) -> PythonValue:
         """What is known of an expression; what it calls is found on the way."""
         if type(node) is ast.Name:
             return self.scope.get(node.id)
@@ -170,7 +172,7 @@ class ProgramWalker:
         finally:
             self._depth -= 1
 
-    def values(self, nodes: Iterable[ast.expr]) -> list[Value]:
+    def values(self, nodes: Iterable[ast.expr]) -> list[PythonValue]:
         """Several expressions, in their order."""
         return [self.value(node) for node in nodes]
 
@@ -189,19 +191,19 @@ class ProgramWalker:
                 self.around.tests = [*self.around.tests, test]
         self.around.tests = tests
 
-    def attribute(self, node: ast.Attribute, base: Value) -> Value:
+    def attribute(self, node: ast.Attribute, base: PythonValue) -> PythonValue:
         """An attribute of what is known already."""
         own = self.scope.find(f"{node.value.id}.{node.attr}") if isinstance(node.value, ast.Name) else None
         return attribute(base, node.attr) if own is None else own
 
-    def found_call(self, callee: Value, args: list[Value]) -> Value:
+    def found_call(self, callee: PythonValue, args: list[PythonValue]) -> PythonValue:
         """A call that somebody else makes: a thread, `map`, an unpickler."""
         own = self.functions.own(callee, "")
         if own is not None:
             return self.functions.call(own, args, {})
         return known_call(Called(self, callee.name, callee.name.rpartition(".")[2], UNKNOWN, args, {}))
 
-    def inner(self, text: str) -> Value:
+    def inner(self, text: str) -> PythonValue:
         """A program within the program: read in the same scope; the value of its last expression."""
         tree = parsed(text.strip()) if python_bounds(text) is None and self._inner < MOST_INNER else None
         if tree is None:

@@ -16,12 +16,12 @@ from app.core.commands.shell.interpreters import (
     windows_code,
 )
 from app.core.commands.shell.outputs import known_output, note_written, script_of
-from app.core.commands.shell.reading import Command, Nested, Redirect
-from app.core.commands.shell.words import UNKNOWN_OUTPUT
+from app.core.commands.shell.shell_reading import Command, Nested, Redirect
+from app.core.commands.shell.shell_words import UNKNOWN_OUTPUT
 from app.core.commands.shell.wrappers import Inner, found_by, found_commands, unwrapped
 
 if TYPE_CHECKING:
-    from app.core.commands.shell.reading import Scope
+    from app.core.commands.shell.shell_reading import ShellScope
 
 
 MOST_CODE_COMMANDS = 8
@@ -73,7 +73,7 @@ _SCHEDULE = re.compile(r"^\s*(?:@\w+|(?:[-*/,0-9a-zA-Z]+\s+){5})", re.MULTILINE)
 """The five fields, or the `@reboot`, in front of a crontab's command (crontab(5))."""
 
 
-def execute(words: tuple[str, ...], scope: Scope, around: Around = ALONE) -> str | None:
+def execute(words: tuple[str, ...], scope: ShellScope, around: Around = ALONE) -> str | None:
     """Notes the command and all that it runs in turn; gives its output where the text tells it."""
     if scope.full():
         return None
@@ -106,7 +106,7 @@ def execute(words: tuple[str, ...], scope: Scope, around: Around = ALONE) -> str
     return output
 
 
-def _within(program: str, args: tuple[str, ...], scope: Scope, around: Around) -> str | None:
+def _within(program: str, args: tuple[str, ...], scope: ShellScope, around: Around) -> str | None:
     inner = unwrapped(program, args)
     if inner is not None:
         return _inside(program, inner, scope, around)
@@ -117,7 +117,7 @@ def _within(program: str, args: tuple[str, ...], scope: Scope, around: Around) -
     return known_output(program, args, around.stdin)
 
 
-def _called(name: str, args: tuple[str, ...], scope: Scope) -> str | None:
+def _called(name: str, args: tuple[str, ...], scope: ShellScope) -> str | None:
     scope.called.add(name)
     bound = {str(place): arg for place, arg in enumerate(args, 1)} | {"@": " ".join(args)}
     before = {key: scope.variables.get(key) for key in bound}
@@ -133,7 +133,7 @@ def _called(name: str, args: tuple[str, ...], scope: Scope) -> str | None:
                 scope.variables[key] = value
 
 
-def _aliased(name: str, args: tuple[str, ...], scope: Scope, around: Around) -> str | None:
+def _aliased(name: str, args: tuple[str, ...], scope: ShellScope, around: Around) -> str | None:
     text = scope.aliases.pop(name)
     try:
         if not args and around == ALONE:
@@ -143,7 +143,7 @@ def _aliased(name: str, args: tuple[str, ...], scope: Scope, around: Around) -> 
         scope.aliases[name] = text
 
 
-def _inside(program: str, inner: Inner, scope: Scope, around: Around) -> str | None:
+def _inside(program: str, inner: Inner, scope: ShellScope, around: Around) -> str | None:
     via = (*scope.via, program)
     if inner.text is not None:
         return scope.read_nested(inner.text, via)
@@ -162,7 +162,7 @@ def _inside(program: str, inner: Inner, scope: Scope, around: Around) -> str | N
         scope.via = before
 
 
-def _shell(program: str, args: tuple[str, ...], scope: Scope, around: Around) -> str | None:
+def _shell(program: str, args: tuple[str, ...], scope: ShellScope, around: Around) -> str | None:
     via = (*scope.via, program)
     code = shell_code(args)
     if code is not None:
@@ -173,7 +173,7 @@ def _shell(program: str, args: tuple[str, ...], scope: Scope, around: Around) ->
 
 
 def _interpret(
-    program: str, interpreter: Interpreter, args: tuple[str, ...], scope: Scope, around: Around
+    program: str, interpreter: Interpreter, args: tuple[str, ...], scope: ShellScope, around: Around
 ) -> None:
     for code in codes(interpreter, args):
         _note(code, interpreter.language, program, scope)
@@ -181,7 +181,7 @@ def _interpret(
         _note(around.stdin, interpreter.language, f"{program} <", scope)
 
 
-def _note(code: str, language: str, how: str, scope: Scope) -> None:
+def _note(code: str, language: str, how: str, scope: ShellScope) -> None:
     if language == "shell":
         scope.read_nested(code, (*scope.via, how))
         return
@@ -192,23 +192,23 @@ def _note(code: str, language: str, how: str, scope: Scope) -> None:
         scope.read_nested(text, (*scope.via, how.split(" ", 1)[0]))
 
 
-def _eval(program: str, args: tuple[str, ...], scope: Scope, _around: Around) -> str | None:
+def _eval(program: str, args: tuple[str, ...], scope: ShellScope, _around: Around) -> str | None:
     if args == (UNKNOWN_OUTPUT,):
         return None
     return scope.read_nested(" ".join(args), (*scope.via, program))
 
 
-def _trap(program: str, args: tuple[str, ...], scope: Scope, _around: Around) -> str | None:
+def _trap(program: str, args: tuple[str, ...], scope: ShellScope, _around: Around) -> str | None:
     return scope.read_nested(args[0], (*scope.via, program)) if len(args) > 1 and args[0][:1] != "-" else None
 
 
-def _at(program: str, _args: tuple[str, ...], scope: Scope, around: Around) -> str | None:
+def _at(program: str, _args: tuple[str, ...], scope: ShellScope, around: Around) -> str | None:
     if around.stdin is None:
         return None
     return scope.read_nested(_SCHEDULE.sub("", around.stdin), (*scope.via, program))
 
 
-def _find(program: str, args: tuple[str, ...], scope: Scope, _around: Around) -> str | None:
+def _find(program: str, args: tuple[str, ...], scope: ShellScope, _around: Around) -> str | None:
     before, scope.via = scope.via, (*scope.via, program)
     try:
         with scope.deeper() as within:
@@ -219,14 +219,14 @@ def _find(program: str, args: tuple[str, ...], scope: Scope, _around: Around) ->
     return "\n".join(found_by(args))
 
 
-def _alias(_program: str, args: tuple[str, ...], scope: Scope, _around: Around) -> None:
+def _alias(_program: str, args: tuple[str, ...], scope: ShellScope, _around: Around) -> None:
     for arg in args:
         name, equals, text = arg.partition("=")
         if equals:
             scope.aliases[name] = text
 
 
-def _windows(program: str, args: tuple[str, ...], scope: Scope, around: Around) -> str | None:
+def _windows(program: str, args: tuple[str, ...], scope: ShellScope, around: Around) -> str | None:
     code = windows_code(program, args)
     if code is None:
         return _at(program, args, scope, around) if args[-1:] == ("-",) or not args else None

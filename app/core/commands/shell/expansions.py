@@ -11,7 +11,7 @@ from itertools import islice, product
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from app.core.commands.shell.reading import Scope
+    from app.core.commands.shell.shell_reading import ShellScope
 
 MOST_BRACE_WORDS = 32
 """Words that one brace expansion may give: nobody names more targets by hand, and products grow fast."""
@@ -98,13 +98,13 @@ _USUAL = {
 """What a slice of a variable of every environment gives: `${HOME:0:1}` is a usual way to write `/`."""
 
 
-def expanded(text: str, scope: Scope) -> str:
+def expanded(text: str, scope: ShellScope) -> str:
     """The value of `$x` or `${x...}`; the text itself where it is not known, or too long by now."""
     value = _expanded(text, scope)
     return value if scope.may_expand(len(value)) else text
 
 
-def _expanded(text: str, scope: Scope) -> str:
+def _expanded(text: str, scope: ShellScope) -> str:
     plain = _PLAIN.match(text)
     if plain:
         return _value(plain[1], scope)
@@ -115,7 +115,7 @@ def _expanded(text: str, scope: Scope) -> str:
     return text
 
 
-def _value(name: str, scope: Scope) -> str:
+def _value(name: str, scope: ShellScope) -> str:
     if name == "IFS":
         return scope.variables.get("IFS", " ")
     if name == "*":
@@ -123,11 +123,11 @@ def _value(name: str, scope: Scope) -> str:
     return scope.variables.get(name, "$" + name)
 
 
-def _indirect(match: re.Match[str], scope: Scope) -> str:
+def _indirect(match: re.Match[str], scope: ShellScope) -> str:
     return _value(scope.variables.get(match[1], match[1]), scope)
 
 
-def _sliced(match: re.Match[str], scope: Scope) -> str:
+def _sliced(match: re.Match[str], scope: ShellScope) -> str:
     value = scope.variables.get(match[1], _USUAL.get(match[1]))
     if value is None:
         return "$" + match[1]
@@ -135,7 +135,7 @@ def _sliced(match: re.Match[str], scope: Scope) -> str:
     return value[start:] if match[3] is None else value[start:][: int(match[3])]
 
 
-def _defaulted(match: re.Match[str], scope: Scope) -> str:
+def _defaulted(match: re.Match[str], scope: ShellScope) -> str:
     name, operator, word = match[1], match[2], match[3]
     if name in scope.variables:
         return word if operator == "+" else scope.variables[name]
@@ -144,18 +144,18 @@ def _defaulted(match: re.Match[str], scope: Scope) -> str:
     return "" if operator == "+" else word
 
 
-def _replaced(match: re.Match[str], scope: Scope) -> str:
+def _replaced(match: re.Match[str], scope: ShellScope) -> str:
     value = _value(match[1], scope)
     times = value.count(match[2]) if "//" in match[0] else 1
     return value.replace(match[2], match[3], times) if scope.may_expand(times * len(match[3])) else value
 
 
-def _trimmed(match: re.Match[str], scope: Scope) -> str:
+def _trimmed(match: re.Match[str], scope: ShellScope) -> str:
     value, pattern = _value(match[1], scope), match[3].replace("*", "")
     return value.removeprefix(pattern) if match[2][0] == "#" else value.removesuffix(pattern)
 
 
-def _cased(match: re.Match[str], scope: Scope) -> str:
+def _cased(match: re.Match[str], scope: ShellScope) -> str:
     value = _value(match[1], scope)
     return value.lower() if match[2][0] == "," else value.upper()
 

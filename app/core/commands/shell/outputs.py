@@ -19,7 +19,7 @@ from app.core.commands.shell.interpreters import SHELLS, interpreter_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from app.core.commands.shell.reading import Redirect, Scope
+    from app.core.commands.shell.shell_reading import Redirect, ShellScope
 
 MOST_OUTPUT = 8192
 """Characters of a known output that are followed further."""
@@ -180,7 +180,11 @@ class Script(NamedTuple):
 
 
 def note_written(
-    program: str, args: tuple[str, ...], redirects: tuple[Redirect, ...], output: str | None, scope: Scope
+    program: str,
+    args: tuple[str, ...],
+    redirects: tuple[Redirect, ...],
+    output: str | None,
+    scope: ShellScope,
 ) -> None:
     """Remembers what the command writes, where the text tells it."""
     if output is None:
@@ -196,7 +200,7 @@ def note_written(
 
 
 def script_of(
-    path: str, program: str, args: tuple[str, ...], redirects: tuple[Redirect, ...], scope: Scope
+    path: str, program: str, args: tuple[str, ...], redirects: tuple[Redirect, ...], scope: ShellScope
 ) -> Script | None:
     """The file that a command runs, if the text wrote it before; each is run once."""
     if not scope.files:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from app.core.commands.allowance import UNFOLDED_CHARS
 from app.core.commands.languages import REMEMBERED_KEYS
 from app.core.commands.matchers import JOINT, may_be_disguised
-from app.core.commands.patterns.words import CommandWords
+from app.core.commands.patterns.pattern_words import CommandWords
 from app.core.commands.shell.outputs import known_output
 from app.core.foundation.name_words import vocabulary, words_of
 from app.core.text.places import LONGEST_PATH, plain_path
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from app.core.commands.leaves import Leaf, Trail, Walk
     from app.core.commands.patterns.file_patterns import FilePatterns
-    from app.core.commands.shell.reading import Command
+    from app.core.commands.shell.shell_reading import Command
 
 _WRITES = vocabulary(
     "write writes append create edit edits save put update replace insert upsert overwrite patch apply add",

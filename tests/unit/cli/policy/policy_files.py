@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from typer.testing import CliRunner, Result
 
-from app.cli.policy import bundle, key_files, registry
+from app.cli.policy import bundle, key_files, registry_verbs
 from app.cli.policy.key_files import private_key
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from app.core.registry.keys import SigningKey
 
-_VERBS = {"bundle": bundle.cli, "keys": key_files.cli, "registry": registry.cli}
+_VERBS = {"bundle": bundle.cli, "keys": key_files.cli, "registry": registry_verbs.cli}
 
 
 def sluice(noun: str, *words: object, **env: str) -> Result:

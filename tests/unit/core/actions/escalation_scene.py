@@ -17,7 +17,7 @@ from tests.unit.core.scene import LIMITS, START, action, bundle, entry, only, po
 from topics.catalog import ACTIONS, OUTCOMES, REVIEWS
 
 if TYPE_CHECKING:
-    from app.core.decide.decide import DecisionPoint
+    from app.core.decide.decision_point import DecisionPoint
     from app.core.foundation.limits import SessionLimits
     from app.core.foundation.requests import Request
     from app.core.state.decision import Decision

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from app.core.state.book import Book
-from app.core.state.escalations import TRANSITIONS
+from app.core.state.escalation import TRANSITIONS
 from tests.unit.core.actions.escalation_scene import APPROVERS, KEYS, TTL_MS, Office, answer_to
 from tests.unit.core.scene import LIMITS, START, action, entry, kinds, only, outcome, public_key, signed
 from topics.catalog import ACTIONS, OUTCOMES, REVIEWS
 
 if TYPE_CHECKING:
     from app.core.state.decision import Decision
-    from app.core.state.escalations import Escalation
+    from app.core.state.escalation import Escalation
 
 OTHER_DIGEST = "sha256:" + "1" * 64
 

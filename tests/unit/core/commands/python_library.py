@@ -7,8 +7,8 @@ from pathlib import Path
 
 from app.core.commands.python import read_python
 from app.core.commands.shell import ShellReading
-from app.core.commands.sql.patterns import SqlPattern, SqlPatterns
-from app.core.commands.sql.reading import read_sql
+from app.core.commands.sql.sql_patterns import SqlPattern, SqlPatterns
+from app.core.commands.sql.sql_reading import read_sql
 from tests.unit.core.commands.shell_library import DIRECTORY, LIBRARY
 
 _SQL = SqlPatterns(

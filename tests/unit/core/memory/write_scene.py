@@ -20,7 +20,7 @@ from tests.unit.core.scene import LIMITS, START, bundle, entry, only, point, pub
 from topics.catalog import MEMORY_WRITES, REVIEWS
 
 if TYPE_CHECKING:
-    from app.core.decide.decide import DecisionPoint
+    from app.core.decide.decision_point import DecisionPoint
     from app.core.foundation.requests import Request
     from app.core.policy.bundles import Bundle
     from app.core.state.decision import Decision

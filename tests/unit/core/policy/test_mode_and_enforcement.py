@@ -8,7 +8,7 @@ import pytest
 
 from app.core.actions.stages import shipped_stages
 from app.core.actions.verdict import ruling_of
-from app.core.decide.decide import DecisionPoint
+from app.core.decide.decision_point import DecisionPoint
 from app.core.policy.policy import Policy
 from tests.unit.core.scene import LIMITS, Session, bundle, entry, kinds, registry, verdict_of
 

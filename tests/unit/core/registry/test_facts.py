@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.cel.values import MAX_ITEMS
+from app.core.cel.cel_values import MAX_ITEMS
 from app.core.foundation.clock import rfc3339
 from app.core.foundation.errors import RegistryError
 from app.core.registry.facts import Fact, in_force

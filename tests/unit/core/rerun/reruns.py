@@ -14,7 +14,7 @@ from app.core.foundation.chain import Chain
 from app.core.foundation.requests import HELD_INPUT, Answer
 from app.core.policy.bundles import FIRST_STAGE, LAST_STAGE, Bundle
 from app.core.rerun.evidence import PolicyEvidence
-from app.core.rerun.rerun import Rerunner
+from app.core.rerun.rerunner import Rerunner
 from app.core.rerun.walk import recorded_decision
 from app.core.trust.dsse import sign
 from app.core.trust.signed_entries import PAYLOAD_TYPES

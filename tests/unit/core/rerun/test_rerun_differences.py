@@ -13,8 +13,8 @@ from app.core.actions.stages import load_bundle
 from app.core.foundation.errors import UnknownStageError
 from app.core.foundation.requests import Answer, Request
 from app.core.rerun.evidence import PolicyEvidence
-from app.core.rerun.rerun import Rerunner
 from app.core.rerun.rerun_result import Difference, Rerun
+from app.core.rerun.rerunner import Rerunner
 from app.core.trust.dsse import sign
 from app.core.trust.signed_entries import PAYLOAD_TYPES
 from tests.unit.core.rerun.reruns import BUNDLE, Case, document, evidence

@@ -10,14 +10,14 @@ import pytest
 
 from app.cli.demo.throwaway_trust import ThrowawayTrust
 from app.core.actions.stages import shipped_stages
-from app.core.decide.decide import DecisionPoint
+from app.core.decide.decision_point import DecisionPoint
 from app.core.decide.replay import decide
 from app.core.foundation.arrival import Arrival
 from app.core.foundation.chain import Chain
 from app.core.registry.keys import Roots
 from app.core.rerun.evidence import PolicyEvidence
 from app.core.rerun.policy_then import Installation, PolicyThen
-from app.core.rerun.rerun import CHANGED, NO_ROOTS, NOT_IN_FORCE, Rerunner
+from app.core.rerun.rerunner import CHANGED, NO_ROOTS, NOT_IN_FORCE, Rerunner
 from app.core.rerun.walk import recorded_decision
 from app.core.state.session import SessionState, session_key
 from app.core.trust.in_force import PolicyInForce

@@ -13,8 +13,8 @@ from app.core.decide.replay import decide
 from app.core.foundation.limits import SessionLimits
 from app.core.foundation.requests import Answer, Request
 from app.core.rerun.evidence import PolicyEvidence
-from app.core.rerun.rerun import Rerunner
 from app.core.rerun.rerun_result import Difference, Rerun
+from app.core.rerun.rerunner import Rerunner
 from app.core.state.session import SessionState, session_key
 from app.core.trust.dsse import sign
 from app.core.trust.signed_entries import PAYLOAD_TYPES

@@ -10,7 +10,7 @@ import pytest
 from app.core.foundation.canonical import digest
 from app.core.metadata.provenance import Resolution
 from app.core.rerun.evidence import PolicyEvidence
-from app.core.retrieval.record import RERUN_FIELDS
+from app.core.retrieval.quality_record import RERUN_FIELDS
 from tests.unit.core.retrieval.scene import (
     HASH,
     OLD,

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.actions import assessment as of_actions
-from app.core.actions.assessment import ActionSeen, KnownAction
+from app.core.actions.assessment import ActionSeen, RememberedAction
 from app.core.memory import memory_seen as of_writes
-from app.core.memory.memory_seen import KnownWrite, Parent, WriteSeen
+from app.core.memory.memory_seen import Parent, RememberedWrite, WriteSeen
 from app.core.metadata.provenance import Resolution
 from app.core.retrieval import seen as of_items
 from app.core.state.acknowledgement import acknowledgement
@@ -36,7 +36,8 @@ ACTIONS_SEEN = st.builds(
     ActionSeen,
     COUNTS,
     st.integers(0, 2**53 - 1),
-    st.none() | st.builds(KnownAction, HEX, st.integers(0, 2**40), st.sampled_from(["ALLOW", "ALLOW/BLOCK"])),
+    st.none()
+    | st.builds(RememberedAction, HEX, st.integers(0, 2**40), st.sampled_from(["ALLOW", "ALLOW/BLOCK"])),
     st.booleans(),
     st.dictionaries(ITEMS, FLAGS, max_size=4),
     st.none() | ITEMS,
@@ -45,7 +46,9 @@ ACTIONS_SEEN = st.builds(
 WRITES_SEEN = st.builds(
     WriteSeen,
     st.none()
-    | st.builds(KnownWrite, HEX, st.integers(0, 2**40), st.just("allow"), st.sampled_from([None, "reject"])),
+    | st.builds(
+        RememberedWrite, HEX, st.integers(0, 2**40), st.just("allow"), st.sampled_from([None, "reject"])
+    ),
     st.just(True),
     st.builds(History, TYPES, st.integers(0, 99), st.integers(0, 99), st.integers(0, 999)),
     TYPES,

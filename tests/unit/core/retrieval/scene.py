@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from app.core.actions.stages import load_bundle, shipped_stages
-from app.core.decide.decide import DecisionPoint
+from app.core.decide.decision_point import DecisionPoint
 from app.core.decide.replay import decide
 from app.core.foundation.arrival import Arrival
 from app.core.foundation.chain import Chain
@@ -21,7 +21,7 @@ from app.core.quality_bundle.quality_bundle import QualityBundle, load_quality_b
 from app.core.registry.loading import load_registry
 from app.core.registry.quality_entries import provenance_id
 from app.core.rerun.evidence import PolicyEvidence
-from app.core.rerun.rerun import Rerunner
+from app.core.rerun.rerunner import Rerunner
 from app.core.rerun.walk import DECISION_TOPICS, recorded_decision
 from app.core.state.decision import Shared
 from app.core.state.session import SessionState, session_key

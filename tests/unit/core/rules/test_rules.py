@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from app.core.cel.values import MAX_ITEMS, MAX_TEXT
+from app.core.cel.cel_values import MAX_ITEMS, MAX_TEXT
 from app.core.foundation.errors import BundleError
 from tests.unit.core.rules.rule_scene import ruled, rules_only
 from topics.records.base import MAX_COUNT

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.core.cel.bounds import MAX_SOURCE
-from app.core.cel.values import MAX_ITEMS, MAX_TEXT
+from app.core.cel.cel_values import MAX_ITEMS, MAX_TEXT
 from app.core.foundation.clock import rfc3339
 from app.core.rules.rule import FactReference, Rule
 from app.core.rules.rule_set import RuleSet

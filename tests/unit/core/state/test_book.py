@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.core.state.book import Book, Decided, Entered, HistoryFolded, Left
+from app.core.state.book import Book, Entered, HistoryFolded, Left, WriteDecided
 from app.core.state.held import Held
 from app.core.state.history import History, SourceName
 from app.core.state.statistics import Whose
@@ -47,7 +47,7 @@ def recovered(book: Book, table: dict[bytes, bytes] | None = None) -> tuple[Book
 
 def test_a_change_is_seen_before_it_is_flushed_and_after_a_recovery() -> None:
     book = Book({})
-    book.apply([Decided(Whose("acme", "operator"), "quarantine"), Entered(held(1)), Entered(held(2))])
+    book.apply([WriteDecided(Whose("acme", "operator"), "quarantine"), Entered(held(1)), Entered(held(2))])
     book.apply([Left(held(1)), HistoryFolded(MAIL, History("user", 1, 0, 1))])
     for seen in (book, recovered(book)[0]):
         assert (seen.held("memory:t:3:1"), seen.held("memory:t:3:2"), len(seen)) == (None, held(2), 1)

@@ -21,7 +21,15 @@ from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.trust.dsse import MAX_SIGNATURES, Envelope, Signature, pae, read_envelope, sign, verified
+from app.core.trust.dsse import (
+    MAX_SIGNATURES,
+    Envelope,
+    EnvelopeSignature,
+    pae,
+    read_envelope,
+    sign,
+    verified,
+)
 from tests.unit.core.trust.scene import ALICE, BOB, STRANGER
 from topics.json_text import Unreadable
 
@@ -128,19 +136,19 @@ def test_no_byte_of_type_payload_or_signature_may_differ(place: int, flip: int, 
         kind = kind[:place] + chr(ord("t") ^ flip) + kind[place + 1 :]
     else:
         (sig if what == "sig" else payload)[place] ^= flip
-    forged = Envelope(kind, bytes(payload), (Signature(ALICE.keyid, bytes(sig)),))
+    forged = Envelope(kind, bytes(payload), (EnvelopeSignature(ALICE.keyid, bytes(sig)),))
     assert verified(forged, [ALICE.public]) == set()
 
 
 def test_a_hint_that_names_another_key_makes_nothing_valid() -> None:
     kind, payload = "t", b"p"
-    by_bob = Envelope(kind, payload, (Signature(ALICE.keyid, BOB.sign(pae(kind, payload))),))
+    by_bob = Envelope(kind, payload, (EnvelopeSignature(ALICE.keyid, BOB.sign(pae(kind, payload))),))
     assert verified(by_bob, [ALICE.public, BOB.public]) == set()
 
 
 def test_without_a_hint_every_key_is_tried() -> None:
     kind, payload = "t", b"p"
-    nameless = Envelope(kind, payload, (Signature("", BOB.sign(pae(kind, payload))),))
+    nameless = Envelope(kind, payload, (EnvelopeSignature("", BOB.sign(pae(kind, payload))),))
     assert verified(nameless, [ALICE.public, BOB.public]) == {BOB.keyid}
 
 
@@ -148,7 +156,7 @@ def test_unrecognised_fields_are_ignored_and_an_empty_hint_is_none() -> None:
     envelope = read_envelope(
         b'{"payloadType":"t","payload":"cA==","more":1,"signatures":[{"sig":"","x":1},{"sig":"","keyid":""}]}'
     )
-    assert envelope == Envelope("t", b"p", (Signature("", b""), Signature("", b"")))
+    assert envelope == Envelope("t", b"p", (EnvelopeSignature("", b""), EnvelopeSignature("", b"")))
 
 
 def test_either_alphabet_of_base64_will_do() -> None:

@@ -10,7 +10,7 @@ import pytest
 from app.core.foundation.clock import rfc3339
 from app.core.registry.keys import Roots
 from app.core.trust.compile_cache import Compiled
-from app.core.trust.dsse import Envelope, Signature, pae, sign
+from app.core.trust.dsse import Envelope, EnvelopeSignature, pae, sign
 from app.core.trust.fold import fold
 from app.core.trust.signed_entries import PAYLOAD_TYPES
 from tests.unit.core.trust.scene import (
@@ -117,7 +117,7 @@ def test_a_strangers_signature_beside_an_approvers_changes_nothing() -> None:
 def test_a_strangers_signature_under_an_approvers_name_is_wrong() -> None:
     topics = trusting_alice()
     kind, payload = PAYLOAD_TYPES[REGISTRY], json.dumps(agent()).encode()
-    lie = Signature(ALICE.keyid, STRANGER.sign(pae(kind, payload)))
+    lie = EnvelopeSignature(ALICE.keyid, STRANGER.sign(pae(kind, payload)))
     forged = topics.raw(REGISTRY, b"agent/reader@1", Envelope(kind, payload, (lie,)).written())
     assert topics.refusals() == [(forged, "wrong_signature")]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.core.commands.python.values import HOLE, UNKNOWN, Value, merged, word
+from app.core.commands.python.python_values import HOLE, UNKNOWN, PythonValue, merged, word
 from app.core.commands.shell import Command
 
 if TYPE_CHECKING:
-    from app.core.commands.python.walk import Walker
-    from app.core.commands.shell.reading import Redirect
+    from app.core.commands.python.python_walk import Walker
+    from app.core.commands.shell.shell_reading import Redirect
 
 FETCHERS = frozenset({"curl", "wget"})
 EVERY = "every file"
@@ -22,11 +22,11 @@ class Called(NamedTuple):
     walker: Walker
     name: str
     method: str
-    base: Value
-    args: list[Value]
-    keywords: dict[str, Value]
+    base: PythonValue
+    args: list[PythonValue]
+    keywords: dict[str, PythonValue]
 
-    def arg(self, place: int, *names: str) -> Value:
+    def arg(self, place: int, *names: str) -> PythonValue:
         """The argument at a place or by one of its names; UNKNOWN where it is not given."""
         if place < len(self.args):
             return self.args[place]
@@ -36,11 +36,11 @@ class Called(NamedTuple):
         """Whether an argument is given by that name, and is no constant but one of these texts."""
         return name in self.keywords and (not args or self.keywords[name].text in args)
 
-    def given(self) -> list[Value]:
+    def given(self) -> list[PythonValue]:
         """All arguments."""
         return [*self.args, *self.keywords.values()]
 
-    def path(self, value: Value) -> str:
+    def path(self, value: PythonValue) -> str:
         """A path as a word; where only some of many files are meant, no pattern of all of them."""
         text = word(value)
         return text.replace("*", "?*") if value.every and self.walker.around.narrowed else text
@@ -66,9 +66,9 @@ class Called(NamedTuple):
     def _downloaded(self, command: Command) -> None:
         for flag, path in zip(command.args, command.args[1:], strict=False):
             if command.program in FETCHERS and flag in {"-o", "-O"} and HOLE not in path:
-                self.walker.files[posixpath.normpath(path)] = Value(feeds=(command,))
+                self.walker.files[posixpath.normpath(path)] = PythonValue(feeds=(command,))
 
-    def result(self, *commands: Command, text: str | None = None) -> Value:
+    def result(self, *commands: Command, text: str | None = None) -> PythonValue:
         """What the call returns: something that holds the commands' output."""
         feeds = (*commands, *merged([self.base, *self.args, *self.keywords.values()]))
-        return Value(text, f"{self.name}()" if self.name else "", feeds=feeds, every=self.base.every)
+        return PythonValue(text, f"{self.name}()" if self.name else "", feeds=feeds, every=self.base.every)

@@ -6,9 +6,18 @@ import posixpath
 from typing import TYPE_CHECKING
 
 from app.core.commands.python.libraries.called import EVERY, FETCHERS, Called
-from app.core.commands.python.values import HOLE, PATH, UNKNOWN, Value, flags, known, listing, word
+from app.core.commands.python.python_values import (
+    HOLE,
+    PATH,
+    UNKNOWN,
+    PythonValue,
+    flags,
+    known,
+    listing,
+    word,
+)
 from app.core.commands.shell import Command
-from app.core.commands.shell.reading import Redirect
+from app.core.commands.shell.shell_reading import Redirect
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,27 +28,27 @@ ENCRYPTED = Command("encrypt")
 _PROGRAM = ENCRYPTED.program
 
 
-def opened(call: Called) -> Value:
+def opened(call: Called) -> PythonValue:
     """`open(path, mode)`: reading is `cat`, writing is `tee` onto the path."""
     path, mode = call.arg(0, "file", "path"), call.arg(1, "mode").text or "r"
     return _opened(call, path, mode)
 
 
-def _opened(call: Called, path: Value, mode: str) -> Value:
+def _opened(call: Called, path: PythonValue, mode: str) -> PythonValue:
     if _WRITING & set(mode):
         if path.text is not None:
             _written(call, path, "a" if "a" in mode else "w", UNKNOWN)
-        return Value(path.text, "open()", every=path.every, mode="a" if "a" in mode else "w")
-    return Value(path.text, "open()", feeds=_read(call, path), every=path.every, mode="r")
+        return PythonValue(path.text, "open()", every=path.every, mode="a" if "a" in mode else "w")
+    return PythonValue(path.text, "open()", feeds=_read(call, path), every=path.every, mode="r")
 
 
-def _read(call: Called, path: Value) -> tuple[Command, ...]:
+def _read(call: Called, path: PythonValue) -> tuple[Command, ...]:
     if path.text in {None, HOLE}:
         return path.feeds
     return (call.runs("cat", call.path(path)),)
 
 
-def _written(call: Called, path: Value, mode: str, content: Value) -> None:
+def _written(call: Called, path: PythonValue, mode: str, content: PythonValue) -> None:
     target, walker = call.path(path), call.walker
     if path.text is not None and HOLE not in path.text and content != UNKNOWN:
         walker.files[posixpath.normpath(path.text)] = content
@@ -58,11 +67,11 @@ def _written(call: Called, path: Value, mode: str, content: Value) -> None:
         call.runs("echo", content.text[:2000], redirects=(arrow,), via=via)
 
 
-def _in_place(path: Value, content: Value) -> bool:
+def _in_place(path: PythonValue, content: PythonValue) -> bool:
     return path.every and any(feed.program == "cat" and word(path) in feed.args for feed in content.feeds)
 
 
-def write(call: Called) -> Value:
+def write(call: Called) -> PythonValue:
     """`file.write(text)`, `writelines`."""
     if call.base.name != "open()":
         return call.result()
@@ -72,39 +81,39 @@ def write(call: Called) -> Value:
     return UNKNOWN
 
 
-def _content(value: Value) -> str | None:
+def _content(value: PythonValue) -> str | None:
     return "".join(word(one) for one in value.items) if value.items and value.text is None else value.text
 
 
-def dumped(call: Called) -> Value:
+def dumped(call: Called) -> PythonValue:
     """`json.dump(value, file)` and its like."""
     if call.arg(1).name == "open()" and call.arg(1).text is not None:
         _written(call, call.arg(1), "w", call.arg(0)._replace(text=None))
     return UNKNOWN
 
 
-def read(call: Called) -> Value:
+def read(call: Called) -> PythonValue:
     """`file.read()`: what it holds."""
-    return Value(feeds=call.base.feeds, every=call.base.every)
+    return PythonValue(feeds=call.base.feeds, every=call.base.every)
 
 
-def path_opened(call: Called) -> Value:
+def path_opened(call: Called) -> PythonValue:
     """`Path.open(mode)`."""
     return _opened(call, call.base, call.arg(0, "mode").text or "r")
 
 
-def path_read(call: Called) -> Value:
+def path_read(call: Called) -> PythonValue:
     """`Path.read_text()`."""
-    return Value(feeds=_read(call, call.base), every=call.base.every)
+    return PythonValue(feeds=_read(call, call.base), every=call.base.every)
 
 
-def path_written(call: Called) -> Value:
+def path_written(call: Called) -> PythonValue:
     """`Path.write_text(text)`."""
     _written(call, call.base, "w", call.arg(0, "data"))
     return UNKNOWN
 
 
-def removed(call: Called) -> Value:
+def removed(call: Called) -> PythonValue:
     """`os.remove(path)`: over every file of a listing it is a removal of the tree."""
     path = call.base if call.name.startswith(PATH) else call.arg(0, "path")
     around = call.walker.around
@@ -115,14 +124,14 @@ def removed(call: Called) -> Value:
     return UNKNOWN
 
 
-def tree_removed(call: Called) -> Value:
+def tree_removed(call: Called) -> PythonValue:
     """`shutil.rmtree(path)`: of a plain directory below the working one without force, as nobody is asked."""
     path = call.arg(0, "path")
     call.runs("rm", *_force(path), call.path(path), fed_by=path.feeds)
     return UNKNOWN
 
 
-def _force(path: Value) -> tuple[str, ...]:
+def _force(path: PythonValue) -> tuple[str, ...]:
     text = word(path).removeprefix("./")
     return (
         ("-r", "-f")
@@ -131,78 +140,78 @@ def _force(path: Value) -> tuple[str, ...]:
     )
 
 
-def encrypted(call: Called) -> Value:
+def encrypted(call: Called) -> PythonValue:
     """`box.encrypt(data)`."""
     return call.result(ENCRYPTED)
 
 
-def updated(call: Called) -> Value:
+def updated(call: Called) -> PythonValue:
     """`cipher.encryptor().update(data)`; of anything else, what it holds."""
     return encrypted(call) if call.base.name.endswith("encryptor()") else call.result()
 
 
-def touched(call: Called) -> Value:
+def touched(call: Called) -> PythonValue:
     """`os.utime(path, times)`: a forged time only where one is given."""
     if len(call.args) > 1 and call.args[1].items is not None:
         call.runs("touch", "-d", flags(call.args[1]), call.path(call.args[0]))
     return UNKNOWN
 
 
-def _glob(path: Value, name: str = "") -> Value:
+def _glob(path: PythonValue, name: str = "") -> PythonValue:
     return known(path.text, path, name=name)._replace(every=True)
 
 
-def globbed(call: Called) -> Value:
+def globbed(call: Called) -> PythonValue:
     """`glob.glob(pattern)`."""
     return listing(_glob(call.arg(0, "pathname")))
 
 
-def walked(call: Called) -> Value:
+def walked(call: Called) -> PythonValue:
     """`os.walk(top)`: the directory, its directories, its files."""
-    top, names = call.arg(0, "top"), listing(Value("*", every=True))
-    return listing(Value(items=(known(word(top), top), names, names), every=True))
+    top, names = call.arg(0, "top"), listing(PythonValue("*", every=True))
+    return listing(PythonValue(items=(known(word(top), top), names, names), every=True))
 
 
-def listed(_: Called) -> Value:
+def listed(_: Called) -> PythonValue:
     """`os.listdir(path)`: names alone."""
-    return listing(Value("*", every=True))
+    return listing(PythonValue("*", every=True))
 
 
-def scanned(call: Called) -> Value:
+def scanned(call: Called) -> PythonValue:
     """`os.scandir(path)`: entries that have a path."""
     top = call.arg(0, "path")
     return listing(known(posixpath.join(top.text or ".", "*"), top, name=PATH)._replace(every=True))
 
 
-def path_listed(call: Called) -> Value:
+def path_listed(call: Called) -> PythonValue:
     """`Path.glob(pattern)`, `rglob`, `iterdir`."""
     pattern = call.arg(0, "pattern").text or "*"
     return listing(known(posixpath.join(word(call.base), pattern), call.base, name=PATH)._replace(every=True))
 
 
-def temporary(call: Called) -> Value:
+def temporary(call: Called) -> PythonValue:
     """A path below the temporary directory."""
     name = "open()" if "File" in call.name else ""
-    items = (UNKNOWN, Value("/tmp/made")) if call.method == "mkstemp" else None  # noqa: S108 - a word of a command, no file
-    return Value("/tmp/made", name, items, mode="w")  # noqa: S108 - as above
+    items = (UNKNOWN, PythonValue("/tmp/made")) if call.method == "mkstemp" else None  # noqa: S108 - a word of a command, no file
+    return PythonValue("/tmp/made", name, items, mode="w")  # noqa: S108 - as above
 
 
-def home(_: Called) -> Value:
+def home(_: Called) -> PythonValue:
     """`Path.home()`."""
-    return Value("~", PATH)
+    return PythonValue("~", PATH)
 
 
-def here(_: Called) -> Value:
+def here(_: Called) -> PythonValue:
     """`os.getcwd()`."""
-    return Value(".")
+    return PythonValue(".")
 
 
-def path_here(_: Called) -> Value:
+def path_here(_: Called) -> PythonValue:
     """`Path.cwd()`."""
-    return Value(".", PATH)
+    return PythonValue(".", PATH)
 
 
-FUNCTIONS: dict[str, Callable[[Called], Value]] = {
+FUNCTIONS: dict[str, Callable[[Called], PythonValue]] = {
     "open": opened,
     "os.remove": removed,
     "os.unlink": removed,
@@ -234,7 +243,7 @@ FUNCTIONS: dict[str, Callable[[Called], Value]] = {
         for name in ("NamedTemporaryFile", "TemporaryFile", "SpooledTemporaryFile")
     },
 }
-METHODS: dict[str, Callable[[Called], Value]] = {
+METHODS: dict[str, Callable[[Called], PythonValue]] = {
     "write": write,
     "writelines": write,
     "read": read,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from app.core.commands.python.values import UNKNOWN, Value, entry, flags, merged, word
+from app.core.commands.python.python_values import UNKNOWN, PythonValue, entry, flags, merged, word
 from app.core.commands.shell import Command
 
 if TYPE_CHECKING:
@@ -21,35 +21,35 @@ _CARRIED = ("data", "json", "files", "content", "body", "fields", "params")
 _MOST_DATA = 300
 
 
-def requested(call: Called) -> Value:
+def requested(call: Called) -> PythonValue:
     """`requests.post(url, data=...)`: `curl` with what it carries, files by their path."""
     return _sent(call, call.method.upper(), call.arg(0, "url"), [call.arg(1), *_carried(call)])
 
 
-def requested_by(call: Called) -> Value:
+def requested_by(call: Called) -> PythonValue:
     """`requests.request("POST", url, ...)`."""
     return _sent(call, (call.arg(0, "method").text or "GET").upper(), call.arg(1, "url"), _carried(call))
 
 
-def opened_url(call: Called) -> Value:
+def opened_url(call: Called) -> PythonValue:
     """`urllib.request.urlopen(request, data)`."""
     target, data = call.arg(0, "url"), call.arg(1, "data")
     method = target.mode or ("POST" if data != UNKNOWN else "GET")
     return _sent(call, method, target, [data, target])
 
 
-def request(call: Called) -> Value:
+def request(call: Called) -> PythonValue:
     """`urllib.request.Request(url, data)`: sent later."""
     url, data = call.arg(0, "url"), call.arg(1, "data")
     method = call.arg(5, "method").text or ("POST" if data != UNKNOWN else "GET")
-    return Value(url.text, "urllib.request.Request()", feeds=merged([data]), mode=method)
+    return PythonValue(url.text, "urllib.request.Request()", feeds=merged([data]), mode=method)
 
 
-def _carried(call: Called) -> list[Value]:
+def _carried(call: Called) -> list[PythonValue]:
     return [call.keywords[name] for name in _CARRIED if name in call.keywords]
 
 
-def _sent(call: Called, method: str, url: Value, carried: list[Value]) -> Value:
+def _sent(call: Called, method: str, url: PythonValue, carried: list[PythonValue]) -> PythonValue:
     args = [] if method == "GET" else ["-X", method]
     feeds = merged(carried)
     for feed in feeds:
@@ -61,33 +61,33 @@ def _sent(call: Called, method: str, url: Value, carried: list[Value]) -> Value:
         else []
     )
     command = call.runs("curl", *args, word(url), fed_by=feeds)
-    return Value(None, "requests.Response()", feeds=(command._replace(args=(word(url),), fed_by=()),))
+    return PythonValue(None, "requests.Response()", feeds=(command._replace(args=(word(url),), fed_by=()),))
 
 
-def _text_of(carried: list[Value], url: Value) -> Value:
+def _text_of(carried: list[PythonValue], url: PythonValue) -> PythonValue:
     return next((one for one in carried if one.text is not None and one is not url), UNKNOWN)
 
 
-def new_socket(_: Called) -> Value:
+def new_socket(_: Called) -> PythonValue:
     """`socket.socket()`: what comes from it comes from the network."""
-    return Value(None, "socket.socket()", feeds=(Command("nc"),))
+    return PythonValue(None, "socket.socket()", feeds=(Command("nc"),))
 
 
-def connected(call: Called) -> Value:
+def connected(call: Called) -> PythonValue:
     """`socket.create_connection(address)`, `asyncio.open_connection(host, port)`."""
     items = call.arg(0, "address").items or tuple(call.args[:2])
     command = call.runs("nc", *(word(one) for one in items))
-    return Value(None, "socket.socket()", feeds=(command,))
+    return PythonValue(None, "socket.socket()", feeds=(command,))
 
 
-def connect(call: Called) -> Value:
+def connect(call: Called) -> PythonValue:
     """`socket.connect(address)`."""
     if _is_socket(call.base):
         call.runs("nc", *(word(one) for one in call.arg(0).items or (call.arg(0),)))
     return call.result()
 
 
-def send(call: Called) -> Value:
+def send(call: Called) -> PythonValue:
     """`socket.sendall(data)`: to the network goes what it holds."""
     if _is_socket(call.base):
         feeds = tuple(feed for feed in call.arg(0).feeds if feed.program != "nc")
@@ -96,18 +96,18 @@ def send(call: Called) -> Value:
     return UNKNOWN
 
 
-def _is_socket(value: Value) -> bool:
+def _is_socket(value: PythonValue) -> bool:
     return any(feed.program == "nc" for feed in value.feeds)
 
 
-def copied(call: Called) -> Value:
+def copied(call: Called) -> PythonValue:
     """`sftp.put(localpath, remotepath)`."""
     if len(call.args) > 1 and call.args[0].text is not None and call.args[1].text is not None:
         call.runs("scp", call.args[0].text, f"remote:{call.args[1].text}")
     return call.result()
 
 
-def uploaded(call: Called) -> Value:
+def uploaded(call: Called) -> PythonValue:
     """`s3.upload_file(path, bucket, key)` and its like."""
     if call.args and call.args[0].text is not None:
         call.runs(
@@ -122,7 +122,7 @@ _CONTAINER = "docker.from_env().containers.run"
 _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
-def cloud_handler(name: str) -> Callable[[Called], Value] | None:
+def cloud_handler(name: str) -> Callable[[Called], PythonValue] | None:
     """Who knows the call, None where nobody here does."""
     if name.startswith("boto3."):
         return _cloud_client if name == "boto3.client" else _aws if name.startswith(_AWS) else None
@@ -131,11 +131,11 @@ def cloud_handler(name: str) -> Callable[[Called], Value] | None:
     return _container if name == _CONTAINER else None
 
 
-def _cloud_client(call: Called) -> Value:
-    return Value(call.arg(0, "service_name").text, _AWS)
+def _cloud_client(call: Called) -> PythonValue:
+    return PythonValue(call.arg(0, "service_name").text, _AWS)
 
 
-def _aws(call: Called) -> Value:
+def _aws(call: Called) -> PythonValue:
     if call.base.name != _AWS or call.base.text is None:
         return call.result()
     words = [call.base.text, call.method.replace("_", "-")]
@@ -145,7 +145,7 @@ def _aws(call: Called) -> Value:
     return call.result(call.runs("aws", *words, fed_by=merged(call.given())))
 
 
-def _kubernetes(call: Called) -> Value:
+def _kubernetes(call: Called) -> PythonValue:
     match = _KUBERNETES.fullmatch(call.name)
     verb, _, thing = (match[1] if match else "").partition("_")
     everything = ("--all",) if thing.startswith("collection_") else ()
@@ -154,9 +154,9 @@ def _kubernetes(call: Called) -> Value:
     return call.result(call.runs("kubectl", verb, thing, *names, *everything))
 
 
-def _container(call: Called) -> Value:
-    words = ["--privileged"] if call.keywords.get("privileged", Value()).name == "bool" else []
-    volumes = call.keywords.get("volumes", Value())
+def _container(call: Called) -> PythonValue:
+    words = ["--privileged"] if call.keywords.get("privileged", PythonValue()).name == "bool" else []
+    volumes = call.keywords.get("volumes", PythonValue())
     for key in volumes.keys:
         words += ["-v", f"{key}:{flags(entry(entry(volumes, key), 'bind'))}"]
     return call.result(call.runs("docker", "run", *words, *(word(one) for one in call.args[:1])))
@@ -178,7 +178,7 @@ _TAKING_STATEMENTS = (
 )
 
 
-def statement(call: Called) -> Value:
+def statement(call: Called) -> PythonValue:
     """A method that takes a statement: what begins one is read as SQL."""
     text = call.arg(0, "sql", "query", "statement", "operation").text
     if text is not None:
@@ -186,14 +186,14 @@ def statement(call: Called) -> Value:
     return call.result()
 
 
-def deleted(call: Called) -> Value:
+def deleted(call: Called) -> PythonValue:
     """Django's `Model.objects.all().delete()`: a table without a condition."""
     if call.base.name.endswith(".objects.all()"):
         call.walker.found.sql(f"DELETE FROM {word(UNKNOWN)}", "python")  # noqa: S608 - a statement that is judged, never run
     return call.result()
 
 
-FUNCTIONS: dict[str, Callable[[Called], Value]] = {
+FUNCTIONS: dict[str, Callable[[Called], PythonValue]] = {
     **{f"requests.{one}": requested for one in ("post", "put", "patch", "get")},
     **{f"requests.{one}": requested_by for one in ("request", "stream")},
     "urllib.request.urlopen": opened_url,
@@ -202,7 +202,7 @@ FUNCTIONS: dict[str, Callable[[Called], Value]] = {
     "socket.create_connection": connected,
     "asyncio.open_connection": connected,
 }
-METHODS: dict[str, Callable[[Called], Value]] = {
+METHODS: dict[str, Callable[[Called], PythonValue]] = {
     "connect": connect,
     "connect_ex": connect,
     "send": send,

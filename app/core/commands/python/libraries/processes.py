@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from app.core.commands.python.values import HOLE, UNKNOWN, Value, flags, listing, word
-from app.core.commands.python.walk import nodes
+from app.core.commands.python.python_values import HOLE, UNKNOWN, PythonValue, flags, listing, word
+from app.core.commands.python.python_walk import nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from app.core.commands.python.libraries.called import Called
 
 
-def all_processes(_: Called) -> Value:
+def all_processes(_: Called) -> PythonValue:
     """`psutil.process_iter()`."""
-    return listing(Value(None, "psutil.Process()", every=True))
+    return listing(PythonValue(None, "psutil.Process()", every=True))
 
 
-def one_process(call: Called) -> Value:
+def one_process(call: Called) -> PythonValue:
     """`psutil.Process(pid)`."""
-    return Value(call.arg(0, "pid").text, "psutil.Process()", every=call.arg(0).every)
+    return PythonValue(call.arg(0, "pid").text, "psutil.Process()", every=call.arg(0).every)
 
 
-def ended(call: Called) -> Value:
+def ended(call: Called) -> PythonValue:
     """`process.kill()`: by the words that the tests around it compare with, or all there are."""
     around = call.walker.around
     if call.base.every and around.tests:
@@ -48,7 +48,7 @@ def _compared(call: Called) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))[:10]
 
 
-def killed(call: Called) -> Value:
+def killed(call: Called) -> PythonValue:
     """`os.kill(pid, signal)`."""
     pid, sig = call.arg(0, "pid", "pgid"), call.arg(1, "sig", "signal", "signalnum")
     name = flags(sig).rpartition(".")[2]
@@ -58,7 +58,7 @@ def killed(call: Called) -> Value:
     return UNKNOWN
 
 
-def run(call: Called) -> Value:
+def run(call: Called) -> PythonValue:
     """`exec(text)`, `eval(text)`: read here and now where the text is known."""
     program = call.arg(0, "source")
     if program.text is not None and HOLE not in program.text:
@@ -72,12 +72,12 @@ def run(call: Called) -> Value:
     return UNKNOWN
 
 
-def compiled(call: Called) -> Value:
+def compiled(call: Called) -> PythonValue:
     """`compile(text, ...)`: the text."""
     return call.arg(0, "source")
 
 
-def thread(call: Called) -> Value:
+def thread(call: Called) -> PythonValue:
     """`threading.Thread(target=f, args=(...))`: f is called with them."""
     target = call.arg(1, "target")
     args = list(call.arg(3, "args").items or ())
@@ -86,14 +86,14 @@ def thread(call: Called) -> Value:
     return call.result()
 
 
-def unpickled(call: Called) -> Value:
+def unpickled(call: Called) -> PythonValue:
     """`pickle.loads(data)`: runs what the data says."""
     data = call.arg(0)
     words = (" ".join(data.text.split()),) if data.text is not None else ()
     return call.result(call.runs("pickle.loads", *words, fed_by=data.feeds))
 
 
-FUNCTIONS: dict[str, Callable[[Called], Value]] = {
+FUNCTIONS: dict[str, Callable[[Called], PythonValue]] = {
     "psutil.process_iter": all_processes,
     "psutil.Process": one_process,
     "psutil.Process().kill": ended,

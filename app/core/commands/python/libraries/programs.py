@@ -6,7 +6,7 @@ import posixpath
 import shlex
 from typing import TYPE_CHECKING
 
-from app.core.commands.python.values import HOLE, UNKNOWN, Value, entry, flags, word
+from app.core.commands.python.python_values import HOLE, UNKNOWN, PythonValue, entry, flags, word
 from app.core.commands.shell import Command
 
 if TYPE_CHECKING:
@@ -22,14 +22,14 @@ _NETWORK = frozenset({"nc"})
 _FETCHED = frozenset({"curl", "wget", "nc"})
 
 
-def shell(call: Called) -> Value:
+def shell(call: Called) -> PythonValue:
     """`os.system(text)`, `subprocess.run([...])`: the text or the words as a shell's."""
     line = call.arg(0, "args", "command", "cmd")
     _environment(call)
     return _started(call, line)
 
 
-def _started(call: Called, line: Value) -> Value:
+def _started(call: Called, line: PythonValue) -> PythonValue:
     text = _line(line)
     if text is None:
         if line.feeds:
@@ -44,7 +44,7 @@ def _started(call: Called, line: Value) -> Value:
         if fed:
             call.runs(command.program, *command.args, fed_by=fed)
         _written_before(call, command)
-    return Value(text, "subprocess.Popen()", feeds=tuple(commands[:3]))
+    return PythonValue(text, "subprocess.Popen()", feeds=tuple(commands[:3]))
 
 
 def _given(call: Called) -> tuple[Command, ...]:
@@ -52,13 +52,13 @@ def _given(call: Called) -> tuple[Command, ...]:
     return given.feeds
 
 
-def _fed(text: str, given: Value) -> str:
+def _fed(text: str, given: PythonValue) -> str:
     if given.text is None or given.feeds:
         return text
     return f"{text} <<'END_OF_INPUT'\n{given.text}\nEND_OF_INPUT\n"
 
 
-def _line(line: Value) -> str | None:
+def _line(line: PythonValue) -> str | None:
     if line.items is not None and not line.keys:
         words = [word(one) for one in line.items]
         if not words or words[0] == HOLE:
@@ -92,17 +92,17 @@ def _script(call: Called, path: str, text: str) -> None:
         call.walker.found.shell(text)
 
 
-def executed(call: Called) -> Value:
+def executed(call: Called) -> PythonValue:
     """`os.execv(path, args)`, `os.spawnl(mode, path, *args)`."""
     args = call.args[1:] if "spawn" in call.method else call.args
     if not args:
         return UNKNOWN
     listed = next((one.items for one in args[1:] if one.items is not None and not one.keys), None)
     rest = tuple(listed or args[1:])[1:]
-    return _started(call, Value(items=(args[0], *rest)))
+    return _started(call, PythonValue(items=(args[0], *rest)))
 
 
-def spawned(call: Called) -> Value:
+def spawned(call: Called) -> PythonValue:
     """`pty.spawn(argv)`: a shell tied to whatever the streams were tied to."""
     argv = call.arg(0, "argv")
     result = _started(call, argv)
@@ -111,7 +111,7 @@ def spawned(call: Called) -> Value:
     return result
 
 
-def communicated(call: Called) -> Value:
+def communicated(call: Called) -> PythonValue:
     """`process.communicate(input)`: the text goes to the program that was started."""
     given = call.arg(0, "input")
     if call.base.name == "subprocess.Popen()" and call.base.text is not None and given.text is not None:
@@ -119,22 +119,22 @@ def communicated(call: Called) -> Value:
     return call.result()
 
 
-def duplicated(call: Called) -> Value:
+def duplicated(call: Called) -> PythonValue:
     """`os.dup2(fd, fd2)`: a standard stream of this process becomes a socket."""
     if any(feed.program in _NETWORK for feed in call.arg(0).feeds) and call.arg(1).text in {"0", "1", "2"}:
         call.runs("sh", "-i", fed_by=call.arg(0).feeds)
     return UNKNOWN
 
 
-def remote(call: Called) -> Value:
+def remote(call: Called) -> PythonValue:
     """`client.exec_command(text)`, Fabric's and Invoke's `run` and `sudo`."""
     line = call.arg(0, "command")
     return _started(call, line) if line.text is not None or line.feeds else call.result()
 
 
-def registry_key(call: Called) -> Value:
+def registry_key(call: Called) -> PythonValue:
     """`winreg.OpenKey(root, path)`."""
-    return Value(f"{flags(call.arg(0)).rpartition('.')[2]}\\{word(call.arg(1))}", "winreg.key()")
+    return PythonValue(f"{flags(call.arg(0)).rpartition('.')[2]}\\{word(call.arg(1))}", "winreg.key()")
 
 
 _SHELL_CALLS = ("os.system", "os.popen", "os.startfile", "subprocess.getoutput", "subprocess.getstatusoutput")
@@ -160,15 +160,15 @@ _OTHERS = (
     "fabric.api.run",
     "plumbum.cmd",
 )
-FUNCTIONS: dict[str, Callable[[Called], Value]] = {
+FUNCTIONS: dict[str, Callable[[Called], PythonValue]] = {
     **dict.fromkeys((*_SHELL_CALLS, *(f"subprocess.{one}" for one in _RUNS), *_OTHERS), shell),
     **{f"os.{one}": executed for one in (*_EXECS, *_SPAWNS)},
-    "asyncio.create_subprocess_exec": lambda call: _started(call, Value(items=tuple(call.args))),
+    "asyncio.create_subprocess_exec": lambda call: _started(call, PythonValue(items=tuple(call.args))),
     "pty.spawn": spawned,
     "os.dup2": duplicated,
     **{f"winreg.{name}": registry_key for name in ("OpenKey", "OpenKeyEx", "CreateKey", "CreateKeyEx")},
 }
-METHODS: dict[str, Callable[[Called], Value]] = {
+METHODS: dict[str, Callable[[Called], PythonValue]] = {
     "exec_command": remote,
     "communicate": communicated,
 }

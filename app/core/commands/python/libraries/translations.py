@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.core.commands.python.values import Value, flags, merged
+from app.core.commands.python.python_values import PythonValue, flags, merged
 
 if TYPE_CHECKING:
     from app.core.commands.python.libraries.called import Called
@@ -134,7 +134,7 @@ ROWS = _rows(TRANSLATIONS)
 ROWS_OF_METHODS = _rows(METHODS)
 
 
-def translated(call: Called, row: Row) -> Value:
+def translated(call: Called, row: Row) -> PythonValue:
     """Say the row's command for this call; what the call returns."""
     given = {name: call.arg(place, name) for place, name in enumerate(row.parameters)}
     given["self"] = call.base
@@ -148,7 +148,7 @@ def _said(call: Called, program: str, args: list[str]) -> Command:
     return call.runs(program, *args, fed_by=merged([call.base, *call.given()]))
 
 
-def _word(call: Called, part: str, given: dict[str, Value]) -> list[str]:
+def _word(call: Called, part: str, given: dict[str, PythonValue]) -> list[str]:
     names = _PARAMETER.findall(part)
     alone = given[names[0]].items if len(names) == 1 else None
     if alone:
@@ -156,7 +156,7 @@ def _word(call: Called, part: str, given: dict[str, Value]) -> list[str]:
     return [_PARAMETER.sub(lambda match: _text(call, match[1], given[match[1]]), part)]
 
 
-def _text(call: Called, name: str, value: Value) -> str:
+def _text(call: Called, name: str, value: PythonValue) -> str:
     if name == "mode" and value.name == "int" and value.text is not None:
         return f"{int(value.text):03o}" if int(value.text) >= 0 else value.text
     return call.path(value) if value.text is not None else flags(value)

@@ -9,7 +9,7 @@ import posixpath
 import stat
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.core.commands.shell.reading import Command
+from app.core.commands.shell.shell_reading import Command
 from app.core.foundation.name_words import vocabulary
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ MOST_FEEDS = 6
 PATH = "pathlib.Path()"
 
 
-class Value(NamedTuple):
+class PythonValue(NamedTuple):
     """A value of the program.
 
     `text`: a string, path or number, with HOLE for unknown parts. `name`: the dotted name of a module,
@@ -36,47 +36,47 @@ class Value(NamedTuple):
 
     text: str | None = None
     name: str = ""
-    items: tuple[Value, ...] | None = None
+    items: tuple[PythonValue, ...] | None = None
     keys: tuple[str, ...] = ()
     feeds: tuple[Command, ...] = ()
     every: bool = False
     mode: str = ""
 
 
-UNKNOWN = Value()
+UNKNOWN = PythonValue()
 
 
-def word(value: Value) -> str:
+def word(value: PythonValue) -> str:
     """The value as a word of a command line."""
     return HOLE if value.text is None else value.text
 
 
-def known(text: str | None, *parts: Value, name: str = "") -> Value:
+def known(text: str | None, *parts: PythonValue, name: str = "") -> PythonValue:
     """A text made of the parts: it holds what they hold. Without a text, or one too long, that alone."""
     if text is not None and len(text) > MOST_TEXT:
         text = None
-    return Value(text, name, None, (), merged(parts), any(part.every for part in parts))
+    return PythonValue(text, name, None, (), merged(parts), any(part.every for part in parts))
 
 
-def merged(parts: Iterable[Value]) -> tuple[Command, ...]:
+def merged(parts: Iterable[PythonValue]) -> tuple[Command, ...]:
     """The sources of all the parts."""
     found = tuple(feed for part in parts for feed in part.feeds)
     return tuple(dict.fromkeys(found))[:MOST_FEEDS] if len(found) > 1 else found
 
 
-def listing(*elements: Value) -> Value:
+def listing(*elements: PythonValue) -> PythonValue:
     """Many values, of which each is like one of these."""
-    return Value(None, "listing()", elements, (), merged(elements))
+    return PythonValue(None, "listing()", elements, (), merged(elements))
 
 
-def entry(value: Value, key: str) -> Value:
+def entry(value: PythonValue, key: str) -> PythonValue:
     """The member of a dictionary under a key."""
     if value.items is not None and key in value.keys:
         return value.items[value.keys.index(key)]
     return UNKNOWN
 
 
-def flags(value: Value) -> str:
+def flags(value: PythonValue) -> str:
     """The value as a flag's value: its text, or the name of what it is."""
     return value.text if value.text is not None else value.name or HOLE
 
@@ -160,14 +160,14 @@ def dotted(base: str, attribute: str) -> str:
 
 
 _ASSUMED = {
-    **{name: Value(None, CANONICAL.get(name, name)) for name in MODULES | BUILTINS},
-    "Path": Value(None, "pathlib.Path"),
-    "__file__": Value("./script.py"),
-    "__name__": Value("__main__"),
-    "__builtins__": Value(None, "builtins"),
-    "Popen": Value(None, "subprocess.Popen"),
-    "rmtree": Value(None, "shutil.rmtree"),
-    "urlopen": Value(None, "urllib.request.urlopen"),
+    **{name: PythonValue(None, CANONICAL.get(name, name)) for name in MODULES | BUILTINS},
+    "Path": PythonValue(None, "pathlib.Path"),
+    "__file__": PythonValue("./script.py"),
+    "__name__": PythonValue("__main__"),
+    "__builtins__": PythonValue(None, "builtins"),
+    "Popen": PythonValue(None, "subprocess.Popen"),
+    "rmtree": PythonValue(None, "shutil.rmtree"),
+    "urlopen": PythonValue(None, "urllib.request.urlopen"),
 }
 """What a name means that the program did not set: a builtin, or what an earlier cell imported."""
 _STAR = frozenset(
@@ -176,34 +176,34 @@ _STAR = frozenset(
 """Modules from which `import *` is followed."""
 
 
-class Scope:
+class PythonScope:
     """Names of a module, or of a function within it; attributes are kept as names with a dot."""
 
-    def __init__(self, *outer: dict[str, Value], stars: tuple[str, ...] = ()) -> None:
-        self._names: tuple[dict[str, Value], ...] = ({}, *outer)
+    def __init__(self, *outer: dict[str, PythonValue], stars: tuple[str, ...] = ()) -> None:
+        self._names: tuple[dict[str, PythonValue], ...] = ({}, *outer)
         self._stars = stars
 
-    def within(self) -> Scope:
+    def within(self) -> PythonScope:
         """The scope of a function that is read here."""
-        return Scope(*self._names, stars=self._stars)
+        return PythonScope(*self._names, stars=self._stars)
 
-    def get(self, name: str) -> Value:
+    def get(self, name: str) -> PythonValue:
         """What is known of a name."""
         found = self.find(name)
         if found is not None:
             return found
         if name in _ASSUMED:
             return _ASSUMED[name]
-        return Value(None, _canonical(f"{self._stars[-1]}.{name}")) if self._stars else UNKNOWN
+        return PythonValue(None, _canonical(f"{self._stars[-1]}.{name}")) if self._stars else UNKNOWN
 
-    def find(self, name: str) -> Value | None:
+    def find(self, name: str) -> PythonValue | None:
         """What the program itself made of a name, None if nothing."""
         for names in self._names:
             if name in names:
                 return names[name]
         return None
 
-    def set(self, name: str, value: Value) -> None:
+    def set(self, name: str, value: PythonValue) -> None:
         """Bind a name here; an attribute is bound for the whole program."""
         self._names[-1 if "." in name else 0][name] = value
 
@@ -213,7 +213,7 @@ class Scope:
             self._stars += (module,) if module in _STAR else ()
             return
         whole = f"{module}.{name}" if name else module if alias else module.partition(".")[0]
-        self.set(alias or name or whole, Value(None, _canonical(whole)))
+        self.set(alias or name or whole, PythonValue(None, _canonical(whole)))
 
 
 def _canonical(name: str) -> str:
@@ -231,26 +231,26 @@ _SYS = {
 }
 
 
-def attribute(base: Value, name: str) -> Value:
+def attribute(base: PythonValue, name: str) -> PythonValue:
     """What is known of an attribute."""
     if base.name == PATH:
         return _path_attribute(base, name)
     whole = dotted(base.name, name)
     if whole in _SYS:
-        return Value(_SYS[whole])
+        return PythonValue(_SYS[whole])
     if base.name == "stat" and isinstance(getattr(stat, name, None), int):
-        return Value(str(getattr(stat, name)), "int")
+        return PythonValue(str(getattr(stat, name)), "int")
     if base.name == "signal" and name.startswith("SIG"):
-        return Value(name)
+        return PythonValue(name)
     if whole == "os.environ":
-        return Value(None, whole, feeds=(Command("env"),))
-    return Value(None, whole, feeds=base.feeds, every=base.every)
+        return PythonValue(None, whole, feeds=(Command("env"),))
+    return PythonValue(None, whole, feeds=base.feeds, every=base.every)
 
 
-def _path_attribute(base: Value, name: str) -> Value:
+def _path_attribute(base: PythonValue, name: str) -> PythonValue:
     if name == "parent":
         text = posixpath.dirname(word(base)) or "."
         return base._replace(text=text)
     if name in {"name", "stem", "path"}:
         return known(posixpath.basename(word(base)) if name != "path" else word(base), base)
-    return Value(None, f"{PATH}.{name}", feeds=base.feeds, every=base.every)
+    return PythonValue(None, f"{PATH}.{name}", feeds=base.feeds, every=base.every)

@@ -7,8 +7,8 @@ from operator import attrgetter
 from app.core.foundation.arrival import quality_id
 from app.core.policy.kind import AnswerKind, CaseKind, DecisionKind, Kind
 from app.core.quality_bundle.quality_models import QualityCase
-from app.core.retrieval import faults, reported, retrieval
-from app.core.retrieval.record import RERUN_FIELDS
+from app.core.retrieval import reported, retrieval, retrieval_faults
+from app.core.retrieval.quality_record import RERUN_FIELDS
 from topics.catalog import QUALITY_DECISIONS, REPORTED, RETRIEVALS
 from topics.records import ProposedRetrieval, QualityDecision, RetrievalReport
 
@@ -20,8 +20,8 @@ RETRIEVAL = Kind(
     "request_id",
     retrieval.evaluate,
     told_by="items",
-    unread=faults.unread,
-    fault=faults.fault,
+    unread=retrieval_faults.unread,
+    fault=retrieval_faults.fault,
     answer=AnswerKind(
         QualityDecision,
         QUALITY_DECISIONS,
@@ -34,8 +34,8 @@ RETRIEVAL = Kind(
             "item_id",
             RERUN_FIELDS,
             retrieval.judge_again,
-            faults.fault,
-            faults.kept_no_answers,
+            retrieval_faults.fault,
+            retrieval_faults.kept_no_answers,
         ),
     ),
     case=CaseKind(QualityCase, "item"),

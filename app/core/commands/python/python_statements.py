@@ -5,29 +5,29 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from app.core.commands.python.values import UNKNOWN, Value, known, word
+from app.core.commands.python.python_values import UNKNOWN, PythonValue, known, word
 from app.core.commands.shell import Command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from app.core.commands.python.walk import Walker
+    from app.core.commands.python.python_walk import Walker
 
 
 MOST_ELEMENTS = 8
 """Members of a known list for which a loop's body is read."""
 
 
-def of_elements(iterable: Value) -> tuple[Value, ...]:
+def of_elements(iterable: PythonValue) -> tuple[PythonValue, ...]:
     """What a loop over the value goes through: its members, or one that stands for each."""
     if iterable.keys:
-        return tuple(Value(key) for key in iterable.keys)
+        return tuple(PythonValue(key) for key in iterable.keys)
     if iterable.items:
         return iterable.items
     return (UNKNOWN._replace(feeds=iterable.feeds, every=iterable.every),)
 
 
-def each(walker: Walker, elements: tuple[Value, ...]) -> Iterator[Value]:
+def each(walker: Walker, elements: tuple[PythonValue, ...]) -> Iterator[PythonValue]:
     """The elements, as many as the work that is left allows; meanwhile the tests of a loop count anew."""
     around = walker.around
     for place, element in enumerate(elements[:MOST_ELEMENTS]):
@@ -40,11 +40,11 @@ def each(walker: Walker, elements: tuple[Value, ...]) -> Iterator[Value]:
         around.walking, around.tests = walking, tests
 
 
-def _of_many(element: Value) -> bool:
+def _of_many(element: PythonValue) -> bool:
     return element.every or any(_of_many(one) for one in element.items or ())
 
 
-def bind(walker: Walker, target: ast.expr, value: Value) -> None:
+def bind(walker: Walker, target: ast.expr, value: PythonValue) -> None:
     """`target = value`."""
     if isinstance(target, ast.Name):
         walker.scope.set(target.id, value)
@@ -55,19 +55,19 @@ def bind(walker: Walker, target: ast.expr, value: Value) -> None:
     elif isinstance(target, (ast.Tuple, ast.List)):
         _several(walker, target.elts, value)
     elif isinstance(target, ast.Starred):
-        bind(walker, target.value, Value(feeds=value.feeds, every=value.every))
+        bind(walker, target.value, PythonValue(feeds=value.feeds, every=value.every))
     elif isinstance(target, ast.Subscript):
         _member(walker, target, value)
 
 
-def _several(walker: Walker, targets: list[ast.expr], value: Value) -> None:
+def _several(walker: Walker, targets: list[ast.expr], value: PythonValue) -> None:
     items = value.items if value.items and not value.keys else ()
     for place, target in enumerate(targets):
         known = place < len(items) and not any(isinstance(one, ast.Starred) for one in targets[: place + 1])
-        bind(walker, target, items[place] if known else Value(feeds=value.feeds, every=value.every))
+        bind(walker, target, items[place] if known else PythonValue(feeds=value.feeds, every=value.every))
 
 
-def _member(walker: Walker, target: ast.Subscript, value: Value) -> None:
+def _member(walker: Walker, target: ast.Subscript, value: PythonValue) -> None:
     whole, key = walker.value(target.value), walker.value(target.slice)
     if whole.name == "os.environ":
         walker.found.command(Command("", assigned=((word(key), word(value)),)))

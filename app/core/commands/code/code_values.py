@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from app.core.commands.python.values import HOLE, MOST_TEXT
+from app.core.commands.python.python_values import HOLE, MOST_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -79,25 +79,25 @@ def _unescaped(found: re.Match[str]) -> str:
     return _ESCAPES.get(code, code)
 
 
-class Value(NamedTuple):
+class CodeValue(NamedTuple):
     """`text` with HOLE for unknown parts, None where nothing is known; `items` of a list; `options` by name.
 
     `name`: the path of what is named or was called; `lists`: its elements are the files below `text`.
     """
 
     text: str | None = None
-    items: tuple[Value, ...] | None = None
-    options: tuple[tuple[str, Value], ...] = ()
+    items: tuple[CodeValue, ...] | None = None
+    options: tuple[tuple[str, CodeValue], ...] = ()
     name: str = ""
     lists: bool = False
 
-    def option(self, *names: str) -> Value | None:
+    def option(self, *names: str) -> CodeValue | None:
         """The option of one of these names, in lower case."""
         return next((value for name, value in self.options if name in names), None)
 
 
-Node: TypeAlias = Token | Value
-UNKNOWN = Value()
+Node: TypeAlias = Token | CodeValue
+UNKNOWN = CodeValue()
 _INSERTED = re.compile(r"\$\{([^{}]*)\}|#\{([^{}]*)\}|(?<![\\$])\$([A-Za-z_]\w*)")
 _PLUS = frozenset(["+", ".", "..", "~", "/", "&", "<>"])
 _COMMA = frozenset([","])
@@ -110,18 +110,18 @@ def is_sign(node: Node, signs: frozenset[str]) -> bool:
     return isinstance(node, Token) and node.kind == "sign" and node.text in signs
 
 
-def known_as(name: str, variables: Mapping[str, Value]) -> Value:
+def known_as(name: str, variables: Mapping[str, CodeValue]) -> CodeValue:
     """What a name stands for."""
     plain = name.lstrip("$@%&")
     value = variables.get(plain)
     if value is not None:
         return value
     if plain.lower() in ("true", "false"):
-        return Value(plain.lower())
-    return Value(HOMES.get(plain.lower()), name=plain)
+        return CodeValue(plain.lower())
+    return CodeValue(HOMES.get(plain.lower()), name=plain)
 
 
-def filled(text: str, variables: Mapping[str, Value]) -> str:
+def filled(text: str, variables: Mapping[str, CodeValue]) -> str:
     """A template with the values that are known put in for its names."""
 
     def insert(found: re.Match[str]) -> str:
@@ -132,12 +132,12 @@ def filled(text: str, variables: Mapping[str, Value]) -> str:
     return _INSERTED.sub(insert, text)[:MOST_TEXT] if "$" in text or "#{" in text else text
 
 
-def put_together(nodes: Sequence[Node], variables: Mapping[str, Value]) -> Value:
+def put_together(nodes: Sequence[Node], variables: Mapping[str, CodeValue]) -> CodeValue:
     """One expression: what its parts are, joined where signs join texts; `recursive: true` as an option."""
     if len(nodes) > 2 and is_sign(nodes[1], _NAMED):  # noqa: PLR2004 - name, sign, value
         key = _key(nodes[0])
         if key:
-            return Value(options=((key, put_together(nodes[2:], variables)),))
+            return CodeValue(options=((key, put_together(nodes[2:], variables)),))
     parts = [_value(one, variables) for one in nodes if not is_sign(one, _PLUS)]
     if not parts:
         return UNKNOWN
@@ -149,32 +149,32 @@ def put_together(nodes: Sequence[Node], variables: Mapping[str, Value]) -> Value
         texts = [one for one in parts if one.text is not None]
         return first if first.items is not None or not texts else texts[-1]
     text = "".join(HOLE if one.text is None else one.text for one in parts)
-    return Value(text if len(text) <= MOST_TEXT else None)
+    return CodeValue(text if len(text) <= MOST_TEXT else None)
 
 
 def _key(node: Node) -> str:
-    if isinstance(node, Value):
+    if isinstance(node, CodeValue):
         return node.name.lower() if node.name and not node.items else ""
     return node.text.lstrip("$@:").lower() if node.kind in ("name", "string") else ""
 
 
-def _value(node: Node, variables: Mapping[str, Value]) -> Value:
-    if isinstance(node, Value):
+def _value(node: Node, variables: Mapping[str, CodeValue]) -> CodeValue:
+    if isinstance(node, CodeValue):
         return node
     if node.kind == "string":
-        return Value(filled(node.text, variables))
+        return CodeValue(filled(node.text, variables))
     if node.kind == "template":
-        return Value(filled(node.text, variables))
+        return CodeValue(filled(node.text, variables))
     if node.kind == "number":
-        return Value(node.text)
+        return CodeValue(node.text)
     if node.kind == "name" and node.text[:1] != ".":
         return known_as(node.text, variables)
     return UNKNOWN
 
 
-def split(nodes: Sequence[Node], variables: Mapping[str, Value]) -> list[Value]:
+def split(nodes: Sequence[Node], variables: Mapping[str, CodeValue]) -> list[CodeValue]:
     """The expressions between commas."""
-    found: list[Value] = []
+    found: list[CodeValue] = []
     start = 0
     for place in range(len(nodes) + 1):
         node = nodes[place] if place < len(nodes) else None
@@ -186,6 +186,6 @@ def split(nodes: Sequence[Node], variables: Mapping[str, Value]) -> list[Value]:
     return found
 
 
-def options_of(values: Sequence[Value]) -> tuple[tuple[str, Value], ...]:
+def options_of(values: Sequence[CodeValue]) -> tuple[tuple[str, CodeValue], ...]:
     """All that is named among some values; a word alone in braces is on (`{ recursive }`)."""
     return tuple(option for value in values for option in value.options)

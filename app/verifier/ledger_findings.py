@@ -24,7 +24,7 @@ Code = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class LedgerFinding:
     """One thing wrong and where. `offset` and `topic` are None / "" for what is not there."""
 
     code: Code
@@ -50,7 +50,7 @@ class Report:
     """The whole result; `intact` when there is nothing to say."""
 
     partitions: dict[int, Summary]
-    findings: tuple[Finding, ...]
+    findings: tuple[LedgerFinding, ...]
     records: int
 
     @property

@@ -1,4 +1,4 @@
-"""Calibrates the similarity library on labelled writes: `python -m load.fit.similarity FILE...`
+"""Calibrates the similarity library on labelled writes: `python -m load.fit.similarity_fit FILE...`
 
 Every text is cut and measured as the gate does it. The calibration proposed is the one with the highest mean
 recall over the sources among those that find every attack of the library itself and hold at most one harmless
@@ -21,7 +21,7 @@ from app.adapters.encoder_model import load_model
 from app.core.memory.similarity import windows_of
 from app.core.policy.similarity_settings import SimilaritySettings, without
 from app.offline.panels import WriteRow, load_mixed
-from load.fit.encoder_model import LIBRARY
+from load.fit.make_encoder import LIBRARY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +43,7 @@ POINTS: tuple[Point, ...] = tuple(product(AT_LEAST, MARGINS))
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class TextSource:
     """What one file's texts of each label came to: of how many texts, how many each point finds."""
 
     name: str
@@ -70,7 +70,7 @@ def main(paths: list[str]) -> int:
     return 0
 
 
-def _measured(encoder: Encoder, settings: SimilaritySettings, rows: list[WriteRow]) -> Iterator[Source]:
+def _measured(encoder: Encoder, settings: SimilaritySettings, rows: list[WriteRow]) -> Iterator[TextSource]:
     for name in sorted({row.file for row in rows}):
         own = [row for row in rows if row.file == name]
         library = without(settings.library, name, *sorted({row.repository for row in own} - {""}))
@@ -84,7 +84,7 @@ def _measured(encoder: Encoder, settings: SimilaritySettings, rows: list[WriteRo
                 found += _found(encoder, settings, texts[start : start + TOGETHER], attack, benign)
             counts[label] = (len(texts), found)
         (harmful, caught), (harmless, held) = counts["harmful"], counts["benign"]
-        yield Source(name, harmful, harmless, caught, held)
+        yield TextSource(name, harmful, harmless, caught, held)
 
 
 def _found(
@@ -114,24 +114,24 @@ def _widest_margin(encoder: Encoder, library: SimilarityLibrary) -> float:
     return float(1 - (attack @ benign.T).max())
 
 
-def _propose(sources: list[Source], widest: float) -> Point:
+def _propose(sources: list[TextSource], widest: float) -> Point:
     """The point with the highest mean recall of those that hold few enough; of equals the strictest."""
     narrow = [point for point in POINTS if point[1] <= widest]
     allowed = [point for point in narrow if max(_held(sources, point)) <= HELD]
     return max(allowed, key=lambda point: (np.mean(_caught(sources, point)), point))
 
 
-def _caught(sources: list[Source], point: Point) -> list[float]:
+def _caught(sources: list[TextSource], point: Point) -> list[float]:
     at = POINTS.index(point)
     return [int(one.caught[at]) / one.harmful for one in sources if one.harmful] or [0.0]
 
 
-def _held(sources: list[Source], point: Point) -> list[float]:
+def _held(sources: list[TextSource], point: Point) -> list[float]:
     at = POINTS.index(point)
     return [int(one.held[at]) / one.benign for one in sources if one.benign] or [0.0]
 
 
-def _told(sources: list[Source], point: Point) -> str:
+def _told(sources: list[TextSource], point: Point) -> str:
     caught, held = np.mean(_caught(sources, point)), np.mean(_held(sources, point))
     return f"{caught:.2%} of the harmful, {held:.2%} of the harmless"
 

@@ -9,15 +9,15 @@ import ast
 import re
 from typing import TYPE_CHECKING, Protocol
 
-from app.core.commands.python.values import HOLE
+from app.core.commands.python.python_values import HOLE
 from app.core.commands.shell import Nested, read_shell, shell_bounds
 from app.core.foundation.name_words import vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from app.core.commands.python.values import Scope, Value
-    from app.core.commands.shell.reading import Command
+    from app.core.commands.python.python_values import PythonScope, PythonValue
+    from app.core.commands.shell.shell_reading import Command
 
     Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -139,13 +139,13 @@ class OwnFunctions(Protocol):
     def class_defined(self, node: ast.ClassDef) -> None:
         """A class: what its body binds, and its methods."""
 
-    def returned(self, value: Value) -> None:
+    def returned(self, value: PythonValue) -> None:
         """What the function that is being read returns."""
 
-    def own(self, callee: Value, method: str) -> str | None:
+    def own(self, callee: PythonValue, method: str) -> str | None:
         """The program's own function that is called, None where it is none."""
 
-    def call(self, name: str, args: list[Value], keywords: dict[str, Value]) -> Value:
+    def call(self, name: str, args: list[PythonValue], keywords: dict[str, PythonValue]) -> PythonValue:
         """Read a function's body with its parameters bound; what it returns."""
 
 
@@ -155,8 +155,8 @@ class Walker(Protocol):
     `files`: what the program wrote into the files that it names.
     """
 
-    scope: Scope
-    files: dict[str, Value]
+    scope: PythonScope
+    files: dict[str, PythonValue]
 
     @property
     def found(self) -> ProgramFindings:
@@ -174,20 +174,20 @@ class Walker(Protocol):
     def may_repeat(self) -> bool:
         """Whether there is work left for reading a part once more with other values."""
 
-    def value(self, node: ast.expr | None) -> Value:
+    def value(self, node: ast.expr | None) -> PythonValue:
         """What is known of an expression; what it calls is found on the way."""
 
-    def values(self, nodes: Iterable[ast.expr]) -> list[Value]:
+    def values(self, nodes: Iterable[ast.expr]) -> list[PythonValue]:
         """Several expressions, in their order."""
 
     def body(self, statements: list[ast.stmt]) -> None:
         """A block of statements."""
 
-    def attribute(self, node: ast.Attribute, base: Value) -> Value:
+    def attribute(self, node: ast.Attribute, base: PythonValue) -> PythonValue:
         """An attribute of what is known already."""
 
-    def found_call(self, callee: Value, args: list[Value]) -> Value:
+    def found_call(self, callee: PythonValue, args: list[PythonValue]) -> PythonValue:
         """A call that somebody else makes."""
 
-    def inner(self, text: str) -> Value:
+    def inner(self, text: str) -> PythonValue:
         """A program within the program; the value of its last expression."""

@@ -6,7 +6,7 @@ import posixpath
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from app.core.commands.shell.reading import Command
+    from app.core.commands.shell.shell_reading import Command
 
 MOST_WORDS = 64
 """Words among which a pattern looks for subcommands: bounds the search in a line of thousands."""

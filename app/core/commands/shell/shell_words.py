@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from app.core.commands.shell.expansions import ansi_c, braces, expanded, unescaped, unescaped_in_quotes
 from app.core.commands.shell.grammar import read_back
-from app.core.commands.shell.reading import Command
+from app.core.commands.shell.shell_reading import Command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tree_sitter import Node
 
-    from app.core.commands.shell.reading import Scope
+    from app.core.commands.shell.shell_reading import ShellScope
 
 KEPT_BLANK = "\x1f"
 """Stands for a blank inside quotes while the rest of the word is split."""
@@ -29,7 +29,7 @@ _SPLIT = frozenset({"simple_expansion", "expansion", "command_substitution"})
 _NOTHING_SET = frozenset({"$@", "$*", *(f"${digit}" for digit in range(1, 10))})
 
 
-def words_of(node: Node, scope: Scope, *, names_program: bool = False) -> list[str]:
+def words_of(node: Node, scope: ShellScope, *, names_program: bool = False) -> list[str]:
     """The words that one word of the grammar gives: none for an empty `$x`, several for `{a,b}`."""
     kind = node.type
     if kind == "word":
@@ -42,7 +42,7 @@ def words_of(node: Node, scope: Scope, *, names_program: bool = False) -> list[s
     return [text_of(node, scope)]
 
 
-def text_of(node: Node, scope: Scope) -> str:
+def text_of(node: Node, scope: ShellScope) -> str:
     """A node's text as one string, unsplit."""
     reader = _READERS.get(node.type)
     return raw(node) if reader is None else reader(node, scope)
@@ -54,7 +54,7 @@ def raw(node: Node) -> str:
     return "" if text is None else read_back(text)
 
 
-def _concatenated(node: Node, scope: Scope, *, names_program: bool) -> list[str]:
+def _concatenated(node: Node, scope: ShellScope, *, names_program: bool) -> list[str]:
     parts = []
     split = False
     for part in node.children:
@@ -72,19 +72,19 @@ def _concatenated(node: Node, scope: Scope, *, names_program: bool) -> list[str]
     return [one.replace(KEPT_BLANK, " ") for word in words for one in braces(word)]
 
 
-def _word(node: Node, _scope: Scope) -> str:
+def _word(node: Node, _scope: ShellScope) -> str:
     return unescaped(raw(node))
 
 
-def _raw_string(node: Node, _scope: Scope) -> str:
+def _raw_string(node: Node, _scope: ShellScope) -> str:
     return raw(node)[1:-1]
 
 
-def _ansi_c_string(node: Node, _scope: Scope) -> str:
+def _ansi_c_string(node: Node, _scope: ShellScope) -> str:
     return ansi_c(raw(node)[2:-1])
 
 
-def _string(node: Node, scope: Scope) -> str:
+def _string(node: Node, scope: ShellScope) -> str:
     children = node.children
     if len(children) <= 3:  # noqa: PLR2004 - quote, content, quote
         whole = raw(node)
@@ -98,11 +98,11 @@ def _string(node: Node, scope: Scope) -> str:
     return "".join(parts)
 
 
-def _translated(node: Node, scope: Scope) -> str:
+def _translated(node: Node, scope: ShellScope) -> str:
     return _string(node.children[-1], scope) if node.children else ""
 
 
-def _expansion(node: Node, scope: Scope) -> str:
+def _expansion(node: Node, scope: ShellScope) -> str:
     text = raw(node)
     for child in node.children:
         if child.type in ("command_substitution", "process_substitution"):
@@ -110,22 +110,22 @@ def _expansion(node: Node, scope: Scope) -> str:
     return expanded(text, scope)
 
 
-def _substitution(node: Node, scope: Scope) -> str:
+def _substitution(node: Node, scope: ShellScope) -> str:
     output = scope.run(node, scope)
     return UNKNOWN_OUTPUT if output is None else output.rstrip("\n")
 
 
-def _whole(node: Node, scope: Scope) -> str:
+def _whole(node: Node, scope: ShellScope) -> str:
     return " ".join(words_of(node, scope))
 
 
-def _arithmetic(node: Node, scope: Scope) -> str:
+def _arithmetic(node: Node, scope: ShellScope) -> str:
     for child in node.children:
         text_of(child, scope)
     return raw(node)
 
 
-def _command_name(node: Node, scope: Scope) -> str:
+def _command_name(node: Node, scope: ShellScope) -> str:
     return text_of(node.children[0], scope) if node.children else raw(node)
 
 
@@ -149,7 +149,7 @@ MOST_ROUNDS = 2
 """Rounds of a `for` loop that are read, each with its value."""
 
 
-def assign(node: Node, scope: Scope, *, keep: bool = True) -> tuple[str, str]:
+def assign(node: Node, scope: ShellScope, *, keep: bool = True) -> tuple[str, str]:
     """Name and value of `NAME=value` or `NAME+=value`; kept for later words unless told otherwise."""
     name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
     key = "" if name is None else raw(name)
@@ -161,7 +161,7 @@ def assign(node: Node, scope: Scope, *, keep: bool = True) -> tuple[str, str]:
     return key, text
 
 
-def declared(node: Node, scope: Scope) -> Command:
+def declared(node: Node, scope: ShellScope) -> Command:
     """`export`, `declare`, `local`, `readonly` as a command with its assignments."""
     words: list[str] = []
     assigned = []
@@ -174,7 +174,7 @@ def declared(node: Node, scope: Scope) -> Command:
     return Command(words[0], tuple(words[1:]), via=scope.via, path=words[0], assigned=tuple(assigned))
 
 
-def unset(node: Node, scope: Scope) -> Command:
+def unset(node: Node, scope: ShellScope) -> Command:
     """`unset NAME...` as a command."""
     words = tuple(raw(child) for child in node.children)
     for name in words[1:]:
@@ -182,7 +182,7 @@ def unset(node: Node, scope: Scope) -> Command:
     return Command(words[0], words[1:], via=scope.via, path=words[0])
 
 
-def looped(node: Node, scope: Scope) -> Iterator[Node]:
+def looped(node: Node, scope: ShellScope) -> Iterator[Node]:
     """The body of a `for` loop, once for each of its first values, with the variable set."""
     variable, body = node.child_by_field_name("variable"), node.child_by_field_name("body")
     values = [word for one in node.children_by_field_name("value") for word in words_of(one, scope)]
@@ -197,7 +197,7 @@ def looped(node: Node, scope: Scope) -> Iterator[Node]:
                 yield body
 
 
-def _value(node: Node, scope: Scope) -> str:
+def _value(node: Node, scope: ShellScope) -> str:
     if node.type == "array":
         return " ".join(word for child in node.named_children for word in words_of(child, scope))
     return text_of(node, scope)

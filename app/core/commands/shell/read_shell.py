@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from app.core.commands.shell.execution import execute
 from app.core.commands.shell.expansions import without_leading_braces
 from app.core.commands.shell.grammar import MOST_WORK, parsed
-from app.core.commands.shell.reading import Scope
-from app.core.commands.shell.statements import run
+from app.core.commands.shell.shell_reading import ShellScope
+from app.core.commands.shell.shell_statements import run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tree_sitter import Node
 
-    from app.core.commands.shell.reading import ShellReading
+    from app.core.commands.shell.shell_reading import ShellReading
 
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,-]+(?: +[A-Za-z0-9_./:@%+,=-]+)*")
@@ -83,7 +83,7 @@ def read_shell(text: str, most_work: float = MOST_WORK) -> ShellReading:
     A text that is too much work to parse is read roughly, by operators and quotes alone, and is inconclusive.
     `most_work` may allow less than MOST_WORK, to whoever reads several texts within one bound.
     """
-    scope = Scope(run, _read, most_work)
+    scope = ShellScope(run, _read, most_work)
     words = plain_words(text)
     if words is not None:
         execute(words, scope)
@@ -93,7 +93,7 @@ def read_shell(text: str, most_work: float = MOST_WORK) -> ShellReading:
     return scope.reading()
 
 
-def _read(text: str, scope: Scope) -> str | None:
+def _read(text: str, scope: ShellScope) -> str | None:
     root = _parsed(text, scope)
     if root is not None and root.has_error and "{" in text:
         written_out = without_leading_braces(text)
@@ -110,7 +110,7 @@ def _read(text: str, scope: Scope) -> str | None:
     return output
 
 
-def _parsed(text: str, scope: Scope) -> Node | None:
+def _parsed(text: str, scope: ShellScope) -> Node | None:
     past = scope.past_bounds(text)
     root = None if past else parsed(text)
     if root is None:
@@ -118,14 +118,14 @@ def _parsed(text: str, scope: Scope) -> Node | None:
     return root
 
 
-def _roughly(text: str, scope: Scope) -> None:
+def _roughly(text: str, scope: ShellScope) -> None:
     for words in rough_commands(text):
         if scope.full():
             break
         execute(words, scope)
 
 
-def _uncalled(scope: Scope) -> None:
+def _uncalled(scope: ShellScope) -> None:
     """Functions that the text defines without calling them may be called by whoever sources it."""
     for name, body in list(scope.functions.items()):
         if name not in scope.called:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from app.core.commands.shell.execution import ALONE, Around, execute
 from app.core.commands.shell.expansions import expanded
-from app.core.commands.shell.reading import MOST_LEVELS, Command, Redirect
-from app.core.commands.shell.words import assign, declared, looped, raw, text_of, unset, words_of
+from app.core.commands.shell.shell_reading import MOST_LEVELS, Command, Redirect
+from app.core.commands.shell.shell_words import assign, declared, looped, raw, text_of, unset, words_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-    from app.core.commands.shell.reading import Scope
+    from app.core.commands.shell.shell_reading import ShellScope
 
 
 _BACKTICKS = re.compile(r"`([^`]+)`")
@@ -21,7 +21,7 @@ _VARIABLE = re.compile(r"\$\{?[A-Za-z_]\w*\}?")
 _TABS = re.compile(r"^\t+", re.MULTILINE)
 
 
-def redirect_of(node: Node, scope: Scope) -> Redirect:
+def redirect_of(node: Node, scope: ShellScope) -> Redirect:
     """The operator and the target of a redirection to or from a file.
 
     Also here-documents and here-strings. Source: Bash manual, 3.6.
@@ -31,7 +31,7 @@ def redirect_of(node: Node, scope: Scope) -> Redirect:
     return Redirect(operator, "" if target is None else text_of(target, scope))
 
 
-def here_text(node: Node, scope: Scope) -> str:
+def here_text(node: Node, scope: ShellScope) -> str:
     """The text of a here-string or here-document; variables replaced unless its delimiter is quoted."""
     if node.type == "herestring_redirect":
         return " ".join(text_of(child, scope) for child in node.named_children)
@@ -46,7 +46,7 @@ def here_text(node: Node, scope: Scope) -> str:
     return _VARIABLE.sub(lambda match: expanded(match[0], scope), text)
 
 
-def _run_substitutions(body: Node, text: str, scope: Scope) -> None:
+def _run_substitutions(body: Node, text: str, scope: ShellScope) -> None:
     for child in body.named_children:
         if child.type == "command_substitution":
             scope.run(child, scope)
@@ -75,7 +75,7 @@ _WORDS = frozenset(
 _REDIRECTS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
 
 
-def run(node: Node, scope: Scope, around: Around = ALONE) -> str | None:
+def run(node: Node, scope: ShellScope, around: Around = ALONE) -> str | None:
     """Reads one statement; gives its output where it is known ("" for none)."""
     if scope.full():
         return None
@@ -88,7 +88,7 @@ def run(node: Node, scope: Scope, around: Around = ALONE) -> str | None:
     return _each(node.named_children, scope, around)
 
 
-def _each(nodes: list[Node], scope: Scope, around: Around) -> str | None:
+def _each(nodes: list[Node], scope: ShellScope, around: Around) -> str | None:
     if scope.levels >= MOST_LEVELS:
         scope.inconclusive, scope.cut_off = "nested_too_deep", True
         return None
@@ -99,7 +99,7 @@ def _each(nodes: list[Node], scope: Scope, around: Around) -> str | None:
     return "\n".join(filter(None, known)) if len(known) == len(outputs) else None
 
 
-def _list(node: Node, scope: Scope, around: Around) -> str | None:
+def _list(node: Node, scope: ShellScope, around: Around) -> str | None:
     """`a && b && c`: the tree has `a && b` inside the list, and so on, as deep as the list is long."""
     last_first: list[Node] = []
     while node.type == "list" and node.named_children:
@@ -108,7 +108,7 @@ def _list(node: Node, scope: Scope, around: Around) -> str | None:
     return _each([node, *reversed(last_first)], scope, around)
 
 
-def _command(node: Node, scope: Scope, around: Around) -> str | None:
+def _command(node: Node, scope: ShellScope, around: Around) -> str | None:
     before = len(scope.commands)
     words: list[str] = []
     assigned: list[tuple[str, str]] = []
@@ -137,11 +137,11 @@ def _command(node: Node, scope: Scope, around: Around) -> str | None:
     return execute(tuple(words), scope, inner) if words else None
 
 
-def _pipeline(node: Node, scope: Scope, around: Around) -> str | None:
+def _pipeline(node: Node, scope: ShellScope, around: Around) -> str | None:
     return _piped(node.named_children, scope, around)
 
 
-def _piped(stages: list[Node], scope: Scope, around: Around) -> str | None:
+def _piped(stages: list[Node], scope: ShellScope, around: Around) -> str | None:
     output = around.stdin
     before = around.fed_by
     first = len(scope.commands)
@@ -153,13 +153,13 @@ def _piped(stages: list[Node], scope: Scope, around: Around) -> str | None:
     return output
 
 
-def _nearest(fed: tuple[Command, ...], scope: Scope) -> tuple[Command, ...]:
+def _nearest(fed: tuple[Command, ...], scope: ShellScope) -> tuple[Command, ...]:
     if len(fed) > MOST_FEEDERS:
         scope.inconclusive = "too_many_feeders"
     return fed[-MOST_FEEDERS:]
 
 
-def _redirected(node: Node, scope: Scope, around: Around) -> str | None:
+def _redirected(node: Node, scope: ShellScope, around: Around) -> str | None:
     body, redirects, stdin, rest = None, [], around.stdin, None
     for child in node.children:
         if child.type not in _REDIRECTS:
@@ -175,14 +175,14 @@ def _redirected(node: Node, scope: Scope, around: Around) -> str | None:
     return output if rest is None else _after_here_document(rest, scope, output)
 
 
-def _body(body: Node | None, scope: Scope, around: Around) -> str | None:
+def _body(body: Node | None, scope: ShellScope, around: Around) -> str | None:
     if body is None or body.type not in ("command", "pipeline"):
         scope.add(Command("", redirects=around.redirects))
         around = around._replace(redirects=())
     return "" if body is None else run(body, scope, around)
 
 
-def _after_here_document(node: Node, scope: Scope, output: str | None) -> str | None:
+def _after_here_document(node: Node, scope: ShellScope, output: str | None) -> str | None:
     """What follows `<<EOF` on its line: the rest of a pipeline, or further statements."""
     fed = tuple(scope.commands[-1:])
     for child in node.named_children:
@@ -193,12 +193,12 @@ def _after_here_document(node: Node, scope: Scope, output: str | None) -> str | 
     return output
 
 
-def _substitution(node: Node, scope: Scope, _around: Around) -> str | None:
+def _substitution(node: Node, scope: ShellScope, _around: Around) -> str | None:
     with scope.deeper() as within:
         return _each(node.named_children, scope, ALONE) if within else None
 
 
-def _function(node: Node, scope: Scope, _around: Around) -> str:
+def _function(node: Node, scope: ShellScope, _around: Around) -> str:
     name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
     if name is not None and body is not None:
         called = raw(name)
@@ -208,7 +208,7 @@ def _function(node: Node, scope: Scope, _around: Around) -> str:
     return ""
 
 
-def _assignment(node: Node, scope: Scope, _around: Around) -> str:
+def _assignment(node: Node, scope: ShellScope, _around: Around) -> str:
     if node.type == "variable_assignments":
         for child in node.named_children:
             _assignment(child, scope, ALONE)
@@ -217,23 +217,23 @@ def _assignment(node: Node, scope: Scope, _around: Around) -> str:
     return ""
 
 
-def _declaration(node: Node, scope: Scope, _around: Around) -> str:
+def _declaration(node: Node, scope: ShellScope, _around: Around) -> str:
     scope.add(declared(node, scope))
     return ""
 
 
-def _unset(node: Node, scope: Scope, _around: Around) -> str:
+def _unset(node: Node, scope: ShellScope, _around: Around) -> str:
     scope.add(unset(node, scope))
     return ""
 
 
-def _for(node: Node, scope: Scope, around: Around) -> str | None:
+def _for(node: Node, scope: ShellScope, around: Around) -> str | None:
     for body in looped(node, scope):
         run(body, scope, around)
     return None
 
 
-def _nothing(_node: Node, _scope: Scope, _around: Around) -> str:
+def _nothing(_node: Node, _scope: ShellScope, _around: Around) -> str:
     return ""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from app.core.actions import faults, outcomes, proposal
+from app.core.actions import action_faults, outcomes, proposal
 from app.core.actions.verdict import RERUN_FIELDS
 from app.core.foundation.arrival import verdict_id
 from app.core.policy.bundle_cases import Case
@@ -19,8 +19,8 @@ ACTION = Kind(
     attrgetter("session_id"),
     "action_id",
     proposal.evaluate,
-    unread=faults.unread,
-    fault=faults.fault,
+    unread=action_faults.unread,
+    fault=action_faults.fault,
     answer=AnswerKind(
         Verdict,
         VERDICTS,
@@ -34,8 +34,8 @@ ACTION = Kind(
             "action_id",
             RERUN_FIELDS,
             proposal.judge_again,
-            faults.fault_again,
-            faults.kept_no_answers,
+            action_faults.fault_again,
+            action_faults.kept_no_answers,
         ),
     ),
     case=CaseKind(Case, "action"),

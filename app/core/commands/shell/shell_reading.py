@@ -78,13 +78,13 @@ MOST_NESTED_CHARACTERS = 8192
 """Characters of all texts read inside the first one: twice what may be read at first."""
 
 
-class Scope:
+class ShellScope:
     """Changes while reading; one per text given to `read_shell`."""
 
     def __init__(
         self,
-        run: Callable[[Node, Scope], str | None],
-        read: Callable[[str, Scope], str | None],
+        run: Callable[[Node, ShellScope], str | None],
+        read: Callable[[str, ShellScope], str | None],
         most_work: float = MOST_WORK,
     ) -> None:
         self.run = run

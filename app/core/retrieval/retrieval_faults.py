@@ -17,7 +17,7 @@ from app.core.foundation.refusals import subject_of
 from app.core.quality_bundle.severity import TIERS
 from app.core.registry.registry_entries import hashes_of
 from app.core.retrieval.context import names_in
-from app.core.retrieval.record import SCHEMA, SCHEMA_VERSION, SIGNATURE, hashed
+from app.core.retrieval.quality_record import SCHEMA, SCHEMA_VERSION, SIGNATURE, hashed
 from app.core.retrieval.served import nothing_served
 from app.core.state.decision import Decision
 from topics.catalog import QUALITY_DECISIONS

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .export import Fingerprints
-from .findings import Finding, Summary
-from .record import Entry
+from .ledger_findings import LedgerFinding, Summary
+from .ledger_record import ChainEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .findings import Code
+    from .ledger_findings import Code
 
 GENESIS = "GENESIS"
 ANOTHER = "another record with this number is the one that the chain goes through"
@@ -27,8 +27,8 @@ ANOTHER = "another record with this number is the one that the chain goes throug
 class _Break:
     """`after` does not link to `before` (None: it is the first record and does not start the chain)."""
 
-    before: Entry | None
-    after: Entry
+    before: ChainEntry | None
+    after: ChainEntry
 
 
 class PartitionChain:
@@ -36,16 +36,16 @@ class PartitionChain:
 
     def __init__(self, partition: int) -> None:
         self._partition = partition
-        self._waiting: dict[int, Entry] = {}
+        self._waiting: dict[int, ChainEntry] = {}
         self._next = 1
-        self._head: Entry | None = None
+        self._head: ChainEntry | None = None
         self._first: int | None = None
         self._passed = Fingerprints()
         self._breaks: dict[int, _Break] = {}
-        self._late: list[Entry] = []
+        self._late: list[ChainEntry] = []
         self._records = 0
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: ChainEntry) -> None:
         """Take one record of this partition."""
         self._records += 1
         if entry.sequence < self._next or entry.sequence in self._waiting:
@@ -55,26 +55,26 @@ class PartitionChain:
         while (following := self._waiting.pop(self._next, None)) is not None:
             self._link(following)
 
-    def close(self) -> tuple[Summary, list[Finding]]:
+    def close(self) -> tuple[Summary, list[LedgerFinding]]:
         """The end was read: say what is wrong. Call once."""
         findings = [*self._gaps(), *self._second_claims(), *self._broken_links()]
         last, head = (self._head.sequence, self._head.hash) if self._head else (None, None)
         return Summary(self._records, self._first, last, head), findings
 
-    def _link(self, entry: Entry) -> None:
+    def _link(self, entry: ChainEntry) -> None:
         before = self._head
         expected = before.hash if before else GENESIS
         if entry.previous != expected:
             self._breaks[entry.sequence] = _Break(before, entry)
         self._pass(entry)
 
-    def _pass(self, entry: Entry) -> None:
+    def _pass(self, entry: ChainEntry) -> None:
         self._first = entry.sequence if self._first is None else self._first
         self._passed.put(entry.sequence, entry.hash, entry.topic, entry.offset)
         self._head = entry
         self._next = entry.sequence + 1
 
-    def _gaps(self) -> Iterator[Finding]:
+    def _gaps(self) -> Iterator[LedgerFinding]:
         for sequence in sorted(self._waiting):
             entry = self._waiting.pop(sequence)
             if sequence == self._next:
@@ -83,19 +83,19 @@ class PartitionChain:
             yield self._missing(entry)
             self._pass(entry)
 
-    def _missing(self, entry: Entry) -> Finding:
+    def _missing(self, entry: ChainEntry) -> LedgerFinding:
         start, end = self._next, entry.sequence - 1
         what = f"record {start} is" if start == end else f"records {start} to {end} are"
         message = f"{what} in no topic, though record {entry.sequence} is there"
-        return Finding("missing", self._partition, start, "", None, message)
+        return LedgerFinding("missing", self._partition, start, "", None, message)
 
-    def _second_claims(self) -> Iterator[Finding]:
+    def _second_claims(self) -> Iterator[LedgerFinding]:
         """Of the records of one number, the one that the record after it links to belongs: from the end back,
         so that what is found out about one number decides the one before."""
-        claims: dict[int, list[Entry]] = {}
+        claims: dict[int, list[ChainEntry]] = {}
         for entry in self._late:
             claims.setdefault(entry.sequence, []).append(entry)
-        genuine: Entry | None = None
+        genuine: ChainEntry | None = None
         for sequence in sorted(claims, reverse=True):
             follows = genuine if genuine and genuine.sequence == sequence + 1 else None
             genuine = self._belonging(sequence, claims[sequence], follows)
@@ -104,7 +104,9 @@ class PartitionChain:
                 yield self._found_at("inserted", sequence, *self._passed.lies(sequence), ANOTHER)
             yield from self._others(claims[sequence], genuine)
 
-    def _belonging(self, sequence: int, claims: list[Entry], follows: Entry | None) -> Entry | None:
+    def _belonging(
+        self, sequence: int, claims: list[ChainEntry], follows: ChainEntry | None
+    ) -> ChainEntry | None:
         """The claim that belongs in place of the record that came first; None: that one does."""
         broken = self._breaks.get(sequence + 1)
         if follows is not None:
@@ -119,17 +121,17 @@ class PartitionChain:
             return None
         return next((one for one in claims if one.hash == wanted), None)
 
-    def _put_in_place(self, genuine: Entry) -> None:
+    def _put_in_place(self, genuine: ChainEntry) -> None:
         """What was broken by the record that came first is whole now, or is broken before this one."""
         sequence = genuine.sequence
         self._breaks.pop(sequence + 1, None)
         self._breaks.pop(sequence, None)
         linked = self._passed.same(sequence - 1, genuine.previous) or genuine.previous == GENESIS
         if sequence > 1 and not linked and self._passed.known(sequence - 1):
-            before = Entry(sequence - 1, "", "", *self._passed.lies(sequence - 1))
+            before = ChainEntry(sequence - 1, "", "", *self._passed.lies(sequence - 1))
             self._breaks[sequence] = _Break(before, genuine)
 
-    def _others(self, claims: list[Entry], genuine: Entry | None) -> Iterator[Finding]:
+    def _others(self, claims: list[ChainEntry], genuine: ChainEntry | None) -> Iterator[LedgerFinding]:
         for entry in claims:
             if entry is genuine:
                 continue
@@ -144,7 +146,7 @@ class PartitionChain:
             else:
                 yield self._found("inserted", entry, ANOTHER)
 
-    def _forks(self, entry: Entry) -> bool:
+    def _forks(self, entry: ChainEntry) -> bool:
         """Whether nothing comes after it, and it continues the chain as well as the record that came
         first."""
         sequence = entry.sequence
@@ -154,7 +156,7 @@ class PartitionChain:
     def _last(self) -> int:
         return self._head.sequence if self._head else 0
 
-    def _broken_links(self) -> Iterator[Finding]:
+    def _broken_links(self) -> Iterator[LedgerFinding]:
         for broken in self._breaks.values():
             if broken.before is None:
                 message = f"the first record does not start the chain with {GENESIS}"
@@ -162,12 +164,12 @@ class PartitionChain:
                 message = f"prev_hash is not the event_hash of record {_where(broken.before)}"
             yield self._found("broken_link", broken.after, message)
 
-    def _found(self, code: Code, entry: Entry, message: str) -> Finding:
+    def _found(self, code: Code, entry: ChainEntry, message: str) -> LedgerFinding:
         return self._found_at(code, entry.sequence, entry.topic, entry.offset, message)
 
-    def _found_at(self, code: Code, sequence: int, topic: str, offset: int, message: str) -> Finding:
-        return Finding(code, self._partition, sequence, topic, offset, message)
+    def _found_at(self, code: Code, sequence: int, topic: str, offset: int, message: str) -> LedgerFinding:
+        return LedgerFinding(code, self._partition, sequence, topic, offset, message)
 
 
-def _where(entry: Entry) -> str:
+def _where(entry: ChainEntry) -> str:
     return f"{entry.sequence} ({entry.topic}, offset {entry.offset}): one of the two was changed or replaced"

@@ -12,7 +12,7 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from app.client.answers import ClientError, Place, Verdict
+from app.client.answers import ClientError, InputPlace, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,7 +46,7 @@ class InputKind:
     answers: str
     ids: tuple[str, ...]
 
-    def ids_at(self, place: Place) -> list[str]:
+    def ids_at(self, place: InputPlace) -> list[str]:
         """The ids of its possible answers."""
         at = f"{self.topic}:{place.partition}:{place.offset}"
         return [f"{one}:{at}" for one in (*self.ids, "dead_letter")]
@@ -122,7 +122,7 @@ class Sender:
 
         return int(murmur2(session.encode()) & 0x7FFFFFFF) % self.partitions
 
-    async def publish(self, kind: InputKind, session: str, name: str, value: bytes) -> Place:
+    async def publish(self, kind: InputKind, session: str, name: str, value: bytes) -> InputPlace:
         """Publish an input of a session; return when the broker has it. `name`: the input's `ce_id`.
 
         Raises KafkaError.
@@ -144,7 +144,7 @@ class Sender:
             partition=self.home(session),
             headers=headers,
         )
-        return Place(found.partition, found.offset, found.timestamp)
+        return InputPlace(found.partition, found.offset, found.timestamp)
 
     def record(self, id_field: str, an_id: str | None, session: str, **fields: Any) -> dict[str, Any]:
         """An input of this agent; `an_id` None: a new one."""

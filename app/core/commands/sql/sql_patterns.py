@@ -1,4 +1,4 @@
-"""Patterns over the description of a SQL statement; see app/core/commands/sql/reading.py."""
+"""Patterns over the description of a SQL statement; see app/core/commands/sql/sql_reading.py."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.core.foundation.errors import BundleError
 from app.core.text.expression_sets import PatternError, PatternSet
 
 if TYPE_CHECKING:
-    from app.core.commands.sql.reading import SqlStatement
+    from app.core.commands.sql.sql_reading import SqlStatement
 
 Word = Annotated[str, Field(pattern=r"^[A-Z@_][A-Z0-9_$@. ]*$", max_length=128)]
 

@@ -5,23 +5,23 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.core.commands.code.calls import Calls
-from app.core.commands.code.libraries import CodeCall, is_spoken, may_do_something
-from app.core.commands.code.values import (
+from app.core.commands.code.code_calls import Calls
+from app.core.commands.code.code_values import (
     MOST_TOKENS,
     UNKNOWN,
+    CodeValue,
     Node,
     Token,
-    Value,
     is_sign,
     options_of,
     put_together,
     split,
     tokens,
 )
+from app.core.commands.code.libraries import CodeCall, is_spoken, may_do_something
 
 if TYPE_CHECKING:
-    from app.core.commands.shell.reading import Command
+    from app.core.commands.shell.shell_reading import Command
 
 DEEPEST = 64
 """Brackets within brackets; what is deeper is read as if they were not there."""
@@ -77,7 +77,7 @@ def read_code(text: str, *, is_python: bool = False) -> CodeReading:
 class _Reader:
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
-        self._variables: dict[str, Value] = {}
+        self._variables: dict[str, CodeValue] = {}
         self._frames = [_Frame("")]
 
     def take(self, token: Token) -> None:
@@ -114,14 +114,14 @@ class _Reader:
                 base = self._base(outer, callee.text)
                 outer.nodes.append(self._called(callee.text, base, parts))
             else:
-                outer.nodes.append(parts[0] if len(parts) == 1 else Value(items=tuple(parts)))
+                outer.nodes.append(parts[0] if len(parts) == 1 else CodeValue(items=tuple(parts)))
         elif frame.opened == "[":
             callee = _callee(outer.nodes)
             if callee is not None and callee.text == "Dir":
                 del outer.nodes[-1]
                 outer.nodes.append(self._called("Dir.glob", UNKNOWN, parts))
             elif callee is None or callee.text.rpartition(".")[2] in _BEFORE_LIST:
-                value = Value(items=tuple(parts), options=options_of(parts))
+                value = CodeValue(items=tuple(parts), options=options_of(parts))
                 if callee is not None and callee.text in ("of", "in"):
                     self._calls.iterated(value)
                 outer.nodes.append(value)
@@ -130,7 +130,7 @@ class _Reader:
         else:
             self._braced(outer, parts)
 
-    def _base(self, outer: _Frame, name: str) -> Value:
+    def _base(self, outer: _Frame, name: str) -> CodeValue:
         """Takes the name, and the value before `.name`, off what stands before a call."""
         del outer.nodes[-1]
         node = outer.nodes[-1] if name[:1] == "." and outer.nodes else None
@@ -142,14 +142,14 @@ class _Reader:
         del outer.nodes[-1]
         return put_together([node], self._variables)
 
-    def _braced(self, outer: _Frame, parts: list[Value]) -> None:
+    def _braced(self, outer: _Frame, parts: list[CodeValue]) -> None:
         """An object or list in braces; a block of statements is nothing more."""
         options = options_of(parts)
         listed = tuple(part for part in parts if part.text is not None)
         if options or (listed and len(listed) == len(parts)):
-            outer.nodes.append(Value(items=listed or None, options=options))
+            outer.nodes.append(CodeValue(items=listed or None, options=options))
 
-    def _called(self, name: str, base: Value, args: list[Value]) -> Value:
+    def _called(self, name: str, base: CodeValue, args: list[CodeValue]) -> CodeValue:
         return self._calls.call(CodeCall(self._calls.resolved(name), base, tuple(args)))
 
     def _imported(self, nodes: list[Node]) -> None:
@@ -159,7 +159,7 @@ class _Reader:
             if not (isinstance(word, Token) and word.text == "as"):
                 continue
             if isinstance(before, Token) and isinstance(after, Token):
-                self._calls.alias(after.text, Value(name=before.text))
+                self._calls.alias(after.text, CodeValue(name=before.text))
 
     def _templated(self, frame: _Frame) -> None:
         """``$`rm -rf /srv` ``: a template right behind a name is a call with it."""
@@ -184,18 +184,18 @@ class _Reader:
                 last = nodes[-1]
                 value = put_together(nodes[place + 1 :], self._variables)
                 if isinstance(last, Token) and last.kind == "name" and value.text is None:
-                    value = Value(name=last.text.lstrip("."))
+                    value = CodeValue(name=last.text.lstrip("."))
                 self._assign(nodes[place - 1], value)
                 return
 
-    def _assign(self, target: Node, value: Value) -> None:
+    def _assign(self, target: Node, value: CodeValue) -> None:
         if isinstance(target, Token) and target.kind == "name":
             name = target.text.lstrip("$@%&.")
             self._variables[name] = value
             self._calls.alias(name, value)
-        elif isinstance(target, Value):
+        elif isinstance(target, CodeValue):
             for given, own in target.options:
-                self._calls.alias(own.name or given, Value(name=given))
+                self._calls.alias(own.name or given, CodeValue(name=given))
 
 
 _BEFORE_LIST = frozenset(
@@ -236,4 +236,4 @@ def _is_bare_call(nodes: list[Node]) -> bool:
     first, second = nodes[0], nodes[1]
     if not (isinstance(first, Token) and first.kind == "name" and is_spoken(first.text)):
         return False
-    return isinstance(second, Value) or second.kind in ("string", "name", "template")
+    return isinstance(second, CodeValue) or second.kind in ("string", "name", "template")

@@ -159,7 +159,7 @@ class Coordinates:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ChainEntry:
     """A record as the chain sees it; `at` topic and offset are where it lies."""
 
     sequence: int
@@ -173,7 +173,7 @@ class Entry:
 class Opened:
     """A readable record: entry, fields, coordinates of its input, and the hash that it should carry."""
 
-    entry: Entry
+    entry: ChainEntry
     fields: dict[str, Any]
     input: Coordinates | None
     computed_hash: str
@@ -193,11 +193,11 @@ def open_record(located: Located) -> Opened:
     return Opened(entry, fields, source, f"sha256:{digest}")
 
 
-def _entry(fields: dict[str, Any], located: Located) -> Entry:
+def _entry(fields: dict[str, Any], located: Located) -> ChainEntry:
     sequence = _whole(fields["sequence"], "sequence", least=1)
     _whole(fields["partition"], "partition")
     previous, own = (_text(fields[name], name) for name in ("prev_hash", "event_hash"))
-    return Entry(sequence, previous, own, located.topic, located.offset)
+    return ChainEntry(sequence, previous, own, located.topic, located.offset)
 
 
 def _coordinates(value: Any) -> Coordinates | None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from app.core.actions.stage import Stage
-    from app.core.decide.decide import DecisionPoint
+    from app.core.decide.decision_point import DecisionPoint
     from app.core.decide.kinds import Message
     from app.core.foundation.arrival import Arrival
     from app.core.foundation.chain import OutRecord

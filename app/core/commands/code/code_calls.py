@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING
 
+from app.core.commands.code.code_values import UNKNOWN, CodeValue, options_of
 from app.core.commands.code.libraries import (
     APPENDERS,
     COPIES,
@@ -31,9 +32,8 @@ from app.core.commands.code.libraries import (
     program_words,
     words_of_values,
 )
-from app.core.commands.code.values import UNKNOWN, Value, options_of
-from app.core.commands.python.values import HOLE
-from app.core.commands.shell.reading import Command, Redirect
+from app.core.commands.python.python_values import HOLE
+from app.core.commands.shell.shell_reading import Command, Redirect
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,12 +54,12 @@ class Calls:
         self._processes: list[list[str]] = []
         self._files: dict[str, str] = {}
         self._roots: list[str] = []
-        self._iterated: list[Value] = []
+        self._iterated: list[CodeValue] = []
         self._left_open = False
         self._is_javascript = JAVASCRIPT.search(text) is not None
         self._removes_each = REFERENCE.search(text) is not None
 
-    def alias(self, name: str, value: Value) -> None:
+    def alias(self, name: str, value: CodeValue) -> None:
         """`e = require("child_process").exec`: what a name calls."""
         if value.name and value.text is None:
             self._aliases[name] = value.name
@@ -72,12 +72,12 @@ class Calls:
             name = f"{known}{dot}{rest}"
         return name.lower().lstrip("$@%&") if not name.startswith("$`") else name
 
-    def template(self, value: Value) -> None:
+    def template(self, value: CodeValue) -> None:
         """A text between backticks by itself, which Ruby, Perl and PHP run."""
         if value.text and not self._is_javascript:
             self._line(value.text)
 
-    def iterated(self, items: Value) -> None:
+    def iterated(self, items: CodeValue) -> None:
         """`["/a", "/b"].forEach(...)`: what a loop goes over, by its elements."""
         self._iterated += items.items or ()
 
@@ -97,28 +97,28 @@ class Calls:
         )
         return tuple(self._commands[:MOST_FOUND]), tuple(dict.fromkeys(self._lines))[:MOST_FOUND], scripts
 
-    def call(self, call: CodeCall) -> Value:
+    def call(self, call: CodeCall) -> CodeValue:
         """What a call returns; what it does is noted."""
         if self._beside_python and call.last in WITH_PYTHON:
-            return Value(name=f"{call.name}()")
+            return CodeValue(name=f"{call.name}()")
         if call.last in EACH and call.base.items:
             self.iterated(call.base)
         for handler in _HANDLERS if call.last in KNOWN else ():
             value = handler(self, call)
             if value is not None:
                 return value
-        return Value(call.base.text, call.base.items, name=f"{call.name}()", lists=call.base.lists)
+        return CodeValue(call.base.text, call.base.items, name=f"{call.name}()", lists=call.base.lists)
 
-    def path(self, call: CodeCall) -> Value | None:
+    def path(self, call: CodeCall) -> CodeValue | None:
         """`path.join("/srv", x)`, `new File("/srv")`, `Paths.get("/srv")`: the text."""
         if not (call.name in PATHS or f"{call.owner}.{call.last}" in PATHS) or not call.args:
             return None
         parts = [one for one in call.args if not one.options]
         if call.last in ("join", "resolve", "combine", "get", "of") and len(parts) > 1:
-            return Value("/".join(HOLE if one.text is None else one.text for one in parts))
+            return CodeValue("/".join(HOLE if one.text is None else one.text for one in parts))
         return parts[0] if parts else None
 
-    def listing(self, call: CodeCall) -> Value | None:
+    def listing(self, call: CodeCall) -> CodeValue | None:
         """`readdirSync("/srv")`: each of many files."""
         if call.last not in LISTINGS and call.name not in LISTINGS:
             return None
@@ -126,9 +126,9 @@ class Calls:
         if root is not None:
             root = root.rstrip("*/") or "/"
             self._roots.append(root)
-        return Value(root, lists=True, name=f"{call.name}()")
+        return CodeValue(root, lists=True, name=f"{call.name}()")
 
-    def removal(self, call: CodeCall) -> Value | None:
+    def removal(self, call: CodeCall) -> CodeValue | None:
         """What removes a tree or a file."""
         last, paths = call.last, _paths(call)
         if not paths and call.base.text is None and not call.args:
@@ -143,7 +143,7 @@ class Calls:
             return None
         return UNKNOWN
 
-    def _remove(self, path: Value, *, tree: bool) -> None:
+    def _remove(self, path: CodeValue, *, tree: bool) -> None:
         text = HOLE if path.text is None else path.text
         each = text == HOLE or text.endswith("/" + HOLE)
         if each and not tree and self._roots and not NARROWING.search(self._text):
@@ -155,7 +155,7 @@ class Calls:
         else:
             self._commands.append(Command("rm", (*(_force(text) if tree else ()), text)))
 
-    def program(self, call: CodeCall) -> Value | None:
+    def program(self, call: CodeCall) -> CodeValue | None:
         """What starts a program given as words, or hands a line to a shell."""
         first = call.args[0] if call.args else UNKNOWN
         if call.last in ("arg", "args") and call.base.name.startswith("process:"):
@@ -165,7 +165,7 @@ class Calls:
         started = program_words(call, first)
         if started is not None:
             self._processes.append(started)
-            return Value(name=f"process:{len(self._processes) - 1}")
+            return CodeValue(name=f"process:{len(self._processes) - 1}")
         if call.last not in SHELLS and call.name not in SHELLS:
             return None
         text = first.text if first.text is not None else call.base.text
@@ -173,7 +173,7 @@ class Calls:
             self._line(text)
         return UNKNOWN
 
-    def written(self, call: CodeCall) -> Value | None:
+    def written(self, call: CodeCall) -> CodeValue | None:
         """What writes a file: as `tee` would."""
         known = call.last in WRITERS | APPENDERS
         of_another = call.last == "write" and call.owner not in WRITES_OF
@@ -184,7 +184,7 @@ class Calls:
             self._write(path.text, content.text, append=call.last in APPENDERS or _appends(call))
         return UNKNOWN
 
-    def _opened(self, call: CodeCall) -> Value | None:
+    def _opened(self, call: CodeCall) -> CodeValue | None:
         if call.last == "write" and call.base.name == "open()" and call.base.text is not None:
             self._write(call.base.text, call.args[0].text if call.args else None, append=False)
             return UNKNOWN
@@ -195,7 +195,7 @@ class Calls:
         if not writes:
             return None
         self._write(call.args[0].text, None, append=mode[:1] == "a")
-        return Value(call.args[0].text, name="open()")
+        return CodeValue(call.args[0].text, name="open()")
 
     def _write(self, path: str, content: str | None, *, append: bool) -> None:
         if content is not None:
@@ -205,7 +205,7 @@ class Calls:
             Command("tee", words, (Redirect(">>" if append else ">", path),), stdin=content)
         )
 
-    def copied(self, call: CodeCall) -> Value | None:
+    def copied(self, call: CodeCall) -> CodeValue | None:
         """`rename(a, b)`, `copyFile(a, b)`."""
         program = COPIES.get(call.last)
         paths = _paths(call)
@@ -216,14 +216,14 @@ class Calls:
         )
         return UNKNOWN
 
-    def request(self, call: CodeCall) -> Value | None:
+    def request(self, call: CodeCall) -> CodeValue | None:
         """`fetch(url, {method: "DELETE"})`, `axios.delete(url)`, `http.NewRequest("DELETE", url)`."""
         method = next((one.text for one in call.args if one.text in ("DELETE", "PURGE")), None)
-        given = Value(options=options_of(call.args)).option("method", "type", "verb")
+        given = CodeValue(options=options_of(call.args)).option("method", "type", "verb")
         if given is not None:
             method = given.text
         deletes = HTTP.search(call.name) is not None or (method or "").upper() in ("DELETE", "PURGE")
-        option = Value(options=options_of(call.args)).option("url", "uri")
+        option = CodeValue(options=options_of(call.args)).option("url", "uri")
         url = next(
             (
                 one.text
@@ -242,7 +242,7 @@ class Calls:
             self._lines.append(text)
 
 
-_HANDLERS: tuple[Callable[[Calls, CodeCall], Value | None], ...] = (
+_HANDLERS: tuple[Callable[[Calls, CodeCall], CodeValue | None], ...] = (
     Calls.path,
     Calls.removal,
     Calls.program,
@@ -253,9 +253,9 @@ _HANDLERS: tuple[Callable[[Calls, CodeCall], Value | None], ...] = (
 )
 
 
-def _paths(call: CodeCall) -> list[Value]:
+def _paths(call: CodeCall) -> list[CodeValue]:
     """The arguments that are paths: not options, nor ShellJS's flags."""
-    named = [Value(options=options_of(call.args)).option("atpath", "at", "path", "paths", "target")]
+    named = [CodeValue(options=options_of(call.args)).option("atpath", "at", "path", "paths", "target")]
     return [
         one
         for one in (*call.args, *filter(None, named))
