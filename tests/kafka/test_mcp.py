@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from mcp import MCPError
 
 from app.cli.demo.throwaway_trust import publish_policy
 from app.cli.policy.key_files import new_private_key
@@ -150,12 +151,16 @@ async def test_a_call_that_a_person_denies_does_not_reach_the_server(
     place: Place, worker: WorkerProcess
 ) -> None:
     async with place.agent() as client:
+        with pytest.raises(MCPError):
+            await client.call_tool("refund", {}, read_timeout_seconds=3.0)
         calling = asyncio.create_task(client.call_tool("refund", {}))
         asked = await asyncio.to_thread(awaited, place.site, ESCALATIONS, place.session, 1, worker)
         await asyncio.to_thread(publish, place.site, [_answer(asked[0], "deny")], REVIEWS)
         denied = await calling
+    asked = await asyncio.to_thread(records, place.site, ESCALATIONS, place.session)
     assert denied.is_error
     assert "approval_denied: ann" in text_of(denied)
+    assert len(asked) == 2, "opened and ended: the call that the host gave up goes on in the one made again"
     assert place.calls == []
 
 

@@ -24,10 +24,10 @@ from mcp_types import CallToolResult, ListToolsResult, TextContent, ToolListChan
 
 from app.adapters.mcp.pins import INSTRUCTIONS, Pins, PinsError, digest_of, tool_key
 from app.adapters.mcp.results import as_served, items_of
-from app.client.answers import ActionRefused, ClientError, NeedsHuman
+from app.client.answers import ActionNotDecided, ActionRefused, ClientError, NeedsHuman
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
     from mcp import StdioServerParameters
     from mcp_types import CallToolRequestParams, PaginatedRequestParams, Tool
@@ -44,7 +44,6 @@ PROGRESS_S = 5.0
 TOOL_ERROR = "ToolError"
 """What an outcome says where the tool itself answered with an error."""
 _CALL_AGAIN = "Call it again with the same arguments later: then the wait goes on"
-_NOBODY_IS_ASKED = "Nobody is asked for this one: change the call"
 _AWAY = (ClientError, KafkaError, ConnectionError)
 
 
@@ -166,7 +165,7 @@ class Proxy:
 
     async def _permit(self, ctx: Any, registered: str, tool: Tool, arguments: dict[str, Any]) -> Permit:
         """The permission to run a tool. Raises what `AsyncGateClient.permit` raises: NeedsHuman where a
-        person must agree first, and did not in time. The same call made again then goes on waiting."""
+        person must agree first, and did not in time. The same call made again then has the same id."""
         asked = digest_of([registered, arguments, tool.description])
         action_id = self._unanswered.pop(asked, None) or uuid.uuid4().hex
         permit = partial(
@@ -179,21 +178,22 @@ class Proxy:
             accept_narrowed=True,
         )
         try:
+            return await self._answered(ctx, registered, permit)
+        except (NeedsHuman, ActionNotDecided, asyncio.CancelledError):
+            self._unanswered[asked] = action_id
+            raise
+
+    async def _answered(self, ctx: Any, registered: str, permit: Callable[..., Awaitable[Permit]]) -> Permit:
+        """The permission, also where a person must give it; the caller is told that the call waits."""
+        try:
             return await permit()
         except NeedsHuman as held:
-            waits_for = held.verdict
-        if waits_for.escalation_id is None:
-            raise NeedsHuman(waits_for, _NOBODY_IS_ASKED)
-        told = f"{registered} waits for a person: escalation {waits_for.escalation_id}"
+            told = f"{registered} waits for a person: escalation {held.verdict.escalation_id}"
         try:
             async with _telling(ctx, told, self._options.approval_s):
                 return await permit(approval_timeout_s=self._options.approval_s)
         except NeedsHuman as held:
-            self._unanswered[asked] = action_id
             raise NeedsHuman(held.verdict, _CALL_AGAIN) from None
-        except asyncio.CancelledError:
-            self._unanswered[asked] = action_id
-            raise
 
     async def _run(self, ctx: Any, permit: Permit, params: CallToolRequestParams) -> CallToolResult:
         try:
