@@ -9,7 +9,7 @@ import pytest
 from mcp import MCPError
 
 from tests.kafka.installation import awaited, records, running, site_on
-from tests.kafka.mcp_place import Place
+from tests.kafka.mcp_place import SERVER, Place
 from topics.catalog import OUTCOMES, VERDICTS
 
 if TYPE_CHECKING:
@@ -74,3 +74,29 @@ async def test_a_caller_that_goes_away_in_a_call_leaves_an_outcome(
                 await asyncio.wait([calling], timeout=0.05)
     await asyncio.gather(calling, return_exceptions=True)
     assert (await outcome(place, worker))["error"] == "CancelledError"
+
+
+NOWHERE = "127.0.0.1:1"
+
+
+@pytest.mark.parametrize(
+    ("words", "settings"),
+    [
+        (["--url", f"http://{NOWHERE}/mcp"], {}),
+        (["--", "false"], {}),
+        (["--", "/no/such/command"], {}),
+        (["--config", "FILE.toml", "--", *SERVER, "FILE"], {}),
+        (["--", *SERVER, "FILE"], {"SLUICE_KAFKA__BOOTSTRAP_SERVERS": NOWHERE}),
+    ],
+    ids=["no address", "no server", "no command", "no journal", "no broker"],
+)
+def test_where_it_cannot_begin_it_says_why_and_serves_nothing(
+    place: Place, words: list[str], settings: dict[str, str]
+) -> None:
+    place.environment |= settings
+    place.file.with_suffix(".json.toml").write_text('journal = "/no/such/folder/journal"\n')
+    ran = place.sluice(*place.options, *(one.replace("FILE", str(place.file)) for one in words))
+    assert ran.returncode == 2
+    assert "Traceback" not in ran.stderr, ran.stderr
+    assert "sluice:" in ran.stderr
+    assert ran.stdout == ""

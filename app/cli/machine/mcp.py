@@ -7,6 +7,7 @@ import difflib
 import json
 import logging
 import os
+import sqlite3
 import tomllib
 import uuid
 from pathlib import Path
@@ -20,7 +21,6 @@ from typer.core import TyperGroup
 
 from app.adapters.mcp.pins import Pins, PinsError, digest_of, servers_in
 from app.cli.output import WRONG, console, print_json, settings_or_stop, shown, stop, visible
-from app.cli.policy.key_files import private_keys_or_stop
 from app.client import AsyncGateClient, ClientOptions
 from app.core.foundation.strict import Name, StrictModel, first_error
 from app.core.registry.keys import PublicKey, UnusableKeyError
@@ -120,6 +120,7 @@ def run(  # noqa: PLR0913 - the command's options
     if (url is None) == (not command):
         stop("give the command that starts the server after --, or its address with --url")
     try:
+        from httpx2 import HTTPError  # noqa: PLC0415 - only to serve
         from mcp import MCPError, StdioServerParameters  # noqa: PLC0415 - an extra
 
         from app.adapters.mcp.proxy import DEFAULT_APPROVAL_S, ProxyOptions, serve  # noqa: PLC0415 - as above
@@ -140,15 +141,16 @@ def run(  # noqa: PLR0913 - the command's options
         agent_key=_pem(agent_key or _file(told.agent_key)),
         journal=_file(told.journal),
     )
-    gate = AsyncGateClient(settings.kafka.bootstrap_servers, agent, gate_options)
     target: Any = url
     if command:
         target = StdioServerParameters(command=command[0], args=command[1:], env=_environment())
+    accepted = _pins(pins, server, pins_key)
     try:
-        asyncio.run(serve(gate, target, _pins(pins, server, pins_key), options))
+        gate = AsyncGateClient(settings.kafka.bootstrap_servers, agent, gate_options)
+        asyncio.run(serve(gate, target, accepted, options))
     except (Exception, BaseExceptionGroup) as error:
         cause = _first(error)
-        if isinstance(cause, (KafkaError, PinsError, MCPError, OSError)):
+        if isinstance(cause, (KafkaError, PinsError, MCPError, HTTPError, OSError, sqlite3.Error)):
             stop(f"{type(cause).__name__}: {cause}")
         raise
 
@@ -242,11 +244,17 @@ def _pins(folder: Path, server: str, key: Path | None) -> Pins:
 def _key(file: Path) -> SigningKey | PublicKey:
     """A private key, or the public half that `sluice keys new` writes."""
     if file.suffix != ".pub":
-        return private_keys_or_stop([file])[0]
+        return _private_key(file)
     try:
         return PublicKey.from_text(file.read_text(encoding="ascii").strip())
     except (OSError, UnicodeDecodeError, UnusableKeyError) as error:
         stop(f"{file}: no public key: {error}")
+
+
+def _private_key(file: Path) -> SigningKey:
+    from app.cli.policy.key_files import private_keys_or_stop  # noqa: PLC0415 - brings all of policy with it
+
+    return private_keys_or_stop([file])[0]
 
 
 def _file(written: str | None) -> Path | None:
@@ -257,7 +265,7 @@ def _pem(file: Path | None) -> bytes | None:
     """The bytes of a private key that can be used."""
     if file is None:
         return None
-    private_keys_or_stop([file])
+    _private_key(file)
     return file.read_bytes()
 
 
