@@ -252,14 +252,17 @@ async def test_a_tool_that_the_ledger_saw_unregistered_is_proposed_and_runs_when
     place: Place, worker: WorkerProcess
 ) -> None:
     place.show({**TOOLS, "rooms": "Names of rooms."})
-    async with place.agent() as client:
+    told = place.folder / "mcp.toml"
+    told.write_text('server = "load"\n[tools]\nrooms = "hotel.rooms"\n')
+    async with place.agent("--config", told) as client:
         assert "unregistered_tool" in text_of(await client.call_tool("rooms", {}))
         out = place.folder / "drafts.json"
-        words = ["registry", "propose", out, "--pins", place.folder / ".sluice" / "mcp", "--json"]
+        words = ["registry", "propose", out, "--pins", place.folder / ".sluice" / "mcp"]
+        words += ["--config", told, "--json"]
         ran = await asyncio.to_thread(place.run, *words)
         assert ran.returncode == 0, ran.stderr
         drafts = {one["id"]: one["spec"] for one in json.loads(out.read_text())["entries"]}
-        assert drafts["load.rooms"] == {
+        assert drafts["hotel.rooms"] == {
             "tier": "T1",
             "action_type": "DATABASE_READ",
             "reversible": True,

@@ -8,21 +8,19 @@ import json
 import logging
 import os
 import sqlite3
-import tomllib
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from aiokafka.errors import KafkaError
-from pydantic import Field, ValidationError
 from rich.table import Table
 from typer.core import TyperGroup
 
 from app.adapters.mcp.pins import Pins, PinsError, digest_of, servers_in
+from app.adapters.mcp.proxy_file import ProxyFile, ProxyFileError, read_proxy_file
 from app.cli.output import WRONG, console, print_json, settings_or_stop, shown, stop, visible
 from app.client import AsyncGateClient, ClientOptions
-from app.core.foundation.strict import Name, StrictModel, first_error
 from app.core.registry.keys import PublicKey, UnusableKeyError
 
 if TYPE_CHECKING:
@@ -31,24 +29,6 @@ if TYPE_CHECKING:
 PINS = Path("~/.sluice/mcp")
 _OURS = "SLUICE_"
 _MISSING = "this needs the MCP SDK: install the extra `mcp` (in a checkout: make tools)"
-
-
-class ProxyFile(StrictModel):
-    """The file of `--config`; an option goes before it.
-
-    `tools`: names in the registry by the server's own; without one a tool is "SERVER.TOOL". `results`:
-    fields of retrieved items (docs/quality.md) for `--results-as-retrievals`.
-    """
-
-    agent: Name | None = None
-    session: Name | None = None
-    server: Name | None = None
-    tools: dict[str, Name] = Field(default_factory=dict)
-    results: dict[str, Any] = Field(default_factory=dict)
-    deadline_s: float = Field(default=10.0, gt=0)
-    approval_s: float | None = Field(default=None, gt=0)
-    agent_key: str | None = None
-    journal: str | None = None
 
 
 class _ProxyFirst(TyperGroup):
@@ -113,7 +93,10 @@ def run(  # noqa: PLR0913 - the command's options
 
     Example: sluice mcp --agent my-agent --server files -- npx some-mcp-server /srv
     """
-    told = ProxyFile() if config is None else _read(config)
+    try:
+        told = ProxyFile() if config is None else read_proxy_file(config)
+    except ProxyFileError as error:
+        stop(str(error))
     agent, server = agent or told.agent, server or told.server
     if agent is None or server is None:
         stop("say who calls and what: --agent and --server, or a file with --config")
@@ -267,17 +250,6 @@ def _pem(file: Path | None) -> bytes | None:
         return None
     _private_key(file)
     return file.read_bytes()
-
-
-def _read(file: Path) -> ProxyFile:
-    try:
-        return ProxyFile.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
-    except OSError as error:
-        stop(f"cannot read {file}: {error.strerror}")
-    except ValidationError as error:
-        stop(f"{file}: {first_error(error)}")
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        stop(f"{file}: not TOML: {error}")
 
 
 def _environment() -> dict[str, str]:

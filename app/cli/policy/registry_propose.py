@@ -10,6 +10,7 @@ import typer
 from rich.table import Column, Table
 
 from app.adapters.mcp.pins import Pins, PinsError, servers_in, tool_of
+from app.adapters.mcp.proxy_file import ProxyFileError, read_proxy_file
 from app.cli.output import WRONG, console, print_json, settings_or_stop, shown, stop
 from app.cli.policy.control_topics import AsJson, folded_or_stop
 from app.cli.quality_read import From, read_or_stop
@@ -34,6 +35,10 @@ def propose(
         Path | None,
         typer.Option(file_okay=False, help="Folder of `sluice mcp --pins`: the accepted tools count too."),
     ] = None,
+    config: Annotated[
+        list[Path] | None,
+        typer.Option(help="Files of `sluice mcp --config`: the names that they give tools in the registry."),
+    ] = None,
     from_: From = None,
     as_json: AsJson = False,
 ) -> None:
@@ -53,7 +58,12 @@ def propose(
     if bundle is None:
         stop(f"the bundle {settings.policy.default_bundle} is not in force: `sluice bundle publish`")
     read_or_stop([VERDICTS], {_VERDICT: seen.take}, from_)
-    hints = {} if pins is None else _annotations(pins.expanduser())
+    try:
+        files = [read_proxy_file(one) for one in config or ()]
+    except ProxyFileError as error:
+        stop(str(error))
+    names = {(one.server, tool): registered for one in files for tool, registered in one.tools.items()}
+    hints = {} if pins is None else _annotations(pins.expanduser(), names)
     drafts = make_drafts(bundle, folded.registry, load_tool_words(WORDS), seen.tools, hints)
     if not drafts:
         stop("every tool that is known here has a tier, or nothing speaks for another one", WRONG)
@@ -66,8 +76,11 @@ def propose(
         console.print(message, soft_wrap=True, highlight=False)
 
 
-def _annotations(folder: Path) -> dict[str, Mapping[str, Any]]:
-    """What servers say of the tools that a person, or the first sight, accepted, by names in the registry."""
+def _annotations(folder: Path, names: Mapping[tuple[str | None, str], str]) -> dict[str, Mapping[str, Any]]:
+    """What servers say of the tools that a person, or the first sight, accepted, by names in the registry.
+
+    `names`: of tools that have another one there than "SERVER.TOOL", by server and tool.
+    """
     found: dict[str, Mapping[str, Any]] = {}
     for server in servers_in(folder):
         try:
@@ -75,9 +88,10 @@ def _annotations(folder: Path) -> dict[str, Mapping[str, Any]]:
         except (PinsError, OSError) as error:
             stop(str(error))
         for key, definition in definitions.items():
-            name = tool_of(key)
-            if name is not None and isinstance(definition, dict):
-                found[f"{server}.{name}"] = definition.get("annotations") or {}
+            tool = tool_of(key)
+            if tool is not None and isinstance(definition, dict):
+                name = names.get((server, tool), f"{server}.{tool}")
+                found[name] = definition.get("annotations") or {}
     return found
 
 
