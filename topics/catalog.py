@@ -18,6 +18,9 @@ from topics.records import (
     EscalationExpired,
     EscalationOpened,
     EscalationResolved,
+    GrantGiven,
+    GrantRevoked,
+    GrantUsed,
     InputRefused,
     MemoryDecision,
     OutcomeAlarm,
@@ -213,7 +216,16 @@ CATALOG: tuple[Topic, ...] = (
     ),
     _ledger(
         ESCALATIONS,
-        (EscalationOpened, ApprovalCounted, EscalationResolved, EscalationExpired, RetrievalEscalationOpened),
+        (
+            EscalationOpened,
+            ApprovalCounted,
+            EscalationResolved,
+            EscalationExpired,
+            RetrievalEscalationOpened,
+            GrantGiven,
+            GrantUsed,
+            GrantRevoked,
+        ),
         "Actions and denied items that wait for a person, and how the waiting ended.",
     ),
     _ledger(

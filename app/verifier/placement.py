@@ -53,6 +53,9 @@ KINDS: dict[str, RecordKind] = {
     "sluice/escalation_opened/v1": RecordKind("gate.escalations", "escalation_id", "escalation", of=ACTIONS),
     "sluice/escalation_resolved/v1": RecordKind("gate.escalations", "escalation_id"),
     "sluice/escalation_expired/v1": RecordKind("gate.escalations", "escalation_id"),
+    "sluice/grant_given/v1": RecordKind("gate.escalations", "grant_id", "grant", of=REVIEWS),
+    "sluice/grant_used/v1": RecordKind("gate.escalations", "use_id", "use", of=ACTIONS),
+    "sluice/grant_revoked/v1": RecordKind("gate.escalations", "grant_id"),
     "sluice/approval_counted/v1": RecordKind("gate.escalations", "approval_id", "approval", of=REVIEWS),
     "sluice/session_folded/v1": RecordKind("gate.session.events"),
     "sluice/reservation_settled/v1": RecordKind(

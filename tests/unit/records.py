@@ -130,6 +130,16 @@ def _verdict() -> dict[str, Any]:
         },
         rows_reserved=str(2**53),
         model_outputs=[],
+        grant={
+            "grant_id": "grant:gate.reviews:3:1",
+            "when": "true",
+            "uses_left": 1,
+            "until": MOMENT,
+            "approver_id": "p-1",
+            "entry": "approver/p-1@1",
+            "entry_hash": HASH,
+            "grant_digest": HASH,
+        },
     )
 
 
@@ -190,7 +200,20 @@ def _escalations() -> dict[str, dict[str, Any]]:
     }
     counted = {**answered, "approval_id": "approval:gate.reviews:3:1", "approvals": 1, "quorum": 2}
     expired = {"reason": "nobody decided in time", "approvals": 0, "expired_at": MOMENT}
+    grant = {
+        "grant_id": "grant:gate.reviews:3:1",
+        "agent_id": "agent-1",
+        "session_id": "s-1",
+        "tenant_id": "tenant-1",
+        "tool": "deploy",
+        "grant_digest": HASH,
+    }
+    given = {"escalation_id": "e-1", "when": None, "uses": 2, "until": MOMENT, **answered}
+    used = {"use_id": "use:a:3:1", "verdict_id": "v-2", "action_id": "a-2", "uses_left": 1}
     return {
+        "GrantGiven": _linked("sluice/grant_given/v1", **grant, **given),
+        "GrantUsed": _linked("sluice/grant_used/v1", **grant, **used),
+        "GrantRevoked": _linked("sluice/grant_revoked/v1", **grant, **answered, uses_left=1),
         "EscalationOpened": _linked("sluice/escalation_opened/v1", **_ESCALATION, **opened),
         "ApprovalCounted": _linked("sluice/approval_counted/v1", **_ESCALATION, **counted),
         "EscalationResolved": _linked("sluice/escalation_resolved/v1", **_ESCALATION, **resolved),

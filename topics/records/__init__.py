@@ -5,6 +5,9 @@ from topics.records.escalation_events import (
     EscalationExpired,
     EscalationOpened,
     EscalationResolved,
+    GrantGiven,
+    GrantRevoked,
+    GrantUsed,
 )
 from topics.records.inputs import ActionOutcome, DsseEnvelope, ProposedAction, ReviewDecision
 from topics.records.memory import AdmittedMemory, MemoryDecision, ProposedMemoryWrite
@@ -47,6 +50,9 @@ __all__ = [
     "EscalationExpired",
     "EscalationOpened",
     "EscalationResolved",
+    "GrantGiven",
+    "GrantRevoked",
+    "GrantUsed",
     "InputRefused",
     "MemoryDecision",
     "OutcomeAlarm",

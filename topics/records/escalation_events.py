@@ -64,3 +64,47 @@ class EscalationExpired(_Escalation):
     reason: Annotated[str, Field(min_length=1)]
     approvals: Annotated[int, Field(ge=0, description="counted until then")]
     expired_at: Moment
+
+
+class _Grant(LedgerRecord):
+    grant_id: Id
+    agent_id: Id
+    session_id: Id
+    tenant_id: Id
+    tool: Id
+    grant_digest: Annotated[Digest, Field(description="of what was granted; a revocation names it")]
+
+
+class GrantGiven(_Grant):
+    """With an approval an approver let the agent use the tool without asking again, within these bounds."""
+
+    schema_name: Annotated[Literal["sluice/grant_given/v1"], Field(alias="schema")]
+    escalation_id: Id
+    when: Annotated[str | None, Field(description="CEL over the action; null: every action")]
+    uses: Annotated[int, Field(ge=1)]
+    until: Moment
+    approver_id: Id
+    approver_entry: Annotated[str, Field(description="kind/id@revision")]
+    approver_hash: Digest
+    justification: Annotated[str, Field(min_length=1)]
+
+
+class GrantUsed(_Grant):
+    """An action was allowed by a standing grant."""
+
+    schema_name: Annotated[Literal["sluice/grant_used/v1"], Field(alias="schema")]
+    use_id: Id
+    verdict_id: Id
+    action_id: Id
+    uses_left: Annotated[int, Field(ge=0)]
+
+
+class GrantRevoked(_Grant):
+    """An approver ended a standing grant; nothing is allowed by it any more."""
+
+    schema_name: Annotated[Literal["sluice/grant_revoked/v1"], Field(alias="schema")]
+    uses_left: Annotated[int, Field(ge=1)]
+    approver_id: Id
+    approver_entry: Annotated[str, Field(description="kind/id@revision")]
+    approver_hash: Digest
+    justification: Annotated[str, Field(min_length=1)]

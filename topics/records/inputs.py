@@ -245,6 +245,17 @@ class ActionOutcome(Record):
 _SIGNED = counts("with the signature of a registered approver with the right role; otherwise refused")
 
 
+class GrantRequest(Record):
+    """With an approval: the agent may use the tool so many times more in the session without asking again.
+
+    `when`: CEL over the action, as in docs/rules.md; the grant holds for actions of which it is true.
+    """
+
+    uses: Annotated[int, Field(ge=1, le=1000), _SIGNED]
+    until: Annotated[Moment, _SIGNED]
+    when: Annotated[str | None, Field(min_length=1, max_length=4096), _SIGNED] = None
+
+
 class ReviewDecision(Record):
     """A reviewer's answer to an escalation or a quarantined memory; key of the message: session_id."""
 
@@ -263,6 +274,11 @@ class ReviewDecision(Record):
         counts("the action is judged again with them; every gate may still deny it"),
     ] = None
     justification: Annotated[str, Field(min_length=1, max_length=10_000), _SIGNED]
+    grant: Annotated[
+        GrantRequest | None,
+        Field(description="with an approval of an action: what the agent may do without asking again"),
+        counts("bounded by the approver's own authority, and never for the highest tier"),
+    ] = None
     signature: Annotated[
         str,
         Field(min_length=1, max_length=8192),

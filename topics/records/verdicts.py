@@ -101,6 +101,19 @@ class SessionValues(Record):
     ] = None
 
 
+class GrantSeen(Record):
+    """The standing grant by which an action was allowed, as it was before this use."""
+
+    grant_id: Id
+    when: str | None
+    uses_left: Annotated[int, Field(ge=1)]
+    until: Moment
+    approver_id: Id
+    entry: Annotated[str, Field(description="kind/id@revision of the approver's entry")]
+    entry_hash: Digest
+    grant_digest: Digest
+
+
 class Verdict(LedgerRecord):
     """One decision on one proposed action; its id is the input's topic, partition and offset."""
 
@@ -145,6 +158,9 @@ class Verdict(LedgerRecord):
     session: SessionValues
     rows_reserved: LedgerCount
     model_outputs: Objects
+    grant: Annotated[GrantSeen | None, Field(description="in place of an approval; absent without one")] = (
+        None
+    )
 
     @model_validator(mode="after")
     def _one_to_one(self) -> Self:

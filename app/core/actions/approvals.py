@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.core.actions.escalating import EXPIRED, End, counted_record, expire, resolved_record
+from app.core.actions.escalating import EXPIRED, End, counted_record, expire, resolved_record, told_of_signer
 from app.core.actions.resolution import (
     Approval,
     ResolvedAction,
@@ -22,11 +22,12 @@ from app.core.actions.resolution import (
     recorded_resolving,
     resolve,
 )
+from app.core.actions.standing_grants import given_record, grant_of, object_to_grant
 from app.core.foundation.clock import rfc3339
 from app.core.foundation.refusals import refused
 from app.core.foundation.requests import ask_for_input, input_in
 from app.core.registry.keys import signed_by
-from app.core.state.book import EscalationKept
+from app.core.state.book import EscalationKept, GrantKept
 from app.core.state.decision import Decision
 from app.core.state.draft import SessionDraft
 from app.core.state.escalation import Vote
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from app.core.policy.policy import PointParts, Standing
     from app.core.registry.registry import Registry
     from app.core.registry.registry_entries import Approver
-    from app.core.state.book import Book
+    from app.core.state.book import Book, Change
     from app.core.state.decision import Shared
     from app.core.state.escalation import Escalation
     from app.core.state.session import SessionState
@@ -70,7 +71,7 @@ def evaluate(
     escalation = shared.book.escalation(review.subject_id)
     against = _object_to(parts.policy.registry, arrival, review, escalation)
     if against is not None or escalation is None:
-        return _refused(arrival, review, draft, against or _unknown(review))
+        return refuse(arrival, review, draft, against or _unknown(review))
     waits = _Answered(parts, arrival, review, draft, escalation)
     if escalation.expires_ms <= arrival.timestamp_ms:
         return _too_late(waits)
@@ -146,8 +147,8 @@ def _object_to(
         return _unknown(review)
     if review.decision not in (APPROVE, DENY):
         return Objection("wrong_decision", "an escalation is approved or denied; reject answers a memory")
-    if review.parameters is not None and review.decision == DENY:
-        return Objection("wrong_decision", "parameters go with an approval")
+    if review.decision == DENY and (review.parameters is not None or review.grant is not None):
+        return Objection("wrong_decision", "parameters and grants go with an approval")
     if review.digest != escalation.digest:
         return Objection("wrong_digest", "the answer is to another action than the one that waits")
     return _object_to_answer(registry, arrival, review, escalation)
@@ -157,6 +158,9 @@ def _object_to_answer(
     registry: Registry, arrival: Arrival, review: ReviewDecision, escalation: Escalation
 ) -> Objection | None:
     against = _object_to_signer(registry, arrival, review, escalation)
+    asked_for = None if against is not None else object_to_grant(arrival, review, escalation)
+    if asked_for is not None:
+        return Objection("wrong_grant", asked_for)
     if against is None and not escalation.is_pending:
         return Objection("already_ended", escalation.told())
     if against is None and any(one.approver_id == review.approver_id for one in escalation.votes):
@@ -225,7 +229,8 @@ def _refusal(arrival: Arrival, review: ReviewDecision, why: Objection) -> OutRec
     return refused(arrival.coordinates(), now, *about)
 
 
-def _refused(arrival: Arrival, review: ReviewDecision, draft: SessionDraft, why: Objection) -> Decision:
+def refuse(arrival: Arrival, review: ReviewDecision, draft: SessionDraft, why: Objection) -> Decision:
+    """The decision on an answer that counts for nothing."""
     return _ended(draft, [_refusal(arrival, review, why)])
 
 
@@ -246,14 +251,16 @@ def _denied(waits: _Answered) -> Decision:
     parts, arrival, review, draft, escalation = waits
     end = End(DENY, "BLOCK", f"approval_denied: {review.approver_id}", None)
     change = EscalationKept(escalation.after("denial", arrival.timestamp_ms, outcome="BLOCK"))
-    return _ended(draft, [resolved_record(escalation, arrival, _signed(parts, review), end)], change)
+    return _ended(draft, [resolved_record(escalation, arrival, told_of_signer(parts, review), end)], change)
 
 
 def _counted(waits: _Answered) -> Decision:
     parts, arrival, review, draft, escalation = waits
     votes = (*escalation.votes, _vote(parts, arrival, review))
     change = EscalationKept(escalation.after("approval", arrival.timestamp_ms, votes=votes))
-    return _ended(draft, [counted_record(escalation, arrival, _signed(parts, review), len(votes))], change)
+    return _ended(
+        draft, [counted_record(escalation, arrival, told_of_signer(parts, review), len(votes))], change
+    )
 
 
 def _approved(waits: _Answered, book: Book) -> Generator[Request, Answer, Decision]:
@@ -266,10 +273,10 @@ def _approved(waits: _Answered, book: Book) -> Generator[Request, Answer, Decisi
     if book.escalation(review.subject_id) is not escalation:
         resolved = _unknown(review)
     if isinstance(resolved, Objection):
-        return _refused(arrival, review, draft, resolved)
+        return refuse(arrival, review, draft, resolved)
     body = resolved.verdict.body
     end = End(APPROVE, body["outcome"], body["blockReason"], body["verdict_id"])
-    told = resolved_record(escalation, arrival, _signed(parts, review), end)
+    told = resolved_record(escalation, arrival, told_of_signer(parts, review), end)
     records = [*time_records(draft), resolved.verdict, told]
     count_resolved(draft, escalation, resolved)
     after = escalation.after(
@@ -278,15 +285,10 @@ def _approved(waits: _Answered, book: Book) -> Generator[Request, Answer, Decisi
         outcome=body["outcome"],
         votes=(*escalation.votes, resolved.last),
     )
-    return Decision(draft.transition(), records, (EscalationKept(after),))
-
-
-def _signed(parts: PointParts, review: ReviewDecision) -> dict[str, Any]:
-    """What the records say of an answer."""
+    changes: list[Change] = [EscalationKept(after)]
     approver = parts.policy.registry.approvers[review.approver_id]
-    return {
-        "approver_id": approver.id,
-        "approver_entry": approver.key,
-        "approver_hash": approver.hash,
-        "justification": review.justification,
-    }
+    grant = grant_of(arrival, review, escalation, approver) if end.outcome == "ALLOW" else None
+    if grant is not None:
+        records.append(given_record(grant, arrival, escalation.escalation_id, review.justification))
+        changes.append(GrantKept(grant))
+    return Decision(draft.transition(), records, tuple(changes))

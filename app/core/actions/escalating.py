@@ -16,7 +16,9 @@ from topics.catalog import ESCALATIONS
 if TYPE_CHECKING:
     from app.core.actions.stage import ActionContext
     from app.core.foundation.arrival import Arrival
+    from app.core.policy.policy import PointParts
     from app.core.state.book import Book
+    from topics.records import ReviewDecision
 
 EXPIRED = "nobody decided in time"
 EVICTED = "too many escalations were open, and this was the oldest of the agent that had the most"
@@ -74,6 +76,17 @@ class End(NamedTuple):
     outcome: str
     reason: str | None
     verdict_id: str | None
+
+
+def told_of_signer(parts: PointParts, review: ReviewDecision) -> dict[str, Any]:
+    """What the records say of an answer."""
+    approver = parts.policy.registry.approvers[review.approver_id]
+    return {
+        "approver_id": approver.id,
+        "approver_entry": approver.key,
+        "approver_hash": approver.hash,
+        "justification": review.justification,
+    }
 
 
 def resolved_record(escalation: Escalation, arrival: Arrival, signed: dict[str, Any], end: End) -> OutRecord:

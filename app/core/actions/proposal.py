@@ -12,13 +12,10 @@ from app.core.actions.assessment import (
     object_to,
     object_to_lateness,
     read_seen,
-    recorded,
     recorded_seen,
-    remarks,
     seen_by,
     standing_of,
     unregistered,
-    used_entries,
 )
 from app.core.actions.authority import OBLIGATIONS
 from app.core.actions.delegation import run_proven
@@ -26,11 +23,28 @@ from app.core.actions.escalating import escalation_of, expire, opened
 from app.core.actions.outcomes import settle_early
 from app.core.actions.pipeline import Evaluation
 from app.core.actions.stage import Decided, StageResult
-from app.core.actions.verdict import Ruling, count, ids_of, repeated, rule, ruling_of, verdict_record
+from app.core.actions.standing_grants import (
+    find_grant,
+    recorded_grant,
+    run_granted,
+    told_in_verdict,
+    used_record,
+)
+from app.core.actions.verdict import (
+    FIRST,
+    GRANTED,
+    Ruling,
+    about_action,
+    count,
+    repeated,
+    rule,
+    ruling_of,
+    verdict_record,
+)
 from app.core.foundation.arrival import REPLAYED, escalation_id, verdict_id
-from app.core.foundation.canonical import hex_of, wire_int
+from app.core.foundation.canonical import hex_of
 from app.core.registry.agent_keys import UNSIGNED_AGENT
-from app.core.state.book import EscalationKept
+from app.core.state.book import EscalationKept, GrantKept
 from app.core.state.decision import Decision
 from app.core.state.draft import SessionDraft
 from app.core.state.expiry import time_records
@@ -50,6 +64,7 @@ if TYPE_CHECKING:
     from app.core.state.book import Book
     from app.core.state.decision import Shared
     from app.core.state.escalation import Escalation
+    from app.core.state.grant import StandingGrant
     from app.core.state.remembered import GateMemory
     from app.core.state.session import SessionState
     from topics.records import ProposedAction
@@ -66,7 +81,7 @@ class RuledAction(NamedTuple):
     """What came of an action. `records`: its verdict, and the escalation that it opens. `counted`: the action
     as the session counts it, None for one that was counted before; `room`: it can be remembered. `gates`: by
     their names what gates remember from here on. `waits`: the escalation that it opens. `apart`: its session
-    does not change."""
+    does not change. `grant`: the standing grant that it used, with what is left of it."""
 
     records: tuple[OutRecord, ...]
     ruling: Ruling
@@ -75,6 +90,7 @@ class RuledAction(NamedTuple):
     gates: Mapping[str, GateMemory | None] = NOTHING_REMEMBERED
     waits: Escalation | None = None
     apart: bool = False
+    grant: StandingGrant | None = None
 
 
 def evaluate(
@@ -84,7 +100,8 @@ def evaluate(
     draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
     standing = standing_of(parts, action)
     seen = read_seen(draft, standing.principal.owner, action)
-    judged = yield from judge(parts, arrival, action, standing, seen)
+    grant = find_grant(shared.book, standing, action) if shared.book.grants else None
+    judged = yield from judge(parts, arrival, action, standing, seen, grant)
     if judged.apart:
         return Decision(None, [*judged.records])
     keep_nonce(draft, standing.principal.owner, arrival)
@@ -96,14 +113,22 @@ def judge_again(
 ) -> Generator[Request, Answer, OutRecord]:
     """The verdict on an action of which `verdict` says what was seen of its session, and how long it lay."""
     waited = replace(arrival, waited_ms=verdict.get("waited_ms") or 0)
-    judged = yield from judge(parts, waited, action, standing_of(parts, action), recorded_seen(verdict))
+    grant = recorded_grant(verdict, action.tool_name)
+    standing = standing_of(parts, action)
+    judged = yield from judge(parts, waited, action, standing, recorded_seen(verdict), grant)
     return judged.records[0]
 
 
 def judge(
-    parts: PointParts, arrival: Arrival, action: ProposedAction, standing: Standing, seen: ActionSeen
+    parts: PointParts,
+    arrival: Arrival,
+    action: ProposedAction,
+    standing: Standing,
+    seen: ActionSeen,
+    grant: StandingGrant | None = None,
 ) -> Generator[Request, Answer, RuledAction]:
-    """Judge an action by the stages of its bundle, on what was seen of its session.
+    """Judge an action by the stages of its bundle, on what was seen of its session. `grant`: the standing one
+    of its agent, tool and session.
 
     An id seen within its window is answered from memory: no stage runs.
     """
@@ -123,17 +148,32 @@ def judge(
         return _decide(arrival, context, gates.remembering, seen, Evaluation("BLOCK", ACTION_ID_CONFLICT))
     if not seen.room:
         return _decide(arrival, context, gates.remembering, seen, Evaluation("BLOCK", SESSION_CAPACITY))
-    evaluation = None if standing.accepted else unregistered(context)
-    if evaluation is None:
-        evaluation = yield from run_proven(gates.stages, context, parts.stopwatch)
-    if seen.dispute is not None and evaluation.outcome == "ALLOW":
-        evaluation.settle("ESCALATE", note_dispute(evaluation, seen.dispute))
-        evaluation.obligations.clear()
+    evaluation, used = yield from _evaluated(parts, context, standing, seen, grant)
     if action.deadline_ms is not None:
         arrival = _waited(parts, arrival, began)
     if action.deadline_ms is not None or not standing.accepted:
         object_to(context, evaluation, arrival.waited_ms)
-    return _decide(arrival, context, gates.remembering, seen, evaluation)
+    return _decide(arrival, context, gates.remembering, seen, evaluation, used)
+
+
+def _evaluated(
+    parts: PointParts,
+    context: ActionContext,
+    standing: Standing,
+    seen: ActionSeen,
+    grant: StandingGrant | None,
+) -> Generator[Request, Answer, tuple[Evaluation, StandingGrant | None]]:
+    """What the stages make of an action, and the standing grant by which it needs no person."""
+    stages = parts.stages[context.bundle.hash].stages
+    evaluation = None if standing.accepted else unregistered(context)
+    if evaluation is None:
+        evaluation = yield from run_proven(stages, context, parts.stopwatch)
+    if seen.dispute is not None and evaluation.outcome == "ALLOW":
+        evaluation.settle("ESCALATE", note_dispute(evaluation, seen.dispute))
+        evaluation.obligations.clear()
+    if grant is None or seen.dispute is not None:
+        return evaluation, None
+    return (yield from run_granted(grant, stages, context, evaluation, parts.stopwatch))
 
 
 def _unsigned_because(arrival: Arrival, known: RememberedAction | None) -> str | None:
@@ -179,6 +219,7 @@ def _decide(
     gates: tuple[RememberingGate, ...],
     seen: ActionSeen,
     evaluation: Evaluation,
+    grant: StandingGrant | None = None,
 ) -> RuledAction:
     action, ruling = context.action, rule(evaluation.outcome, context)
     about = about_action(arrival, context, seen, context.rows if ruling.carried else None)
@@ -187,7 +228,11 @@ def _decide(
     waits = escalation_of(arrival, context) if ruling.waits else None
     if waits is not None:
         about["escalationId"] = waits.escalation_id
-    verdict = verdict_record(arrival, about, evaluation, ruling, action.session_id)
+    form = FIRST
+    if grant is not None:
+        about["grant"], form = told_in_verdict(grant), GRANTED
+        about["registry_hashes"] = about["registry_hashes"] | {grant.entry: grant.entry_hash}
+    verdict = verdict_record(arrival, about, evaluation, ruling, action.session_id, form)
     counted = Sighting(
         who(context.tenant, action.agent_id),
         action.action_id,
@@ -197,11 +242,14 @@ def _decide(
         context.bundle.outcomes.unsigned_factor,
     )
     records = (verdict,) if waits is None else (verdict, opened(arrival, waits, evaluation.reason or ""))
-    room = seen.room and context.agent is not None
-    if not room or not gates:
-        return RuledAction(records, ruling, counted, room, NOTHING_REMEMBERED, waits)
-    kept = what_gates_keep(gates, context, ruling, known=seen.known is not None)
-    return RuledAction(records, ruling, counted, room, kept, waits)
+    after = None
+    if grant is not None and ruling.carried:
+        after = grant.used()
+        records = (*records, used_record(after, arrival, action.action_id))
+    room, kept = seen.room and context.agent is not None, NOTHING_REMEMBERED
+    if room and gates:
+        kept = what_gates_keep(gates, context, ruling, known=seen.known is not None)
+    return RuledAction(records, ruling, counted, room, kept, waits, grant=after)
 
 
 def what_gates_keep(
@@ -244,32 +292,9 @@ def _keep(
         if draft.early:
             records += settle_early(parts, draft, counted.owner, counted.action_id, counted.offset)
     if judged.waits is None:
-        return Decision(draft.transition(), records)
+        return Decision(draft.transition(), records, (judged.grant and (GrantKept(judged.grant),)) or ())
     over = len(book.open) + 1 - parts.limits.max_escalations
     now, crowding = judged.waits.opened_ms, book.open.crowding(over) if over > 0 else ()
     evicted = [expire(one, now, evicted=True) for one in crowding]
     changes = (*(change for _, change in evicted), EscalationKept(judged.waits))
     return Decision(draft.transition(), [*records, *(record for record, _ in evicted)], changes)
-
-
-def about_action(
-    arrival: Arrival, context: ActionContext, seen: ActionSeen, counted: int | None
-) -> dict[str, Any]:
-    """What the verdict says of the action, its policy and its session; `counted` as in `recorded`."""
-    action = context.action
-    about: dict[str, Any] = {
-        **ids_of(action, None if context.agent is None else context.tenant),
-        "mode": context.mode,
-        "enforcement": context.org.enforcement,
-        "tier": context.tier,
-        "policy_bundle_id": context.bundle_asked_for,
-        "bundle_hash": context.bundle.hash,
-        "registry_hashes": used_entries(context) if context.freezes else context.entries,
-        "stages": context.bundle.stages,
-        "advisories": remarks(context),
-        "session": recorded(seen, context.flags, counted),
-        "rows_reserved": wire_int(counted or 0),
-    }
-    if action.deadline_ms is not None:
-        about["waited_ms"] = arrival.waited_ms
-    return about

@@ -21,8 +21,8 @@ from app.core.actions.assessment import (
 )
 from app.core.actions.authority import OBLIGATIONS, required_role
 from app.core.actions.delegation import run_proven
-from app.core.actions.proposal import SESSION_CAPACITY, about_action, note_dispute, what_gates_keep
-from app.core.actions.verdict import Ruling, VerdictForm, count, rule, verdict_record
+from app.core.actions.proposal import SESSION_CAPACITY, note_dispute, what_gates_keep
+from app.core.actions.verdict import Ruling, VerdictForm, about_action, count, rule, verdict_record
 from app.core.foundation.arrival import resolved_id
 from app.core.foundation.canonical import digest, hex_of, wire_safe
 from app.core.foundation.clock import milliseconds_of, rfc3339

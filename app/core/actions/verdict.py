@@ -11,14 +11,16 @@ from functools import cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from app.core.actions.assessment import recorded, remarks, used_entries
 from app.core.foundation.arrival import verdict_id
-from app.core.foundation.canonical import digest_alike
+from app.core.foundation.canonical import digest_alike, wire_int
 from app.core.foundation.chain import OutRecord
 from app.core.foundation.clock import rfc3339
 from app.core.state.reservations import Sighting, count_only, reserve, share_id
 from topics.catalog import VERDICTS
 
 if TYPE_CHECKING:
+    from app.core.actions.assessment import ActionSeen
     from app.core.actions.pipeline import Evaluation
     from app.core.actions.stage import ActionContext
     from app.core.foundation.arrival import Arrival
@@ -154,6 +156,8 @@ class VerdictForm(NamedTuple):
 
 
 FIRST = VerdictForm("Verdict")
+GRANTED = VerdictForm(FIRST.kind, ("grant",))
+"""Of an action that a standing grant let through."""
 
 
 def verdict_record(
@@ -209,3 +213,26 @@ def verdict_record(
         # Whole ones are integers: RFC 8785 writes 1, not 1.0.
         gate["durationMs"] = us / _MILLISECOND_US if us % _MILLISECOND_US else us // _MILLISECOND_US
     return OutRecord(VERDICTS, form.kind, body, subject, alike=alike)
+
+
+def about_action(
+    arrival: Arrival, context: ActionContext, seen: ActionSeen, counted: int | None
+) -> dict[str, Any]:
+    """What the verdict says of the action, its policy and its session; `counted` as in `recorded`."""
+    action = context.action
+    about: dict[str, Any] = {
+        **ids_of(action, None if context.agent is None else context.tenant),
+        "mode": context.mode,
+        "enforcement": context.org.enforcement,
+        "tier": context.tier,
+        "policy_bundle_id": context.bundle_asked_for,
+        "bundle_hash": context.bundle.hash,
+        "registry_hashes": used_entries(context) if context.freezes else context.entries,
+        "stages": context.bundle.stages,
+        "advisories": remarks(context),
+        "session": recorded(seen, context.flags, counted),
+        "rows_reserved": wire_int(counted or 0),
+    }
+    if action.deadline_ms is not None:
+        about["waited_ms"] = arrival.waited_ms
+    return about

@@ -5,8 +5,9 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from app.core.actions import approvals
+from app.core.actions import approvals, revocation
 from app.core.actions.resolution import FORM
+from app.core.actions.standing_grants import GRANT_PREFIX
 from app.core.actions.verdict import RERUN_FIELDS
 from app.core.foundation.arrival import escalation_id, resolved_id
 from app.core.memory import reviews
@@ -30,8 +31,10 @@ _OF_ACTIONS = escalation_id(ACTIONS)
 
 def evaluate(
     parts: PointParts, arrival: Arrival, review: ReviewDecision, state: SessionState, shared: Shared
-) -> Generator[Request, Answer, Decision]:
-    """Decide on a person's answer: to an escalated action, or to a memory in quarantine."""
+) -> Decision | Generator[Request, Answer, Decision]:
+    """Decide on a person's answer: to an escalated action, a standing grant, or a memory in quarantine."""
+    if review.subject_id.startswith(GRANT_PREFIX):
+        return revocation.evaluate(parts, arrival, review, state, shared)
     answered = approvals.evaluate if review.subject_id.startswith(_OF_ACTIONS) else reviews.evaluate
     return answered(parts, arrival, review, state, shared)
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from app.core.actions.resolution import SCHEMA as RESOLVED
 from app.core.actions.resolution import recorded_escalation
 from app.core.actions.stages import load_bundle
+from app.core.actions.standing_grants import recorded_grant
+from app.core.actions.verdict import SCHEMA as VERDICT
 from app.core.decide.decision_point import DecisionPoint
 from app.core.decide.kinds import message_of
 from app.core.foundation.canonical import canonical
@@ -27,7 +29,7 @@ from app.core.registry.loading import build_registry
 from app.core.registry.registry_entries import UNREGISTERED, EntryFile
 from app.core.retrieval.quality_record import SCHEMA as QUALITY
 from app.core.retrieval.seen import recorded_seen
-from app.core.state.book import Book, EscalationKept
+from app.core.state.book import Book, EscalationKept, GrantKept
 from app.core.state.decision import Shared
 from app.core.state.history import SourceName
 from app.core.trust.dsse import read_envelope
@@ -227,6 +229,12 @@ def recorded_beside(records: Sequence[dict[str, Any]], arrival: Arrival) -> Shar
     if resolved is not None:
         book = Book({})
         book.apply([EscalationKept(recorded_escalation(resolved))])
+        return Shared(book)
+    granted = next((one for one in records if one["schema"] == VERDICT and "grant" in one), None)
+    if granted is not None:
+        action, book = message_of(arrival), Book({})
+        grant = recorded_grant(granted, getattr(action, "tool_name", ""))
+        book.apply([] if grant is None else [GrantKept(grant)])
         return Shared(book)
     if arrival.topic == RETRIEVALS:
         known = [recorded_seen(one) for one in records if one["schema"] == QUALITY]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from app.core.state.escalation import Escalation, escalations_in
+from app.core.state.grant import StandingGrant, grants_in
 from app.core.state.held import Held, held_in
 from app.core.state.history import KEY_PREFIX as HISTORY_PREFIX
 from app.core.state.history import History, SourceName
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 MOST_ENDED = 4096
 ENDED_KEPT_MS = 24 * 3600 * 1000
 """How many ended escalations a partition remembers, and for how long: a later answer is told how it ended."""
+MOST_GRANTS = 4096
+"""How many standing grants a partition keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,14 @@ class EscalationKept:
     escalation: Escalation
 
 
-Change = WriteDecided | Entered | Left | HistoryFolded | Alarmed | EscalationKept
+@dataclass(frozen=True, slots=True)
+class GrantKept:
+    """A standing grant is given, used, or with no uses left gone."""
+
+    grant: StandingGrant
+
+
+Change = GrantKept | WriteDecided | Entered | Left | HistoryFolded | Alarmed | EscalationKept
 ALARM_PREFIX = b"a:"
 
 
@@ -89,6 +99,7 @@ class Book:
         self.open = WaitingRoom(one for one in known if one.is_pending)
         ended = sorted((one for one in known if not one.is_pending), key=_ending)
         self._ended = {one.escalation_id: one for one in ended}
+        self.grants = {one.scope: one for one in grants_in(table)}
         self.statistics: dict[Whose, Statistics] = statistics_in(table)
         self._histories: dict[SourceName, History] = {}
         self.histories = Counter(
@@ -136,6 +147,10 @@ class Book:
         """The escalation of this id, open or ended not long ago."""
         return self.open.get(escalation_id) or self._ended.get(escalation_id)
 
+    def grant(self, grant_id: str) -> StandingGrant | None:
+        """The standing grant of this id."""
+        return next((one for one in self.grants.values() if one.grant_id == grant_id), None)
+
     def history(self, name: SourceName) -> History:
         """The history of a source that this partition owns, staged feedback included."""
         known = self._histories.get(name)
@@ -157,6 +172,8 @@ class Book:
                     self._leave(held)
                 case EscalationKept(escalation):
                     self._keep(escalation)
+                case GrantKept(grant):
+                    self._keep_grant(grant)
                 case HistoryFolded(name, history):
                     self.histories[name.tenant] += history.revision == 1
                     self._histories[name] = history
@@ -193,6 +210,17 @@ class Book:
             del self._ended[oldest.escalation_id]
             self._changed[oldest.key] = None
             oldest = next(iter(self._ended.values()))
+
+    def _keep_grant(self, grant: StandingGrant) -> None:
+        """A grant takes the place of an older one of its scope; of too many the oldest goes."""
+        old = self.grants.pop(grant.scope, None)
+        if old is not None:
+            self._changed[old.key] = None
+        if grant.uses > 0:
+            self.grants[grant.scope] = grant
+            self._changed[grant.key] = grant.encode()
+        if len(self.grants) > MOST_GRANTS:
+            self._changed[self.grants.pop(next(iter(self.grants))).key] = None
 
     def _resize(self, held: Held, by: int) -> None:
         whose = Whose(held.tenant, held.agent_id)

@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from app.core.decide.replay import Replay
 from app.core.foundation.arrival import Arrival
+from app.core.foundation.clock import rfc3339
 from app.core.foundation.requests import HELD_INPUT, Answer
 from app.core.registry.keys import SigningKey
 from app.core.trust.signing import signed_review
@@ -130,3 +131,9 @@ def answer_to(
         **changed,
     }
     return signed_review(fields, SigningKey(KEYS[key or by])).model_dump(exclude_unset=True)
+
+
+def grant_request(uses: int = 2, minutes: int = 30, when: str | None = None) -> dict[str, Any]:
+    """What an approver signs beside an approval."""
+    asked = {"uses": uses, "until": rfc3339(START + 60_000 * minutes)}
+    return asked if when is None else {**asked, "when": when}

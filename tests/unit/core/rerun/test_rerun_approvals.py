@@ -57,7 +57,10 @@ def site() -> RecordedSite:
     answer(made, one, "approve")
     answer(made, two, "deny")
     made.take(ACTIONS, ACTION)
-    answer(made, three, "approve", parameters={"which": "no order"})
+    grant = {"uses": 2, "until": "2099-01-01T00:00:00.000Z", "when": "action.parameters.which != 'all'"}
+    answer(made, three, "approve", parameters={"which": "no order"}, grant=grant)
+    for number in (5, 6, 7):
+        made.take(ACTIONS, {**ACTION, "action_id": f"a-{number}"})
     made.now += 2 * HOUR
     answer(made, four, "approve")
     return made
@@ -70,7 +73,8 @@ def test_every_way_to_end_is_in_the_ledger_verifies_and_reruns_identical(site: R
         ("ALLOW", 100, True),
     ]
     assert len(records(site, ESCALATIONS, "escalation_resolved")) == 3
-    assert len(records(site, ESCALATIONS, "escalation_expired")) == 1
+    assert len(records(site, ESCALATIONS, "escalation_expired")) == 2
+    assert [one["uses_left"] for one in records(site, ESCALATIONS, "grant_used")] == [1, 0]
     assert site.examine(site.records) == []
 
 

@@ -1,0 +1,65 @@
+"""Revoking a standing grant: any approver in force for its tenant and tool may, by a signed denial of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.core.actions.approvals import DENY, Objection, refuse
+from app.core.actions.escalating import told_of_signer
+from app.core.actions.standing_grants import ROLES, revoked_record
+from app.core.registry.keys import signed_by
+from app.core.state.book import GrantKept
+from app.core.state.decision import Decision
+from app.core.state.draft import SessionDraft
+from app.core.state.expiry import time_records
+
+if TYPE_CHECKING:
+    from app.core.foundation.arrival import Arrival
+    from app.core.policy.policy import PointParts
+    from app.core.state.decision import Shared
+    from app.core.state.grant import StandingGrant
+    from app.core.state.session import SessionState
+    from topics.records import ReviewDecision
+
+
+def evaluate(
+    parts: PointParts, arrival: Arrival, review: ReviewDecision, state: SessionState, shared: Shared
+) -> Decision:
+    """Decide on a revocation."""
+    draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
+    grant = shared.book.grant(review.subject_id)
+    against = _object_to(parts, arrival, review, grant)
+    if against is not None or grant is None:
+        return refuse(arrival, review, draft, against or _unknown(review))
+    record = revoked_record(grant, arrival, told_of_signer(parts, review))
+    after = None if draft.state.gone else draft.transition()
+    return Decision(after, [*time_records(draft), record], (GrantKept(grant._replace(uses=0)),))
+
+
+def _object_to(
+    parts: PointParts, arrival: Arrival, review: ReviewDecision, grant: StandingGrant | None
+) -> Objection | None:
+    if grant is None or grant.session_id != review.session_id:
+        return _unknown(review)
+    if review.decision != DENY:
+        return Objection("wrong_decision", "a grant is only denied: that revokes it")
+    if review.digest != grant.digest:
+        return Objection("wrong_digest", "the answer is to another grant than the one that stands")
+    return _object_to_signer(parts, arrival, review, grant)
+
+
+def _object_to_signer(
+    parts: PointParts, arrival: Arrival, review: ReviewDecision, grant: StandingGrant
+) -> Objection | None:
+    approver = parts.policy.registry.approvers.get(review.approver_id)
+    if approver is None or not approver.acts_for(grant.tenant, arrival.timestamp_ms):
+        return Objection("not_an_approver", f"no approver of this tenant in force: {review.approver_id}")
+    if not approver.roles & ROLES or (approver.tools is not None and grant.tool not in approver.tools):
+        return Objection("wrong_role", "an approver for this tool revokes a grant")
+    if not signed_by(approver.public_key, review):
+        return Objection("wrong_signature", "the signature is not the approver's over this answer")
+    return None
+
+
+def _unknown(review: ReviewDecision) -> Objection:
+    return Objection("unknown_subject", f"no grant of this session stands under {review.subject_id}")

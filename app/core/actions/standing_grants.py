@@ -1,0 +1,205 @@
+"""Standing grants: an approver signs once what an agent may then do several times without asking again.
+
+A grant is for one agent, one tool, one session, a number of uses, a time, and perhaps a condition over the
+action. It is bounded by its signer: it counts only while the approver is in force for the tenant and the
+tool, and never for the highest tier. It takes the place of an approval, not of a gate: what a gate blocks
+stays blocked. Each use is a record of the ledger, and any approver in force may revoke it.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from app.core.actions.authority import OBLIGATIONS
+from app.core.actions.delegation import run_proven
+from app.core.actions.rules import results_by_type
+from app.core.foundation.arrival import verdict_id
+from app.core.foundation.canonical import digest
+from app.core.foundation.chain import OutRecord
+from app.core.foundation.clock import milliseconds_of, rfc3339
+from app.core.foundation.errors import BundleError
+from app.core.rules.rule import Rule
+from app.core.rules.rule_set import RuleSet
+from app.core.state.grant import StandingGrant
+from topics.catalog import ESCALATIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping
+
+    from app.core.actions.pipeline import Evaluation
+    from app.core.actions.stage import ActionContext, Stage
+    from app.core.foundation.arrival import Arrival
+    from app.core.foundation.requests import Answer, Request
+    from app.core.policy.policy import Standing
+    from app.core.registry.registry import Registry
+    from app.core.registry.registry_entries import Approver
+    from app.core.state.book import Book
+    from app.core.state.escalation import Escalation
+    from topics.records import ProposedAction, ReviewDecision
+
+HIGHEST_TIER = "T4"
+ROLES = frozenset({"approver", "vp"})
+GRANT_PREFIX = "grant:"
+REMEMBERED_CONDITIONS = 256
+_GIVEN, _USED, _REVOKED = (f"sluice/grant_{word}/v1" for word in ("given", "used", "revoked"))
+
+
+@lru_cache(maxsize=REMEMBERED_CONDITIONS)
+def condition_of(when: str) -> RuleSet:
+    """A grant's condition, compiled. Raises BundleError."""
+    return RuleSet([Rule(id="grant", type="invariant", reason="a standing grant", condition=when)])
+
+
+def object_to_grant(arrival: Arrival, review: ReviewDecision, escalation: Escalation) -> str | None:
+    """What speaks against the grant that an approval asks for; None where nothing does, or it asks for
+    none."""
+    grant = review.grant
+    if grant is None:
+        return None
+    if escalation.tier == HIGHEST_TIER:
+        return f"an action of tier {HIGHEST_TIER} is approved one by one"
+    if escalation.quorum > 1:
+        return "an action that needs several approvals is approved one by one"
+    if milliseconds_of(grant.until) <= arrival.timestamp_ms:
+        return "the grant would be over before it begins"
+    try:
+        condition_of(grant.when or "true")
+    except BundleError as error:
+        return f"when: {error}"
+    return None
+
+
+def grant_of(
+    arrival: Arrival, review: ReviewDecision, escalation: Escalation, approver: Approver
+) -> StandingGrant | None:
+    """The grant that an approval gives; None where it asks for none."""
+    asked = review.grant
+    if asked is None:
+        return None
+    scope = (escalation.tenant, escalation.agent_id, escalation.session_id, escalation.tool)
+    bounds = (asked.when, asked.uses, milliseconds_of(asked.until))
+    name = GRANT_PREFIX + arrival.decision_id
+    signer = (approver.id, approver.key, approver.hash)
+    return StandingGrant(name, *scope, *bounds, *signer, digest([name, *scope, *bounds]))
+
+
+def find_grant(book: Book, standing: Standing, action: ProposedAction) -> StandingGrant | None:
+    """The standing grant of an action's agent, tool and session."""
+    scope = (standing.principal.tenant, action.agent_id, action.session_id, action.tool_name)
+    return book.grants.get(scope)
+
+
+def run_granted(
+    grant: StandingGrant,
+    stages: tuple[Stage, ...],
+    context: ActionContext,
+    evaluation: Evaluation,
+    stopwatch: Callable[[], int],
+) -> Generator[Request, Answer, tuple[Evaluation, StandingGrant | None]]:
+    """What an escalated action comes to under a grant that covers it, and the grant; else what it was."""
+    if evaluation.outcome != "ESCALATE" or not covers(grant, context):
+        return evaluation, None
+    context.approved, context.escalated = True, None
+    again = yield from run_proven(stages, context, stopwatch)
+    if again.outcome == "ALLOW":
+        again.obligations += OBLIGATIONS[context.tier]
+    return again, grant
+
+
+def covers(grant: StandingGrant, context: ActionContext) -> bool:
+    """Whether a grant of the action's own scope takes the place of an approval of this action."""
+    waits = context.mode == "high_stakes" and context.org.enforcement == "enforce"
+    if not waits or context.tier == HIGHEST_TIER or grant.uses < 1 or grant.until_ms <= context.now_ms:
+        return False
+    if not _is_in_force(context.registry, grant, context.now_ms):
+        return False
+    if grant.when is None:
+        return True
+    by_type = results_by_type(context, condition_of(grant.when))
+    return all(one.passed is True for same in by_type for one in same)
+
+
+def _is_in_force(registry: Registry, grant: StandingGrant, at_ms: int) -> bool:
+    approver = registry.approvers.get(grant.approver_id)
+    agent = registry.agents.get(grant.agent_id)
+    if approver is None or (agent is not None and agent.owner == approver.id):
+        return False
+    with_tool = approver.tools is None or grant.tool in approver.tools
+    return with_tool and approver.acts_for(grant.tenant, at_ms) and bool(approver.roles & ROLES)
+
+
+def told_in_verdict(grant: StandingGrant) -> dict[str, Any]:
+    """A verdict's `grant`: what the action was allowed by, as it was before this use."""
+    return {
+        "grant_id": grant.grant_id,
+        "when": grant.when,
+        "uses_left": grant.uses,
+        "until": rfc3339(grant.until_ms),
+        "approver_id": grant.approver_id,
+        "entry": grant.entry,
+        "entry_hash": grant.entry_hash,
+        "grant_digest": grant.digest,
+    }
+
+
+def recorded_grant(verdict: Mapping[str, Any], tool: str) -> StandingGrant | None:
+    """From a verdict: the way back. `tool`: that of the action."""
+    told = verdict.get("grant")
+    if told is None:
+        return None
+    scope = (verdict["tenant_id"], verdict["agent_id"], verdict["session_id"], tool)
+    bounds = (told["when"], told["uses_left"], milliseconds_of(told["until"]))
+    signer = (told["approver_id"], told["entry"], told["entry_hash"])
+    return StandingGrant(told["grant_id"], *scope, *bounds, *signer, told["grant_digest"])
+
+
+def given_record(grant: StandingGrant, arrival: Arrival, escalation_id: str, justification: str) -> OutRecord:
+    """GrantGiven, beside the approval that gives it."""
+    more = {"escalation_id": escalation_id, "justification": justification}
+    bounds = {"when": grant.when, "uses": grant.uses, "until": rfc3339(grant.until_ms)}
+    told = {"schema": _GIVEN, **_fields(grant), **bounds, **_signer(grant), **more}
+    return _event("GrantGiven", told, grant, arrival)
+
+
+def used_record(grant: StandingGrant, arrival: Arrival, action_id: str) -> OutRecord:
+    """GrantUsed: what is left of it after this action."""
+    told = {
+        "schema": _USED,
+        **_fields(grant),
+        "use_id": f"use:{arrival.decision_id}",
+        "verdict_id": verdict_id(arrival.decision_id),
+        "action_id": action_id,
+        "uses_left": grant.uses,
+    }
+    return _event("GrantUsed", told, grant, arrival)
+
+
+def revoked_record(grant: StandingGrant, arrival: Arrival, signed: dict[str, Any]) -> OutRecord:
+    """GrantRevoked; `signed`: what is told of the approver who revoked it."""
+    told = {"schema": _REVOKED, **_fields(grant), "uses_left": grant.uses, **signed}
+    return _event("GrantRevoked", told, grant, arrival)
+
+
+def _fields(grant: StandingGrant) -> dict[str, Any]:
+    return {
+        "grant_id": grant.grant_id,
+        "agent_id": grant.agent_id,
+        "session_id": grant.session_id,
+        "tenant_id": grant.tenant,
+        "tool": grant.tool,
+        "grant_digest": grant.digest,
+    }
+
+
+def _signer(grant: StandingGrant) -> dict[str, Any]:
+    return {
+        "approver_id": grant.approver_id,
+        "approver_entry": grant.entry,
+        "approver_hash": grant.entry_hash,
+    }
+
+
+def _event(kind: str, told: dict[str, Any], grant: StandingGrant, arrival: Arrival) -> OutRecord:
+    told |= {"decided_at": rfc3339(arrival.timestamp_ms), "input": arrival.coordinates()}
+    return OutRecord(ESCALATIONS, kind, told, grant.session_id)
