@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import base64
 import re
+from binascii import a2b_base64
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
 HEADER = "sluice-signature"
 DOMAIN = b"SluiceInputV1"
 LONGEST_HEADER = 256
-_FORM = re.compile(rb"v1 ([0-9a-f]{64}) ([1-9][0-9]{0,14}) ([A-Za-z0-9_-]{16,32}) ([A-Za-z0-9+/]{86}==)")
+_MESSAGE = DOMAIN + b" %d %b" * 6
+_FORM = re.compile(
+    rb"v1 ([0-9a-f]{64}) ([1-9][0-9]{0,14}) ([A-Za-z0-9_-]{16,32}) ([A-Za-z0-9+/]{85}[AQgw]==)"
+)
 
 
 class AgentSignature(NamedTuple):
@@ -48,16 +52,14 @@ def read_signature(raw: bytes) -> AgentSignature | None:
     if found is None:
         return None
     key_id, at_ms, nonce, signature = found.groups()
-    value = base64.b64decode(signature)
-    if base64.b64encode(value) != signature:
-        return None
-    return AgentSignature(key_id.decode(), int(at_ms), nonce.decode(), value)
+    return AgentSignature(key_id.decode(), int(at_ms), nonce.decode(), a2b_base64(signature))
 
 
 def signed_bytes(topic: str, key: bytes, key_id: str, signed_at_ms: int, nonce: str, value: bytes) -> bytes:
     """The bytes that an agent signs. `topic`: the base name, without the installation's prefix."""
-    parts = (topic.encode(), key, key_id.encode(), b"%d" % signed_at_ms, nonce.encode(), value)
-    return b" ".join([DOMAIN, *[b"%d %s" % (len(part), part) for part in parts]])
+    name, by, at, once = topic.encode(), key_id.encode(), b"%d" % signed_at_ms, nonce.encode()
+    parts = (len(name), name, len(key), key, len(by), by, len(at), at, len(once), once, len(value), value)
+    return _MESSAGE % parts
 
 
 def header_in(headers: Iterable[tuple[str, bytes | None]]) -> bytes | None:

@@ -10,7 +10,6 @@ allowed with an advisory) and a dead letter, so that one input can neither stop 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from app.core.actions import escalating
@@ -141,7 +140,7 @@ def checked(parts: PointParts, arrival: Arrival, signer: str, state: SessionStat
     if signature.refusal is None:
         draft, owner = SessionDraft(state, parts.limits, arrival.timestamp_ms), who(agent.tenant, agent.id)
         signature = signature.known_as(novelty_of(draft, owner, arrival, signature, parts.limits))
-    return replace(arrival, signature=signature)
+    return arrival.checked(signature)
 
 
 def checked_again(
@@ -154,7 +153,7 @@ def checked_again(
         return arrival
     signature = check_signature(agent.keys, agent.signature_window_ms, arrival)
     said = recorded.get("signature")
-    return replace(arrival, signature=signature.known_as(said["novelty"]) if said else signature)
+    return arrival.checked(signature.known_as(said["novelty"]) if said else signature)
 
 
 def _asking_nobody(decision: Decision) -> Generator[Request, Answer, Decision]:

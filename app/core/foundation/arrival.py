@@ -109,6 +109,8 @@ class InputSignature(NamedTuple):
     def known_as(self, novelty: Novelty) -> InputSignature:
         """With what the session says. A forgotten one counts no more; a replayed one where its kind of input
         does not answer repeats."""
+        if novelty == self.novelty:
+            return self
         if novelty != "forgotten" or self.refusal is not None:
             return self._replace(novelty=novelty)
         return self._replace(novelty=novelty, refusal=FORGOTTEN)
@@ -159,6 +161,21 @@ class Arrival:
     signature_header: bytes | None = None
     signature: InputSignature | None = None
     _digest: str = field(init=False, default="", repr=False, compare=False)
+
+    def checked(self, signature: InputSignature) -> Arrival:
+        """The same with what came of its signature."""
+        return Arrival(
+            self.topic,
+            self.partition,
+            self.offset,
+            self.timestamp_ms,
+            self.key,
+            self.value,
+            self.traceparent,
+            self.waited_ms,
+            self.signature_header,
+            signature,
+        )
 
     @property
     def digest(self) -> str:

@@ -26,7 +26,7 @@ from topics.catalog import ACTIONS, SESSIONS_CHANGELOG, VERDICTS
 from topics.layout import TopicLayout
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 DEADLINE_S = 300.0
 
@@ -136,11 +136,16 @@ class Round:
     def ready_file(self) -> Path:
         return self.work / f"{self.name}.ready"
 
-    async def create_topics(self, *, similarity: bool = False) -> None:
-        """The round's topics, its policy in them; under `similarity` memory writes ask the encoder."""
+    async def create_topics(
+        self, *, similarity: bool = False, more: Sequence[Mapping[str, Any]] = ()
+    ) -> None:
+        """The round's topics, its policy in them; under `similarity` memory writes ask the encoder. `more`:
+        registry entries."""
         await kafka_topics.create(self.bootstrap, self.layout, 1)
         await publish_policy(
-            self.bootstrap, self.layout.prefix, bench_policy.records(self.trust, similarity=similarity)
+            self.bootstrap,
+            self.layout.prefix,
+            bench_policy.records(self.trust, similarity=similarity, more=more),
         )
 
 
@@ -191,8 +196,13 @@ async def create_plain_topics(bootstrap: str, *names: str) -> None:
         await admin.close()
 
 
-async def publish(bootstrap: str, topic: str, messages: Iterable[tuple[bytes, bytes]]) -> None:
-    """Publish as fast as it goes, acknowledged by all replicas."""
+async def publish(
+    bootstrap: str,
+    topic: str,
+    messages: Iterable[tuple[bytes, bytes]],
+    headers: Callable[[bytes, bytes], list[tuple[str, bytes]]] = lambda *_: [],
+) -> None:
+    """Publish as fast as it goes, acknowledged by all replicas. `headers` of a message by key and value."""
     producer = aiokafka.AIOKafkaProducer(
         bootstrap_servers=bootstrap, acks="all", linger_ms=5, max_batch_size=262_144
     )
@@ -200,7 +210,7 @@ async def publish(bootstrap: str, topic: str, messages: Iterable[tuple[bytes, by
     pending: list[Any] = []
     try:
         for key, value in messages:
-            pending.append(await producer.send(topic, value, key=key))
+            pending.append(await producer.send(topic, value, key=key, headers=headers(key, value)))
             if len(pending) >= 20_000:
                 await asyncio.gather(*pending)
                 pending = []

@@ -27,6 +27,8 @@ from load.bench.given.action_events import AGENT, MAX_ID, panel
 from load.sites import quality_policy
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from app.cli.demo.throwaway_trust import ControlRecord, ThrowawayTrust
     from app.core.decide.decision_point import DecisionPoint
 
@@ -52,8 +54,8 @@ def document(rules: list[dict[str, Any]] | None = None, *, similarity: bool = Fa
     return orjson.dumps({**shipped, "id": BUNDLE, "rules": [*shipped.get("rules", []), *more], "cases": []})
 
 
-def registry() -> bytes:
-    """The registry file."""
+def registry(more: Sequence[Mapping[str, Any]] = ()) -> bytes:
+    """The registry file; `more`: entries beside those that every benchmark has."""
     names = sorted({row.tool[:MAX_ID] for row in panel()})
     entries = [
         _entry("org", TENANT, {"enforcement": "enforce", "forbidden_targets": []}),
@@ -62,15 +64,21 @@ def registry() -> bytes:
         ),
         *(_entry("tool", name, dict(_TOOL)) for name in names),
         *items.entries(TENANT),
+        *more,
     ]
     return json.dumps({"entries": entries}).encode()
 
 
-def policy(rules: list[dict[str, Any]] | None = None, *, similarity: bool = False) -> Policy:
+def policy(
+    rules: list[dict[str, Any]] | None = None,
+    *,
+    similarity: bool = False,
+    more: Sequence[Mapping[str, Any]] = (),
+) -> Policy:
     """The policy itself, compiled anew."""
     bundle = load_bundle(document(rules, similarity=similarity))
     quality = load_quality_bundle(items.QUALITY.read_bytes())
-    return Policy({BUNDLE: bundle}, load_registry(registry()), BUNDLE, {quality.id: quality}, quality.id)
+    return Policy({BUNDLE: bundle}, load_registry(registry(more)), BUNDLE, {quality.id: quality}, quality.id)
 
 
 def point() -> DecisionPoint:
@@ -89,10 +97,15 @@ def parts(rules: list[dict[str, Any]] | None = None) -> PointParts:
     return PointParts(under, limits, time.perf_counter_ns, TENANT, standings(under), {})
 
 
-def records(trust: ThrowawayTrust, *, similarity: bool = False) -> list[ControlRecord]:
+def records(
+    trust: ThrowawayTrust, *, similarity: bool = False, more: Sequence[Mapping[str, Any]] = ()
+) -> list[ControlRecord]:
     """The policy as it is published."""
     judging = json_object(items.QUALITY.read_bytes())
-    return [*trust.policy(document(similarity=similarity), registry()), quality_policy.signed(trust, judging)]
+    return [
+        *trust.policy(document(similarity=similarity), registry(more)),
+        quality_policy.signed(trust, judging),
+    ]
 
 
 def environment(trust: ThrowawayTrust) -> dict[str, str]:

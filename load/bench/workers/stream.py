@@ -6,10 +6,10 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from load.bench.gates import action_pipeline
+from load.bench.gates import action_pipeline, signing
 from load.bench.given import bench_env
 from load.bench.given.bench_env import Round
-from load.bench.measurement import Measurement, at_least, at_most, none, reported
+from load.bench.measurement import Measurement, at_least, at_most, judge, none, reported
 from load.bench.workers import bystanders, latency, throughput
 
 if TYPE_CHECKING:
@@ -195,3 +195,10 @@ async def restarts(bench: Bench) -> list[Measurement]:
         reported(f"start to first verdict, {many} sessions", [s for s, _ in rounds], "s", "see below"),
         at_most("restart / bare read", [started / read for started, read in rounds], 3),
     ]
+
+
+async def signed(bench: Bench) -> list[Measurement]:
+    """What a worker's CPU does for an action that its agent signed, and for one of an agent that does not."""
+    count = bench.extent.of(signing.WORKER_EVENTS)
+    rounds = [await signing.measure_worker(bench.round("signed"), count) for _ in bench.rounds]
+    return judge(rounds, signing.WORKER)

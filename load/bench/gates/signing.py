@@ -1,0 +1,123 @@
+"""What the signature of an agent's input costs: the same actions signed and not, chunk by chunk in turn."""
+
+from __future__ import annotations
+
+import json
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from app.client.sender import agent_signature
+from app.core.foundation.arrival import Arrival
+from app.core.registry.keys import SigningKey
+from load.bench import measurement
+from load.bench.given import bench_env, bench_policy
+from load.bench.given.actions import AGENT, AT_MS, events
+from load.bench.given.pure import Pipeline
+from load.bench.measurement import CpuClock, at_most, in_fresh_process, judge, reported
+from topics.agent_signature import read_signature, signed_bytes
+from topics.catalog import ACTIONS, VERDICTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from load.bench.measurement import Extent, Figures, Judge, Measurement
+
+SIGNER = "bench-signer"
+KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+PEM = KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+EVENTS = 12_000
+WORKER_EVENTS = 12_000
+CHUNK = 256
+SESSIONS = 2_000
+GOAL = 1.25
+PURE: dict[str, Judge] = {
+    "unsigned, pure core": partial(reported, unit="us/action"),
+    "signed, pure core": partial(reported, unit="us/action"),
+    "Ed25519 verify alone": partial(reported, unit="us/action", goal="yardstick"),
+    "signed / unsigned, pure core": partial(at_most, goal=GOAL),
+}
+WORKER: dict[str, Judge] = {
+    "unsigned, worker": partial(reported, unit="CPU us/action"),
+    "signed, worker": partial(reported, unit="CPU us/action"),
+    "signed / unsigned, worker": partial(at_most, goal=GOAL),
+}
+
+
+def entry() -> dict[str, object]:
+    """The registry entry of the agent that signs."""
+    keys = [{"public_key": SigningKey(KEY).public.text}]
+    spec = {"tenant_id": bench_policy.TENANT, "tier": "T3", "autonomy_tier": "bounded", "keys": keys}
+    return {"kind": "agent", "id": SIGNER, "revision": 1, "spec": spec}
+
+
+def of_signer(messages: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
+    """The same actions in the name of the agent that signs."""
+    return ((key, value.replace(AGENT.encode(), SIGNER.encode(), 1)) for key, value in messages)
+
+
+def header(key: bytes, value: bytes, at_ms: int | None = None) -> tuple[str, bytes]:
+    """The header of an action; `at_ms` None: now."""
+    return agent_signature(PEM, ACTIONS, key.decode(), value, at_ms or time.time_ns() // 1_000_000)
+
+
+def measure(count: int, seed: int) -> Figures:
+    """One round of the pure core, in a fresh process."""
+    under = bench_policy.policy(more=[entry()])
+    plain, signed = Pipeline(bench_policy.point_of(under)), Pipeline(bench_policy.point_of(under))
+    unsigned = [Arrival(ACTIONS, 0, n, AT_MS, *one) for n, one in enumerate(events(count, SESSIONS, seed))]
+    with_headers = [
+        Arrival(ACTIONS, 0, n, AT_MS, *one, signature_header=header(*one, AT_MS)[1])
+        for n, one in enumerate(of_signer(events(count, SESSIONS, seed)))
+    ]
+    clock = CpuClock()
+    measurement.settle()
+    for start in range(0, count, CHUNK):
+        clock.take("unsigned", partial(plain.take, unsigned[start : start + CHUNK]))
+        bodies = clock.take("signed", partial(signed.take, with_headers[start : start + CHUNK]))
+        assert all("signature" in body for body in bodies if body["schema"] == "sluice/verdict/v1")  # noqa: S101
+        clock.take("verify", partial(_verify, with_headers[start : start + CHUNK]))
+    each = {what: seconds / count * 1e6 for what, seconds in clock.seconds.items()}
+    found = (each["unsigned"], each["signed"], each["verify"], each["signed"] / each["unsigned"])
+    return dict(zip(PURE, found, strict=True))
+
+
+def _verify(arrivals: list[Arrival]) -> None:
+    public = KEY.public_key()
+    for one in arrivals:
+        said = read_signature(one.signature_header or b"")
+        if said is not None:
+            public.verify(said.signature, signed_bytes(ACTIONS, one.key or b"", *said[:3], one.value or b""))
+
+
+def figures(extent: Extent) -> list[Measurement]:
+    """What a signed action costs in the pure core."""
+    rounds = [in_fresh_process(measure, extent.of(EVENTS), seed) for seed in range(extent.rounds)]
+    return judge(rounds, PURE)
+
+
+async def measure_worker(round_: bench_env.Round, count: int, pairs: int = 3) -> Figures:
+    """One round of a worker: unsigned and signed actions in turn, its CPU time for each."""
+    await round_.create_topics(more=[entry()])
+    spent, written = {False: 0.0, True: 0.0}, 0
+    with bench_env.worker(round_) as child:
+        await bench_env.until_ready(round_, child)
+        for turn in range(2 * (pairs + 1)):
+            messages, is_signed = events(count, SESSIONS, turn // 2), bool(turn % 2)
+            before, written = bench_env.cpu_s(child.pid), written + count
+            if is_signed:
+                await bench_env.publish(
+                    round_.bootstrap, round_.topic(ACTIONS), of_signer(messages), lambda *one: [header(*one)]
+                )
+            else:
+                await bench_env.publish(round_.bootstrap, round_.topic(ACTIONS), messages)
+            await bench_env.until_written(round_.bootstrap, round_.topic(VERDICTS), written)
+            if turn > 1:
+                spent[is_signed] += bench_env.cpu_s(child.pid) - before
+    last = (await bench_env.committed(round_.bootstrap, round_.topic(VERDICTS)))[-1]
+    assert "signature" in json.loads(last.value)  # noqa: S101
+    each = {name: seconds / (pairs * count) * 1e6 for name, seconds in spent.items()}
+    return dict(zip(WORKER, (each[False], each[True], each[True] / each[False]), strict=True))
