@@ -15,7 +15,7 @@ from app.core.foundation.arrival import Arrival
 from app.core.registry.keys import SigningKey
 from load.bench import measurement
 from load.bench.given import bench_env, bench_policy
-from load.bench.given.actions import AGENT, AT_MS, events
+from load.bench.given.action_events import AGENT, AT_MS, events
 from load.bench.given.pure import Pipeline
 from load.bench.measurement import CpuClock, at_most, in_fresh_process, judge, reported
 from topics.agent_signature import read_signature, signed_bytes
