@@ -186,6 +186,26 @@ def test_an_approver_finds_an_escalation_reads_it_and_decides(site: Site, worker
     assert ended == ["ALLOW", "BLOCK", "ALLOW"]
 
 
+def test_a_grant_on_the_command_line_saves_the_next_questions(site: Site, worker: WorkerProcess) -> None:
+    session = session_in(site, 6)
+    publish(site, [refund(session, "a-0")])
+    (opened,) = awaited(site, ESCALATIONS, session, 1, worker)
+    more = ("--grant-uses", "2", "--grant-for", "1h", "--grant-when", "action.rows < 100")
+    approved = decide(site, opened["escalation_id"], "approve", *more)
+    assert approved.exit_code == WELL, approved.stderr
+    publish(site, [refund(session, "a-1")])
+    verdicts = awaited(site, VERDICTS, session, 3, worker)
+    assert [one["outcome"] for one in verdicts] == ["ESCALATE", "ALLOW", "ALLOW"]
+    (given,) = of_kind(site, ESCALATIONS, session, "grant_given")
+    key = ("--as", "vera", "--key", str(site.folder / "vera.pem"), "--justification", "enough", "--yes")
+    revoked = escalations(site, "revoke", given["grant_id"], *key)
+    assert (revoked.exit_code, "revoked" in revoked.stdout) == (WELL, True)
+    publish(site, [refund(session, "a-2")])
+    assert awaited(site, VERDICTS, session, 4, worker)[-1]["outcome"] == "ESCALATE"
+    again = escalations(site, "revoke", given["grant_id"], *key)
+    assert (again.exit_code, "unknown_subject" in again.stderr) == (REFUSED, True)
+
+
 def test_an_id_that_nobody_knows_is_said_to_be_unknown(site: Site, worker: WorkerProcess) -> None:
     del worker
     unknown = escalations(site, "show", "3:999999")

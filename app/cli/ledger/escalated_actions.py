@@ -15,7 +15,13 @@ from app.core.foundation.clock import milliseconds_of
 from app.core.foundation.requests import Answer, input_in
 from app.ports import PortUnavailable
 from topics.catalog import CATALOG, ESCALATIONS, wire_schema
-from topics.records import ApprovalCounted, EscalationExpired, EscalationOpened, EscalationResolved
+from topics.records import (
+    ApprovalCounted,
+    EscalationExpired,
+    EscalationOpened,
+    EscalationResolved,
+    GrantGiven,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -78,6 +84,16 @@ async def escalations(kafka: KafkaQuarantine) -> dict[str, Escalated]:
         elif known is not None:
             found[event.escalation_id] = Escalated(known.opened, (*known.events, event))
     return found
+
+
+async def given_grant(kafka: KafkaQuarantine, grant_id: str) -> GrantGiven | None:
+    """The record by which a standing grant was given; None for an unknown id."""
+    async for record in kafka.escalations():
+        if grant_id.encode() in (record.value or b""):
+            fields = orjson.loads(record.value or b"{}")
+            if fields.get("schema") == wire_schema(GrantGiven) and fields["grant_id"] == grant_id:
+                return GrantGiven.model_validate(fields)
+    return None
 
 
 async def whole(kafka: KafkaQuarantine, name: str) -> Escalated | None:

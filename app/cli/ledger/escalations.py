@@ -9,13 +9,22 @@ import orjson
 import typer
 from pydantic import ValidationError
 
-from app.cli.ledger.escalated_actions import escalations, line, now_ms, print_whole, waits, whole, whose
+from app.cli.ledger.escalated_actions import (
+    escalations,
+    given_grant,
+    line,
+    now_ms,
+    print_whole,
+    waits,
+    whole,
+    whose,
+)
 from app.cli.ledger.held_memories import asked, connected
 from app.cli.ledger.quarantine_review import end_review, outcome_of, outgoing, print_review
-from app.cli.output import WRONG, console, errors, print_json, shown, stop
+from app.cli.output import WRONG, console, errors, print_json, shown, span_ms, stop
 from app.cli.policy.key_files import private_keys_or_stop
 from app.core.foundation.arrival import coordinates_of, escalation_id
-from app.core.foundation.clock import milliseconds_of
+from app.core.foundation.clock import milliseconds_of, rfc3339
 from app.core.foundation.strict import first_error, json_object
 from app.core.trust.signing import signed_review
 from topics.catalog import ACTIONS
@@ -136,6 +145,17 @@ Narrowed = Annotated[
 ]
 
 
+GrantUses = Annotated[
+    int | None,
+    typer.Option(min=1, max=1000, metavar="N", help="Grant N more uses of the tool in this session."),
+]
+GrantFor = Annotated[str, typer.Option(metavar="SPAN", help="How long the grant stands: 30s, 10m, 1h, 2d.")]
+GrantWhen = Annotated[
+    str | None,
+    typer.Option(metavar="CEL", help="The grant holds for actions of which this is true (docs/rules.md)."),
+]
+
+
 @cli.command()
 def approve(  # noqa: PLR0913 - the command's options
     escalation: Subject,
@@ -144,6 +164,9 @@ def approve(  # noqa: PLR0913 - the command's options
     key: Key,
     justification: Why,
     parameters: Narrowed = None,
+    grant_uses: GrantUses = None,
+    grant_for: GrantFor = "1h",
+    grant_when: GrantWhen = None,
     yes: Yes = False,
     wait: Wait = 30,
     as_json: AsJson = False,
@@ -155,6 +178,9 @@ def approve(  # noqa: PLR0913 - the command's options
     to the action's digest and counts once. Every gate judges the approved
     action again: what one of them blocks now stays blocked.
 
+    With --grant-uses the agent may use the tool so many times more in this
+    session without asking again; `revoke` ends that.
+
     Exit codes: 0 it counted; 1 it was refused (not open, expired, no
     approver, wrong role, own action) or you did not sign; 2 could not do
     it, or no answer came in time: `show` has the result later.
@@ -162,7 +188,11 @@ def approve(  # noqa: PLR0913 - the command's options
     Example: sluice escalations approve 3:17 --as ann --key ann.pem
     --justification "the customer confirmed"
     """
-    more = {} if parameters is None else {"parameters": _parameters_or_stop(parameters)}
+    more: dict[str, Any] = {} if parameters is None else {"parameters": _parameters_or_stop(parameters)}
+    if grant_uses is not None:
+        until = rfc3339(now_ms() + _span_or_stop(grant_for))
+        more["grant"] = {"uses": grant_uses, "until": until}
+        more["grant"] |= {} if grant_when is None else {"when": grant_when}
     said = {"decision": "approve", "approver_id": approver, "justification": justification, **more}
     _answer(escalation, said, key, yes=yes, wait=wait, as_json=as_json)
 
@@ -184,6 +214,52 @@ def deny(  # noqa: PLR0913 - the command's options
     """
     said = {"decision": "deny", "approver_id": approver, "justification": justification}
     _answer(escalation, said, key, yes=yes, wait=wait, as_json=as_json)
+
+
+@cli.command()
+def revoke(
+    grant: Annotated[str, typer.Argument(metavar="GRANT", help="The grant's id, as the ledger has it.")],
+    *,
+    approver: Approver,
+    key: Key,
+    justification: Why,
+    yes: Yes = False,
+    wait: Wait = 30,
+) -> None:
+    """Revoke a standing grant: from the next action on, a person is asked.
+
+    Exit codes: 0 revoked; 1 it was refused, or the grant is unknown; 2
+    could not do it, or no answer came in time.
+    """
+    (signer,) = private_keys_or_stop([key])
+    kafka = connected()
+    given = asked(given_grant(kafka, grant))
+    if given is None:
+        stop(f"no grant was given under {grant}", WRONG)
+    fields = {
+        "subject_id": given.grant_id,
+        "session_id": given.session_id,
+        "digest": given.grant_digest,
+        "decision": "deny",
+        "approver_id": approver,
+        "justification": justification,
+    }
+    try:
+        signed = signed_review(fields, signer)
+    except ValidationError as error:
+        stop(first_error(error))
+    line(f"grant {shown(given.grant_id)}: {shown(given.tool)} for {shown(given.agent_id)}", errors)
+    if not yes:
+        typer.confirm("Sign this and revoke it?", abort=True, err=True)
+    reviewed = asked(kafka.review(outgoing(signed, SOURCE), outcome_of, wait))
+    end_review(given.grant_id, reviewed, f"{wait:g} s", "escalations", as_json=False)
+
+
+def _span_or_stop(span: str) -> int:
+    found = span_ms(span)
+    if found is None:
+        stop(f"no span: {span}. Give a number and a unit: 30s, 10m, 1h, 2d")
+    return found
 
 
 def _parameters_or_stop(file: Path) -> dict[str, Any]:

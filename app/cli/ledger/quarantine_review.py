@@ -30,18 +30,19 @@ if TYPE_CHECKING:
     from topics.records import ReviewDecision
 
 
-Word = Literal["approved", "rejected", "denied", "counted", "expired", "refused", "unreadable"]
+Word = Literal["approved", "rejected", "denied", "counted", "revoked", "expired", "refused", "unreadable"]
 TOO_LATE = "expired"
 _WORDS: dict[str, Word] = {
     "sluice/quarantine_approved/v1": "approved",
     "sluice/quarantine_rejected/v1": "rejected",
     "sluice/approval_counted/v1": "counted",
+    "sluice/grant_revoked/v1": "revoked",
     "sluice/input_refused/v1": "refused",
     "sluice/dead_letter/v1": "unreadable",
 }
 
 
-DONE = frozenset({"approved", "rejected", "denied", "counted"})
+DONE = frozenset({"approved", "rejected", "denied", "counted", "revoked"})
 _ENDED = "sluice/escalation_resolved/v1"
 
 
