@@ -1,8 +1,8 @@
 """Files of records: lines as the inputs that a worker would find in its topics, and an exported ledger.
 
-A line of inputs is a record of the kind that one of its fields tells (`told_by` in the table of kinds), else
-an action. A line that is only `{"at": TIME}` is the broker's time of all records below it. Offsets are line
-numbers from 1, the partition is 0.
+A line of inputs is a record of the kind that one of its fields marks (`marked_by` in the table of kinds),
+else an action. A line that is only `{"at": TIME}` is the broker's time of all records below it. Offsets are
+line numbers from 1, the partition is 0.
 
 An exported ledger (app/verifier/export.py describes the format) is read for its values alone. The verifier
 has a reader of its own, which checks places and keys too; this one is for a report over millions of lines.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
 _CLOCK = "at"
-_TOPICS = {kind.told_by: kind.topic for kind in reversed(KINDS) if kind.told_by}
+_TOPICS = {kind.marked_by: kind.topic for kind in reversed(KINDS) if kind.marked_by}
 """By a field that tells; the first that is there counts: a report has items and a reporter as well."""
 
 

@@ -48,7 +48,7 @@ OUTCOME = Kind(
     attrgetter("session_id"),
     "action_id",
     outcomes.evaluate,
-    told_by="reported_by",
+    marked_by="reported_by",
     answer=AnswerKind(
         ReservationSettled,
         SESSION_EVENTS,

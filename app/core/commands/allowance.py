@@ -18,7 +18,7 @@ UNFOLDED_CHARS = 3072
 """A longer text is not unfolded, nor more than so many characters of an action's disguises read."""
 LARGE_CHARS = 16 * 1024
 """An action of more text spends its time on the linear scan of it."""
-PARSED_CHARS_BESIDE_LARGE, PARSED_TEXTS_BESIDE_LARGE, UNFOLDED_CHARS_BESIDE_LARGE = 512, 8, 1024
+PARSED_CHARS_WITH_LARGE, PARSED_TEXTS_WITH_LARGE, UNFOLDED_CHARS_WITH_LARGE = 512, 8, 1024
 """What such an action gives to parsers, and has unfolded."""
 
 
@@ -47,9 +47,9 @@ class Allowance:
     def __init__(self, chars: int) -> None:
         """For an action whose texts have so many characters together."""
         large = chars > LARGE_CHARS
-        self._parsed = self._parsed_left = PARSED_CHARS_BESIDE_LARGE if large else PARSED_CHARS_PER_ACTION
-        self._texts_left = PARSED_TEXTS_BESIDE_LARGE if large else PARSED_CHARS_PER_ACTION
-        self._forms = self._forms_left = UNFOLDED_CHARS_BESIDE_LARGE if large else UNFOLDED_CHARS
+        self._parsed = self._parsed_left = PARSED_CHARS_WITH_LARGE if large else PARSED_CHARS_PER_ACTION
+        self._texts_left = PARSED_TEXTS_WITH_LARGE if large else PARSED_CHARS_PER_ACTION
+        self._forms = self._forms_left = UNFOLDED_CHARS_WITH_LARGE if large else UNFOLDED_CHARS
         self.shell_work = SHELL_WORK_PER_ACTION
         self.spent = self.all_unfolded = False
 

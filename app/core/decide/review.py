@@ -63,7 +63,7 @@ REVIEW = Kind(
     attrgetter("session_id"),
     "subject_id",
     evaluate,
-    told_by="subject_id",
+    marked_by="subject_id",
     touches=True,
     answer=AnswerKind(
         ResolvedVerdict,

@@ -96,7 +96,7 @@ WRITE = Kind(
     attrgetter("session_id"),
     "write_id",
     write.evaluate,
-    told_by="write_id",
+    marked_by="write_id",
     unread=reject_unread,
     fault=reject_fault,
     answer=AnswerKind(

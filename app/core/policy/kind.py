@@ -87,7 +87,7 @@ class Kind(Generic[M]):
 
     `topic` is the base name of its topic, `model` its record. `key` gives the message key that it must have;
     `session` and `subject` are the fields that name its session (None: it belongs to none) and the input
-    itself. `told_by`: the field by which a line of a file is told to be of this kind; None: by no other
+    itself. `marked_by`: the field by which a line of a file is told to be of this kind; None: by no other
     kind's. `touches`: it is a sign of life of its session even where nothing is counted.
 
     `evaluate` decides on it: at once, or as a generator where somebody is asked. `unread` denies an input
@@ -104,7 +104,7 @@ class Kind(Generic[M]):
         [PointParts, Arrival, M, SessionState, Shared], Decision | Generator[Request, Answer, Decision]
     ]
     session: str | None = "session_id"
-    told_by: str | None = None
+    marked_by: str | None = None
     touches: bool = False
     unread: Callable[[PointParts, Arrival, OutRecord], Decision] | None = None
     fault: Callable[[PointParts, Arrival, M, SessionState, OutRecord], Decision] | None = None

@@ -19,7 +19,7 @@ RETRIEVAL = Kind(
     attrgetter("session_id"),
     "request_id",
     retrieval.evaluate,
-    told_by="items",
+    marked_by="items",
     unread=retrieval_faults.unread,
     fault=retrieval_faults.fault,
     answer=AnswerKind(
@@ -48,6 +48,6 @@ REPORT = Kind(
     attrgetter("session_id"),
     "report_id",
     reported.evaluate,
-    told_by="report_id",
+    marked_by="report_id",
     touches=True,
 )

@@ -18,7 +18,7 @@ from app.stream.engine.evaluation import Inbound, InputInProgress, Lanes, guarde
 from app.stream.engine.intake import Backlog, Intake
 from app.stream.engine.outbox import RESERVED_KEY, Outbox, PartitionRecord, home_of
 from app.stream.engine.sessions import Sessions
-from app.stream.feeds.provenance_work import Wanted
+from app.stream.feeds.provenance_work import ReferenceRequests
 from topics.catalog import REVIEWS, SOURCE_FEEDBACK
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Partition:
         self._reviews = Backlog(int(settings.review_patience_s * 1000))
         self.lanes = Lanes(around.ports, self._begin, self._finish, fail)
         self._outbox = Outbox(self.chain, settings.source, settings.partitions)
-        self._wanted = Wanted()
+        self._wanted = ReferenceRequests()
         self.staged = 0
         self.work = asyncio.Event()
         self.full = asyncio.Event()

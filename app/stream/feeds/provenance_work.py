@@ -148,7 +148,7 @@ class Work:
     def __init__(self, shares: Shares) -> None:
         self._places = Places()
         self._turns = Turns(shares)
-        self._wanted_at: dict[Reference, list[Place]] = {}
+        self._requested_at: dict[Reference, list[Place]] = {}
 
     @property
     def room(self) -> bool:
@@ -159,11 +159,11 @@ class Work:
         """Add a request; False if too many of its kind wait: then it is dropped until a decision requests it
         again."""
         self._places.enter(place)
-        wanted_at = self._wanted_at.get(reference)
-        if wanted_at is not None:
-            wanted_at.append(place)
+        requested_at = self._requested_at.get(reference)
+        if requested_at is not None:
+            requested_at.append(place)
         elif self._turns.enter(host_name(reference.uri), reference):
-            self._wanted_at[reference] = [place]
+            self._requested_at[reference] = [place]
         else:
             self._places.done([place])
             return False
@@ -185,7 +185,7 @@ class Work:
 
     def recorded(self, reference: Reference) -> None:
         """Note that its record is published."""
-        self._places.done(self._wanted_at.pop(reference))
+        self._places.done(self._requested_at.pop(reference))
 
     def forget(self, partitions: Iterable[int]) -> None:
         """Forget partitions that other workers own now; attempts in progress still end."""
@@ -212,7 +212,7 @@ NEW_OF_A_TENANT = 1000
 requested when it is read again."""
 
 
-class Wanted:
+class ReferenceRequests:
     """The recent requests of one partition. Times are those of the decisions and may go back, so a time
     shortly in the future counts as recent too."""
 

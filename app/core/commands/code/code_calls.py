@@ -45,9 +45,9 @@ MOST_FOUND = 32
 class Calls:
     """Notes what the calls of one text do."""
 
-    def __init__(self, text: str, *, beside_python: bool) -> None:
+    def __init__(self, text: str, *, also_python: bool) -> None:
         self._text = text
-        self._beside_python = beside_python
+        self._also_python = also_python
         self._aliases: dict[str, str] = {}
         self._commands: list[Command] = []
         self._lines: list[str] = []
@@ -99,7 +99,7 @@ class Calls:
 
     def call(self, call: CodeCall) -> CodeValue:
         """What a call returns; what it does is noted."""
-        if self._beside_python and call.last in WITH_PYTHON:
+        if self._also_python and call.last in WITH_PYTHON:
             return CodeValue(name=f"{call.name}()")
         if call.last in EACH and call.base.items:
             self.iterated(call.base)

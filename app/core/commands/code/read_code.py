@@ -64,7 +64,7 @@ def read_code(text: str, *, is_python: bool = False) -> CodeReading:
     """The calls of a text. `is_python`: Python's grammar takes it; if it is Python, its calls are known."""
     if not may_do_something(text):
         return NOTHING
-    reader = _Reader(Calls(text, beside_python=is_python and _OF_PYTHON.search(text) is not None))
+    reader = _Reader(Calls(text, also_python=is_python and _OF_PYTHON.search(text) is not None))
     count = 0
     for token in tokens(text):
         count += 1

@@ -9,11 +9,11 @@ import pytest
 
 from app.core.commands.allowance import (
     LARGE_CHARS,
-    PARSED_CHARS_BESIDE_LARGE,
     PARSED_CHARS_PER_ACTION,
-    PARSED_TEXTS_BESIDE_LARGE,
+    PARSED_CHARS_WITH_LARGE,
+    PARSED_TEXTS_WITH_LARGE,
     UNFOLDED_CHARS,
-    UNFOLDED_CHARS_BESIDE_LARGE,
+    UNFOLDED_CHARS_WITH_LARGE,
 )
 from app.core.commands.leaves import LEAVES
 from app.core.commands.library import PatternLibrary, PatternSets
@@ -123,16 +123,16 @@ def test_a_target_is_offered_in_each_spelling() -> None:
             f"{PARSED_CHARS_PER_ACTION} characters",
         ),
         (
-            {"body": "a " * LARGE_CHARS, "command": "ls " + "a" * PARSED_CHARS_BESIDE_LARGE},
-            f"{PARSED_CHARS_BESIDE_LARGE} characters",
+            {"body": "a " * LARGE_CHARS, "command": "ls " + "a" * PARSED_CHARS_WITH_LARGE},
+            f"{PARSED_CHARS_WITH_LARGE} characters",
         ),
         (
-            {"body": "a " * LARGE_CHARS, "command": ["ls -l"] * (PARSED_TEXTS_BESIDE_LARGE + 1)},
+            {"body": "a " * LARGE_CHARS, "command": ["ls -l"] * (PARSED_TEXTS_WITH_LARGE + 1)},
             "to parse",
         ),
         (
             {"body": "a " * LARGE_CHARS, "data": "a%20b " * (UNFOLDED_CHARS // 6)},
-            f"{UNFOLDED_CHARS_BESIDE_LARGE} characters of disguises",
+            f"{UNFOLDED_CHARS_WITH_LARGE} characters of disguises",
         ),
         ({"data": [f"a%20b {place} " * 100 for place in range(9)]}, f"{UNFOLDED_CHARS} characters of"),
         ({"names": ["a b"] * (LEAVES + 1)}, f"more than {LEAVES} texts"),

@@ -80,7 +80,7 @@ def test_a_line_of_a_file_is_told_as_its_document_says() -> None:
     told = {
         row[0].strip("`"): row[1].strip("`") for row in rows_of("docs/offline.md", "## Decisions on a file")
     }
-    marked = [(kind.told_by or "none of them", kind.topic) for kind in reversed(KINDS) if kind.session]
+    marked = [(kind.marked_by or "none of them", kind.topic) for kind in reversed(KINDS) if kind.session]
     assert list(told.items()) == marked
     for kind in KINDS:
         if kind.session is not None:
