@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import uuid
@@ -251,10 +252,16 @@ STEPS = (
 )
 
 
+KILLS = int(os.environ.get("SLUICE_KILLS", "1"))
+"""At each step; `SLUICE_KILLS=50 pytest tests/kafka/test_client.py -k killed` is in docs/faults.md."""
+
+
+@pytest.mark.parametrize("time", range(KILLS))
 @pytest.mark.parametrize("step", STEPS)
 def test_a_process_killed_at_any_step_runs_no_tool_twice_and_reports_once(
-    site: Site, worker: WorkerProcess, tmp_path: Path, step: str
+    site: Site, worker: WorkerProcess, tmp_path: Path, step: str, time: int
 ) -> None:
+    del time
     session, ran = f"killed-{uuid.uuid4().hex}", tmp_path / "ran"
     ran.touch()
 
