@@ -31,6 +31,14 @@ NOT_RUN = {
         "(cd docs/",
     ): "fetches packages; tests/kafka/test_other_languages.py does, and runs them",
     ("docs/mcp.md", "{"): "the configuration of an agent's host; tests/kafka/test_mcp.py starts it so",
+    (
+        "docs/approvals.md",
+        "sluice escalations show",
+    ): "needs an escalation's id and an approver's key; tests/kafka/test_approvals.py answers so",
+    (
+        "docs/approvals.md",
+        "sluice escalations approve",
+    ): "needs an escalation's id and an approver's key; tests/kafka/test_approvals.py grants so",
     ("docs/architecture.md", "flowchart TB"): "a drawing; tests/unit/test_architecture.py holds it current",
     ("docs/architecture_before.md", "flowchart TB"): "a drawing of a tree that is no more",
     (
