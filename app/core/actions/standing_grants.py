@@ -102,6 +102,7 @@ def run_granted(
         return evaluation, None
     context.approved, context.escalated = True, None
     again = yield from run_proven(stages, context, stopwatch)
+    again.model_outputs[:0] = evaluation.model_outputs
     if again.outcome == "ALLOW":
         again.obligations += OBLIGATIONS[context.tier]
     return again, grant

@@ -18,6 +18,9 @@ from tests.unit.core.scene import LIMITS, START, action, bundle, entry, only, po
 from topics.catalog import ACTIONS, OUTCOMES, REVIEWS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from app.core.actions.stage import Stage
     from app.core.decide.decision_point import DecisionPoint
     from app.core.foundation.limits import SessionLimits
     from app.core.foundation.requests import Request
@@ -59,6 +62,7 @@ class Office:
     more: tuple[dict[str, Any], ...] = ()
     policy: dict[str, Any] = field(default_factory=dict)
     limits: SessionLimits = LIMITS
+    stages: Sequence[Stage] | None = None
     now: int = START
 
     def __post_init__(self) -> None:
@@ -71,7 +75,7 @@ class Office:
         """A decision point over the scene's registry, its approvers and these entries."""
         known = {(one["kind"], one["id"]): one for one in (*APPROVERS, *more)}
         policy = bundle(**{"escalation_ttl_ms": TTL_MS, **self.policy, **changed})
-        return point(*known.values(), policy=policy, limits=self.limits)
+        return point(*known.values(), policy=policy, limits=self.limits, stages=self.stages)
 
     def propose(self, action_id: str = "a-1", **fields: Any) -> Decision:
         """An action that needs an approver, unless it is changed."""
@@ -111,7 +115,8 @@ class Office:
         return 0 if account is None else account.rows
 
     def _answer(self, request: Request) -> Answer:
-        assert request.port == HELD_INPUT
+        if request.port != HELD_INPUT:
+            return Answer("answered", {"asked": request.port})
         place: Any = request.payload
         value = self.inputs.get((place["topic"], place["partition"], place["offset"]))
         return Answer("unavailable", detail="gone") if value is None else Answer("answered", value)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from app.core.actions.authority import Controls, TierAuth
+from app.core.actions.stage import PASSED
+from app.core.foundation.requests import Request
 from app.core.state.book import Book
 from tests.unit.core.actions.escalation_scene import APPROVERS, Office, answer_to, grant_request
 from tests.unit.core.actions.test_approvals import refusal
 from tests.unit.core.scene import entry, kinds, only
 from topics.catalog import REVIEWS
+
+if TYPE_CHECKING:
+    from app.core.actions.stage import ActionContext, Asking
 
 
 def granted(office: Office, by: str = "ann", **asked: Any) -> dict[str, Any]:
@@ -105,6 +111,27 @@ def test_a_grant_that_nobody_may_give_is_refused(fields: dict[str, Any], asked: 
     assert refusal(office.answer(opened, "vera", grant=grant_request(**asked))) == "wrong_grant"
     assert refusal(office.answer(opened, "vera", "deny", grant=grant_request())) == "wrong_decision"
     assert len(office.replay.book.open) == 1
+
+
+class _Asking:
+    """Asks somebody about every action, and has nothing against it."""
+
+    name = "asking"
+
+    def evaluate(self, _: ActionContext) -> Asking:
+        yield Request("somebody", {}, 100)
+        return PASSED
+
+
+def test_what_was_asked_before_the_grant_was_found_is_in_the_record_too() -> None:
+    """A rerun asks in the same order: once without the grant, once with it."""
+    office = Office(stages=[Controls(), _Asking(), TierAuth()])
+    granted(office)
+    verdict = only(office.propose("a-1"), "Verdict")
+    assert (verdict["verdict"], [one["gate"] for one in verdict["model_outputs"]]) == (
+        "allowed",
+        ["asking", "asking"],
+    )
 
 
 def test_any_approver_in_force_revokes_it_at_once() -> None:
