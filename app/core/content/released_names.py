@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from app.core.content.findings import ContentInspection, Finding
 from app.core.content.kept import ANSWERS, RememberedTexts
-from app.core.content.wording import below_the_host, in_words, readings, says_something, wording
+from app.core.content.wording import (
+    below_the_host,
+    in_words,
+    numbered_word,
+    readings,
+    says_something,
+    wording,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,6 +30,7 @@ SEAM = 128
 WINDOW, OVERLAP = 512, 128
 """Characters of several items' words that are read as one text, and what it shares with the next text."""
 LONGEST_KEPT = 256
+"""Characters of a name whose wording is remembered: the same references come again and again."""
 _PAIR = 2
 
 
@@ -36,11 +44,8 @@ class _Said(NamedTuple):
     whole: str
 
 
-class Name(NamedTuple):
-    """A field that is released, and its text."""
-
-    field: str
-    text: str
+Name = tuple[str, str]
+"""A field that is released, and its text."""
 
 
 class Spoken(NamedTuple):
@@ -73,8 +78,8 @@ class Names:
         "_as_it_stands",
         "_inspect",
         "_joined",
+        "_known_read",
         "_known_wording",
-        "_reads",
         "_remembered",
         "_seams",
         "_words",
@@ -92,22 +97,23 @@ class Names:
         self._as_it_stands = as_it_stands
         self._remembered = RememberedTexts[_Said]()
         self._joined = RememberedTexts[ContentInspection]()
-        self._reads = RememberedTexts[Read]()
         self._seams = RememberedTexts[tuple[Finding, ...]]()
         self._known_wording = lru_cache(ANSWERS)(partial(wording, words=words))
+        self._known_read = lru_cache(ANSWERS)(self._read_anew)
 
     def read(self, names: Sequence[Name]) -> Read:
         """Each name by itself, then those that say anything as one text, in this order, and two by two."""
-        said = [(field, self._wording(text)) for field, text in names]
-        parts = [part for one in said for part in one]
-        key = " ".join([str(len(part)) for part in parts] + parts)
-        known = self._reads.get(key)
-        if known is None:
-            known = self._read_anew(said)
-            self._reads.put(key, known)
-        return known
+        said: list[Name] = []
+        overlong = False
+        for field, text in names:
+            if len(text) > LONGEST_KEPT:
+                overlong = True
+                said.append((field, wording(text, self._words)))
+            else:
+                said.append((field, numbered_word(text) or self._known_wording(text)))
+        return self._read_anew(tuple(said)) if overlong else self._known_read(tuple(said))
 
-    def _read_anew(self, wordings: Sequence[tuple[str, str]]) -> Read:
+    def _read_anew(self, wordings: tuple[Name, ...]) -> Read:
         found: list[Finding] = []
         telling: list[str] = []
         said_by = []
@@ -181,10 +187,6 @@ class Names:
             known = self._inspect(text)
             self._joined.put(text, known)
         return known
-
-    def _wording(self, text: str) -> str:
-        """The same references come again and again; nothing is kept of what is overlong."""
-        return self._known_wording(text) if len(text) <= LONGEST_KEPT else wording(text, self._words)
 
     def _said(self, wording_: str) -> _Said:
         known = self._remembered.get(wording_)

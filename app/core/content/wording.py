@@ -61,9 +61,9 @@ _SHORTEST_WORD = 3
 
 def wording(text: str, words: Vocabulary) -> str:
     """The id without what says nothing. Two ids of one wording hold the same words in the same order."""
-    numbered = _NUMBERED.fullmatch(text)
-    if numbered is not None:
-        return numbered[1]
+    word = numbered_word(text)
+    if word is not None:
+        return word
     cues = [how for how, cue in _RUNS if cue.search(text)]
     hidden = _hidden(text, cues) if cues else []
     if (
@@ -79,6 +79,12 @@ def wording(text: str, words: Vocabulary) -> str:
         left = _MIXED.sub(partial(_unless_words, words), left)
     is_prose = left != text and len(_LONG_WORD.findall(below_the_host(left))) >= _PROSE
     return f"{text}{_APART}{left}" if is_prose else left
+
+
+def numbered_word(text: str) -> str | None:
+    """The wording of an id that is a word and a number, None of any other text."""
+    numbered = _NUMBERED.fullmatch(text)
+    return None if numbered is None else numbered[1]
 
 
 def readings(a_wording: str) -> list[str]:

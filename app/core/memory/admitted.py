@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.core.content.released_names import Name
 from app.core.foundation.arrival import is_memory_id
 from app.core.foundation.chain import OutRecord
 from app.core.foundation.clock import rfc3339
@@ -21,6 +20,7 @@ from topics.catalog import ADMITTED
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from app.core.content.released_names import Name
     from topics.records import ProposedMemoryWrite
 
 LONGEST_URI = 65_536
@@ -32,12 +32,12 @@ _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 
 def names_before(write: ProposedMemoryWrite) -> list[Name]:
     """The free texts that stand before the content in the released record."""
-    return [Name("write_id", write.write_id), Name("session_id", write.session_id)]
+    return [("write_id", write.write_id), ("session_id", write.session_id)]
 
 
 def names_after(write: ProposedMemoryWrite) -> list[Name]:
     """Those behind it. The id of a memory is none: its form leaves no room for words."""
-    return [Name("source.id", write.source.id), *_of_quality(write), *_parents(write)]
+    return [("source.id", write.source.id), *_of_quality(write), *_parents(write)]
 
 
 def released_quality(write: ProposedMemoryWrite) -> dict[str, Any]:
@@ -56,11 +56,11 @@ def _of_quality(write: ProposedMemoryWrite) -> Iterator[Name]:
     released = released_quality(write)
     for field in ("content_class", "provenance_uri", "provenance_hash"):
         if released[field] is not None:
-            yield Name(field, released[field])
+            yield field, released[field]
 
 
 def _parents(write: ProposedMemoryWrite) -> list[Name]:
-    return [Name("derived_from", one) for one in write.derived_from or () if not is_memory_id(one)]
+    return [("derived_from", one) for one in write.derived_from or () if not is_memory_id(one)]
 
 
 def _is_text(value: Any, form: re.Pattern[str]) -> bool:

@@ -123,7 +123,7 @@ def _beside_the_content(context: WriteContext) -> tuple[tuple[Finding, ...], tup
     read = reader.read([*before, *after])
     if read is NOTHING:
         return (), ()
-    fields = {name.field for name in before}
+    fields = {field for field, _ in before}
     first = [one for one in read.words if one.field in fields]
     rest = [one for one in read.words if one.field not in fields]
     met = (*reader.before(first, content, "content"), *reader.after(content, rest, "content"))

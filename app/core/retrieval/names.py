@@ -10,14 +10,14 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.core.content.released_names import NOTHING, Name, Read
+from app.core.content.released_names import NOTHING, Read
 from app.core.metadata.provenance import MAX_URI_CHARACTERS
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
 
     from app.core.content.findings import Finding
-    from app.core.content.released_names import Names
+    from app.core.content.released_names import Name, Names
     from topics.records import ProposedRetrieval
     from topics.records.retrieval_inputs import RetrievedItem
 
@@ -73,7 +73,7 @@ def read_names(
     id of a known agent is the registry's."""
     fields = REQUEST_FIELDS[:-1] if known_agent else REQUEST_FIELDS
     given = [(field, getattr(retrieval, field)) for field in fields]
-    request = reader.read([Name(field, value) for field, value in given if value is not None])
+    request = reader.read([(field, value) for field, value in given if value is not None])
     reads = [reader.read(_names(item, classes)) for item in retrieval.items]
     several = _several(reader, reads)
     alone = {id(own): ItemNames(own, (), request) for own in reads}
@@ -105,12 +105,12 @@ def withheld_id(an_id: str) -> str:
 
 
 def _names(item: RetrievedItem, classes: Container[str]) -> list[Name]:
-    names = [Name("item_id", item.item_id)]
+    names: list[Name] = [("item_id", item.item_id)]
     content_class, uri = class_text(item.content_class), uri_text(item.provenance_uri)
     if content_class is not None and content_class not in classes:
-        names.append(Name("content_class", content_class))
+        names.append(("content_class", content_class))
     if uri is not None:
-        names.append(Name("provenance_uri", uri))
+        names.append(("provenance_uri", uri))
     return names
 
 
