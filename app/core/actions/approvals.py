@@ -1,11 +1,12 @@
 """Answers of people to escalated actions (seed 001, Gate 4; product.md, "Approvals").
 
-An answer is a signed review. It is bound to the digest of exactly one action and counts once: never from the
-agent itself or its owner, only from an approver with the role, in the tenant and with the tool. An escalation
-may ask for several approvals; one denial ends it. What time and want of room do to it, a denial does too.
+An answer is a signed review. It is bound to the digest of exactly one action. It counts only if it comes from
+an approver with the role who is registered for the tenant and the tool, and who is neither the agent nor its
+owner; each approver counts once. An escalation may need several approvals. One denial ends it; so does the
+end of its time, and its removal where too many are open.
 
-An approval lets nothing pass that nobody saw: the approved action goes once more through every gate, on the
-session as it is then (app/core/actions/resolution.py).
+An approval does not skip a gate: the approved action goes through every gate again, on the session as it is
+then (app/core/actions/resolution.py).
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ ROLES: Mapping[str, frozenset[str]] = {"approver": frozenset({"approver", "vp"})
 
 
 class Objection(NamedTuple):
-    """Why an answer counts for nothing, as a code and a sentence; the escalation stays as it is."""
+    """Why an answer is refused, as a code and a sentence; the escalation stays as it is."""
 
     reason: str
     message: str
@@ -83,7 +84,7 @@ def evaluate(
 
 
 class _Answered(NamedTuple):
-    """An answer to which nothing is to be objected, and what it answers."""
+    """A valid answer and the escalation that it answers."""
 
     parts: PointParts
     arrival: Arrival
@@ -95,8 +96,10 @@ class _Answered(NamedTuple):
 def judge_again(
     parts: PointParts, arrival: Arrival, review: ReviewDecision, recorded: Mapping[str, Any]
 ) -> Generator[Request, Answer, OutRecord]:
-    """The resolved verdict again, on what the recorded one says was seen of the escalation and the session;
-    the refusal of the answer, where it should not have counted."""
+    """Make the resolved verdict again from the escalation and the session as the recorded one describes them.
+
+    Returns the refusal of the answer instead where the answer should not have counted.
+    """
     escalation = recorded_escalation(recorded)
     against = _object_to(parts.policy.registry, arrival, review, escalation)
     if against is None and review.decision != APPROVE:
@@ -122,7 +125,7 @@ def _judged(
     escalation: Escalation,
     read_seen: Callable[[Standing, ProposedAction], SeenAtApproval],
 ) -> Generator[Request, Answer, ResolvedAction | Objection]:
-    """The action read again and judged again, as approved by all whose approvals were counted."""
+    """Read the action again and judge it again, with all approvals that were counted."""
     answer = yield ask_for_input(escalation.topic, escalation.partition, escalation.offset)
     action = _content(answer, escalation)
     if action is None:
@@ -198,7 +201,7 @@ def _still_may(
     vote: Vote,
     now: ResolvedAction,
 ) -> bool:
-    """Whether a counted approval counts by what registry and action are now, too."""
+    """Whether a counted approval still counts under the registry and the action's tier of now."""
     approver = approvers.get(vote.approver_id)
     return (
         approver is not None
@@ -213,7 +216,7 @@ def _vote(parts: PointParts, arrival: Arrival, review: ReviewDecision) -> Vote:
 
 
 def _content(answer: Answer, escalation: Escalation) -> ProposedAction | None:
-    """The action that waits, from the bytes at its coordinates; None when they are not what was judged."""
+    """The action that waits, from the bytes at its coordinates; None if they have changed."""
     value = input_in(answer, escalation.digest)
     action = None if value is None else read(ProposedAction, value)
     return None if isinstance(action, Unreadable) else action
@@ -230,7 +233,7 @@ def _refusal(arrival: Arrival, review: ReviewDecision, why: Objection) -> OutRec
 
 
 def refuse(arrival: Arrival, review: ReviewDecision, draft: SessionDraft, why: Objection) -> Decision:
-    """The decision on an answer that counts for nothing."""
+    """The decision on an answer that is refused."""
     return _ended(draft, [_refusal(arrival, review, why)])
 
 
@@ -240,7 +243,7 @@ def _ended(draft: SessionDraft, records: list[OutRecord], *changes: EscalationKe
 
 
 def _too_late(waits: _Answered) -> Decision:
-    """The answer's own time is past the escalation's: it finds it expired, timer or not."""
+    """The answer came too late: it ends the escalation, even if no timer has done so yet."""
     escalation, now = waits.escalation, waits.arrival.timestamp_ms
     record, change = expire(escalation, now, waits.arrival)
     why = Objection("expired", f"the escalation expired at {rfc3339(escalation.expires_ms)}")

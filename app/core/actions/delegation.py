@@ -1,9 +1,10 @@
-"""What an agent that signs says of the chain in which it works, held against its parents' signed grants.
+"""Checking what a signing agent says about its chain of delegations against its parents' signed grants.
 
-Its `chainDepth`, `rootAgentId` and `parentAgentId` follow from the grants that it names, the root's first:
-each is signed by the agent that grants, for one agent, one session, a time, a number of further delegations
-and perhaps some tools. Without grants such an agent tells nothing of a chain, unless nobody may call it: then
-it is a root. Grants of an agent that does not sign prove nothing and are not looked at.
+An action names the grants from the root's to the one for its own agent; `chainDepth`, `rootAgentId` and
+`parentAgentId` must be what follows from them. The agent that delegates signs a grant for one agent, one
+session, a time, a number of further delegations and, if it lists them, some tools. Without grants an action
+must not state a chain; only an agent that no other may call may state that it is a root. The check is made
+only where the action's agent signs.
 """
 
 from __future__ import annotations
@@ -33,8 +34,10 @@ UNPROVEN = "delegation_unproven"
 def run_proven(
     stages: tuple[Stage, ...], context: ActionContext, stopwatch: Callable[[], int]
 ) -> Generator[Request, Answer, Evaluation]:
-    """Evaluate the stages, unless the chain that a signing agent tells is not proven. What was proven is
-    listed before the gates."""
+    """Evaluate the stages, or block without it if the chain that a signing agent states is not proven.
+
+    The check is listed before the gates.
+    """
     proof = prove(context)
     if proof is None:
         return (yield from run(stages, context, stopwatch))
@@ -49,7 +52,7 @@ def run_proven(
 
 
 def prove(context: ActionContext) -> StageResult | None:
-    """Whether the chain is proven; None where there is nothing to prove."""
+    """Whether the grants prove the chain; None if there is no chain to prove."""
     agent, told = context.agent, context.action.governance_context
     if agent is None or agent.keys is None or told is None:
         return None
@@ -95,7 +98,7 @@ def _wrong(
 
 
 def _unfit(context: ActionContext, grant: DelegationGrant, further: int) -> Iterator[str]:
-    """What is wrong with one grant, after which so many further ones follow."""
+    """What is wrong with one grant; `further` counts the grants after it."""
     action, what = context.action, f"the grant of {grant.parent_agent_id}"
     if grant.session_id != action.session_id:
         yield f"{what} is for session {grant.session_id}"
@@ -118,7 +121,7 @@ def _unfit(context: ActionContext, grant: DelegationGrant, further: int) -> Iter
 
 
 def _is_over(until: str, now_ms: int) -> bool:
-    """Also for a moment that the calendar does not have."""
+    """A time that the calendar does not have counts as over."""
     try:
         return now_ms >= milliseconds_of(until)
     except ValueError:

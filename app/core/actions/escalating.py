@@ -1,4 +1,4 @@
-"""Escalated actions on their way into the ledger: how one opens, and how time or want of room ends it."""
+"""The records of an escalation: it opens, an approval is counted, an answer resolves it, or it expires."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ _OPENED = "sluice/escalation_opened/v1"
 
 
 def escalation_of(arrival: Arrival, context: ActionContext) -> Escalation:
-    """What waits for a person, bound to the digest of exactly this action, for the bundle's time.
+    """The escalation of an action, bound to the digest of exactly this action.
 
-    It is opened where someone waits for it: in high_stakes mode under enforcement (seed 001, Gate 4).
+    The bundle says how long it waits. Actions open one in high_stakes mode under enforcement, because then an
+    agent waits (seed 001, Gate 4).
     """
     action, now = context.action, arrival.timestamp_ms
     return Escalation(
@@ -70,7 +71,7 @@ def opened(arrival: Arrival, escalation: Escalation, reason: str) -> OutRecord:
 
 
 class End(NamedTuple):
-    """How an answer ended an escalation; `verdict_id`: of the resolved verdict, None for a denial."""
+    """How an answer ended an escalation. `verdict_id` is that of the resolved verdict, None for a denial."""
 
     decision: str
     outcome: str
@@ -79,7 +80,7 @@ class End(NamedTuple):
 
 
 def told_of_signer(parts: PointParts, review: ReviewDecision) -> dict[str, Any]:
-    """What the records say of an answer."""
+    """The fields about the approver that the records of an answer have."""
     approver = parts.policy.registry.approvers[review.approver_id]
     return {
         "approver_id": approver.id,
@@ -90,7 +91,7 @@ def told_of_signer(parts: PointParts, review: ReviewDecision) -> dict[str, Any]:
 
 
 def resolved_record(escalation: Escalation, arrival: Arrival, signed: dict[str, Any], end: End) -> OutRecord:
-    """EscalationResolved. `arrival` is the review's, `signed` what is told of the approver."""
+    """EscalationResolved. `arrival` is that of the review; `signed` are the fields about the approver."""
     told = {
         "schema": _RESOLVED,
         **fields_of(escalation),
@@ -107,7 +108,7 @@ def resolved_record(escalation: Escalation, arrival: Arrival, signed: dict[str, 
 def counted_record(
     escalation: Escalation, arrival: Arrival, signed: dict[str, Any], approvals: int
 ) -> OutRecord:
-    """ApprovalCounted: with it there are so many of the escalation's quorum."""
+    """ApprovalCounted; `approvals` counts this one too."""
     told = {
         "schema": _COUNTED,
         **fields_of(escalation),
@@ -122,8 +123,10 @@ def counted_record(
 def expire(
     escalation: Escalation, now_ms: int, arrival: Arrival | None = None, *, evicted: bool = False
 ) -> tuple[OutRecord, EscalationKept]:
-    """An escalation whose time is over at `now_ms`, or that must make room; `arrival`: the input that found
-    it so, None for a timer."""
+    """End an escalation whose time is over at `now_ms`, or (`evicted`) that must make room for a new one.
+
+    `arrival` is the input on which the worker noticed it, None for a timer.
+    """
     told = {
         "schema": _EXPIRED,
         **fields_of(escalation),
@@ -136,7 +139,7 @@ def expire(
 
 
 def expired(book: Book, now_ms: int, limit: int) -> Decision | None:
-    """What time alone does to a partition's open escalations; None when nothing is due."""
+    """End those of a partition's open escalations, `limit` at most, whose time is over; None: none."""
     due = [expire(one, now_ms) for one in book.open.due(now_ms, limit)]
     if not due:
         return None
@@ -160,7 +163,7 @@ def fields_of(escalation: Escalation) -> dict[str, Any]:
 def event(
     kind: str, told: dict[str, Any], escalation: Escalation, now_ms: int, arrival: Arrival | None
 ) -> OutRecord:
-    """A record of the escalation's; `told` is completed. `arrival`: its cause, None for a timer."""
+    """A record about an escalation. Completes `told`; `arrival` is its cause, None for a timer."""
     told["decided_at"] = rfc3339(now_ms)
     told["input"] = None if arrival is None else arrival.coordinates()
     return OutRecord(ESCALATIONS, kind, told, escalation.session_id)

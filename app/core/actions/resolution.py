@@ -1,8 +1,8 @@
-"""An approved action once more through its gates, and what comes of it: the resolved verdict.
+"""Judging an approved action: it goes through every gate again, and the result is the resolved verdict.
 
-Every gate runs on the session as it is when the last approval comes; what escalated was agreed to, a BLOCK
-stays one. Only now are the action's rows reserved. Nothing here reads a deadline: the caller that named one
-has been told that a person is asked.
+The gates see the session as it is when the last approval comes. Where a gate escalates, the approval counts
+as the agreement; a BLOCK still blocks. Only now are the action's rows reserved. The action's deadline plays
+no part here: its caller has been answered already, with `needs_human`.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ if TYPE_CHECKING:
 SCHEMA = "sluice/resolved_verdict/v1"
 FORM = VerdictForm("ResolvedVerdict", ("resolves", "action", "escalation", "approvals"))
 NARROWED = VerdictForm(FORM.kind, (*FORM.hashed, "narrowed"))
-"""Of a resolved verdict; the second where an approver narrowed the action."""
+"""The forms of a resolved verdict; NARROWED is that of an action whose parameters an approver narrowed."""
 
 
 class SeenAtApproval(NamedTuple):
-    """What an approval takes from the session. `counted`: the totals hold the action already, because its
-    agent carried it out without leave."""
+    """What an approval reads from the session. `counted`: the totals contain the action already, because its
+    agent carried it out before the approval."""
 
     seen: ActionSeen
     counted: bool
 
 
 class ResolvedAction(NamedTuple):
-    """What came of an approved action. `role`: the one that it needs by the policy of now; `sighting` and
-    `gates` as in RuledAction, `last` the approval that completed it."""
+    """The decision on an approved action. `role` is the one that the action needs under the policy of now,
+    `last` the approval that completed the quorum; `sighting` and `gates` are as in RuledAction."""
 
     verdict: OutRecord
     ruling: Ruling
@@ -72,7 +72,7 @@ class ResolvedAction(NamedTuple):
 def read_resolving(
     draft: SessionDraft, standing: Standing, action: ProposedAction, escalation: Escalation
 ) -> SeenAtApproval:
-    """From the session. The action itself is remembered there until it leaves the window."""
+    """Read the session. It remembers the action itself until the action leaves the window."""
     owner = standing.principal.owner
     known = draft.action(owner, action.action_id)
     own = known is not None and known.offset == escalation.offset
@@ -80,7 +80,7 @@ def read_resolving(
 
 
 def recorded_resolving(recorded: Mapping[str, Any]) -> SeenAtApproval:
-    """From a resolved verdict."""
+    """Read back what a resolved verdict says was seen."""
     return SeenAtApproval(recorded_seen(recorded), recorded["escalation"]["counted"])
 
 
@@ -109,8 +109,8 @@ def recorded_escalation(recorded: Mapping[str, Any]) -> Escalation:
 
 
 class Approval(NamedTuple):
-    """A complete approval: of which escalation, all that were counted for it, and the parameters that the
-    last approver put in place of the action's own, if any."""
+    """A complete approval: its escalation, all votes that were counted, and the parameters by which the last
+    approver replaced those of the action (None: they stay)."""
 
     escalation: Escalation
     votes: tuple[Vote, ...]
@@ -124,7 +124,7 @@ def resolve(
     approval: Approval,
     read: Callable[[Standing, ProposedAction], SeenAtApproval],
 ) -> Generator[Request, Answer, ResolvedAction]:
-    """Judge an approved action. `arrival` is that of the last approver's review."""
+    """Judge an approved action. `arrival` is the arrival of the last approver's review."""
     escalation, votes, narrowed = approval
     if narrowed is not None:
         action = action.model_copy(update={"parameters": narrowed})
@@ -172,7 +172,7 @@ def resolve(
 
 
 def count_resolved(draft: SessionDraft, escalation: Escalation, resolved: ResolvedAction) -> None:
-    """Reserve the rows of an approved action, and let a repeat of it get the new answer."""
+    """Reserve the rows of an approved action, and answer later repeats of it with the new verdict."""
     sighting, ruling = resolved.sighting, resolved.ruling
     owner, action_id = sighting.owner, sighting.action_id
     known = draft.action(owner, action_id)
@@ -196,7 +196,7 @@ def count_resolved(draft: SessionDraft, escalation: Escalation, resolved: Resolv
 
 
 def _told(arrival: Arrival, approval: Approval, resolving: SeenAtApproval) -> dict[str, Any]:
-    """What a resolved verdict says beside a verdict."""
+    """The fields of a resolved verdict that a verdict does not have."""
     escalation, votes, narrowed = approval
     told: dict[str, Any] = {
         "schema": SCHEMA,

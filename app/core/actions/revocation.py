@@ -1,4 +1,4 @@
-"""Revoking a standing grant: any approver in force for its tenant and tool may, by a signed denial of it."""
+"""Revoking a standing grant: any approver in force for its tenant and tool may sign a denial of it."""
 
 from __future__ import annotations
 

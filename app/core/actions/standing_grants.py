@@ -1,9 +1,9 @@
 """Standing grants: an approver signs once what an agent may then do several times without asking again.
 
-A grant is for one agent, one tool, one session, a number of uses, a time, and perhaps a condition over the
-action. It is bounded by its signer: it counts only while the approver is in force for the tenant and the
-tool, and never for the highest tier. It takes the place of an approval, not of a gate: what a gate blocks
-stays blocked. Each use is a record of the ledger, and any approver in force may revoke it.
+A grant is for one agent, one tool, one session, a number of uses, a time, and if it has one, a condition on
+the action. It counts only while the approver who signed it is in force for the tenant and the tool, and never
+for the highest tier. It replaces an approval, not a gate: what a gate blocks is denied. Each use is a record
+of the ledger, and any approver in force may revoke the grant.
 """
 
 from __future__ import annotations
@@ -52,8 +52,7 @@ def condition_of(when: str) -> RuleSet:
 
 
 def object_to_grant(arrival: Arrival, review: ReviewDecision, escalation: Escalation) -> str | None:
-    """What speaks against the grant that an approval asks for; None where nothing does, or it asks for
-    none."""
+    """Why the grant in an approval is refused; None if it is not, or if the approval has none."""
     grant = review.grant
     if grant is None:
         return None
@@ -73,7 +72,7 @@ def object_to_grant(arrival: Arrival, review: ReviewDecision, escalation: Escala
 def grant_of(
     arrival: Arrival, review: ReviewDecision, escalation: Escalation, approver: Approver
 ) -> StandingGrant | None:
-    """The grant that an approval gives; None where it asks for none."""
+    """The grant that an approval gives; None if it gives none."""
     asked = review.grant
     if asked is None:
         return None
@@ -97,7 +96,10 @@ def run_granted(
     evaluation: Evaluation,
     stopwatch: Callable[[], int],
 ) -> Generator[Request, Answer, tuple[Evaluation, StandingGrant | None]]:
-    """What an escalated action comes to under a grant that covers it, and the grant; else what it was."""
+    """Judge an escalated action again if the grant covers it: the new evaluation and the grant.
+
+    Otherwise the evaluation as it was, and None.
+    """
     if evaluation.outcome != "ESCALATE" or not covers(grant, context):
         return evaluation, None
     context.approved, context.escalated = True, None
@@ -109,7 +111,7 @@ def run_granted(
 
 
 def covers(grant: StandingGrant, context: ActionContext) -> bool:
-    """Whether a grant of the action's own scope takes the place of an approval of this action."""
+    """Whether a grant with the action's scope replaces an approval of this action."""
     waits = context.mode == "high_stakes" and context.org.enforcement == "enforce"
     if not waits or context.tier == HIGHEST_TIER or grant.uses < 1 or grant.until_ms <= context.now_ms:
         return False
@@ -131,7 +133,7 @@ def _is_in_force(registry: Registry, grant: StandingGrant, at_ms: int) -> bool:
 
 
 def told_in_verdict(grant: StandingGrant) -> dict[str, Any]:
-    """A verdict's `grant`: what the action was allowed by, as it was before this use."""
+    """A verdict's `grant`: the grant that allowed the action, as it was before this use."""
     return {
         "grant_id": grant.grant_id,
         "when": grant.when,
@@ -145,7 +147,7 @@ def told_in_verdict(grant: StandingGrant) -> dict[str, Any]:
 
 
 def recorded_grant(verdict: Mapping[str, Any], tool: str) -> StandingGrant | None:
-    """From a verdict: the way back. `tool`: that of the action."""
+    """Read the grant back from a verdict, None if it has none; `tool` is that of the action."""
     told = verdict.get("grant")
     if told is None:
         return None
@@ -156,7 +158,7 @@ def recorded_grant(verdict: Mapping[str, Any], tool: str) -> StandingGrant | Non
 
 
 def given_record(grant: StandingGrant, arrival: Arrival, escalation_id: str, justification: str) -> OutRecord:
-    """GrantGiven, beside the approval that gives it."""
+    """GrantGiven; it is written together with the approval that gives the grant."""
     more = {"escalation_id": escalation_id, "justification": justification}
     bounds = {"when": grant.when, "uses": grant.uses, "until": rfc3339(grant.until_ms)}
     told = {"schema": _GIVEN, **_fields(grant), **bounds, **_signer(grant), **more}
@@ -164,7 +166,7 @@ def given_record(grant: StandingGrant, arrival: Arrival, escalation_id: str, jus
 
 
 def used_record(grant: StandingGrant, arrival: Arrival, action_id: str) -> OutRecord:
-    """GrantUsed: what is left of it after this action."""
+    """GrantUsed; `grant` is as it is after this use."""
     told = {
         "schema": _USED,
         **_fields(grant),
@@ -177,7 +179,7 @@ def used_record(grant: StandingGrant, arrival: Arrival, action_id: str) -> OutRe
 
 
 def revoked_record(grant: StandingGrant, arrival: Arrival, signed: dict[str, Any]) -> OutRecord:
-    """GrantRevoked; `signed`: what is told of the approver who revoked it."""
+    """GrantRevoked; `signed` are the fields about the approver who revoked it."""
     told = {"schema": _REVOKED, **_fields(grant), "uses_left": grant.uses, **signed}
     return _event("GrantRevoked", told, grant, arrival)
 

@@ -1,7 +1,8 @@
-"""The public keys of an agent that signs, and what the check of one input's signature comes to.
+"""The public keys of an agent that signs, and the check of one input's signature.
 
-An agent whose entry has `keys` counts only by inputs that it signed (topics/agent_signature.py). The clock is
-the broker's time of the input. Several keys may count at once, so that one is replaced without a gap.
+If an agent's entry has `keys`, its inputs count only if one of these keys signed them
+(topics/agent_signature.py). The time is the broker's time of the input. Several keys may be valid at the same
+time, so that a key can be replaced without a gap.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ if TYPE_CHECKING:
     from app.core.foundation.arrival import Arrival
 
 UNSIGNED_AGENT = "unsigned_agent"
-"""The code of an input that an agent which signs did not sign."""
+"""The code of an input without a valid signature from an agent that must sign."""
 
 
 class AgentKeySpec(StrictModel):
     """`public_key`: the 32 raw bytes of an Ed25519 key, base64; its id is the hex SHA-256 of these bytes. It
-    counts from `valid_from` to before `valid_until`, null for no bound, and for no record from `revoked_at`
+    is valid from `valid_from` until before `valid_until` (null: no bound), and no longer from `revoked_at`
     on."""
 
     public_key: str
@@ -58,7 +59,7 @@ class AgentKey(NamedTuple):
     revoked_ms: int | None
 
     def unusable(self, at_ms: int) -> str | None:
-        """Why it does not count at a moment; None if it does."""
+        """Why the key is not valid at a time, in ms; None if it is."""
         if self.revoked_ms is not None and at_ms >= self.revoked_ms:
             return f"revoked_key: {self.id} since {rfc3339(self.revoked_ms)}"
         if self.until_ms is not None and at_ms >= self.until_ms:
@@ -68,7 +69,7 @@ class AgentKey(NamedTuple):
         return None
 
     def verifies(self, signature: bytes, message: bytes) -> bool:
-        """Whether the signature is this key's over exactly these bytes."""
+        """Whether this key signed exactly these bytes."""
         try:
             self.public_key.verify(signature, message)
         except InvalidSignature:
@@ -77,7 +78,7 @@ class AgentKey(NamedTuple):
 
 
 def key_of(keys: Iterable[AgentKey], key_id: str, at_ms: int) -> AgentKey | str:
-    """The key of this id, or why none counts at this moment."""
+    """The key with this id, or why there is none or it is not valid at this time."""
     key = next((one for one in keys if one.id == key_id), None)
     if key is None:
         return f"unknown_key: {key_id}"
@@ -85,7 +86,7 @@ def key_of(keys: Iterable[AgentKey], key_id: str, at_ms: int) -> AgentKey | str:
 
 
 def check_signature(keys: Iterable[AgentKey], window_ms: int, arrival: Arrival) -> InputSignature:
-    """What the signature of an agent's input comes to. Whether it came before is not looked at."""
+    """Check the signature of an agent's input. Repeats of a nonce are checked elsewhere (state/nonces.py)."""
     raw = arrival.signature_header
     if raw is None:
         return InputSignature("missing: the record has no header sluice-signature")
