@@ -42,6 +42,13 @@ class CommittedAnswer(NamedTuple):
     record: dict[str, Any]
 
 
+class PlacedInput(NamedTuple):
+    """An input as the broker has it; `timestamp_ms` is the broker's."""
+
+    value: bytes
+    timestamp_ms: int
+
+
 class AnswerReader:
     """Reads the answers of some topics. Everything happens on one event loop."""
 
@@ -147,17 +154,22 @@ class AnswerReader:
 
     async def value_at(self, topic: str, place: InputPlace) -> bytes | None:
         """The value of an input at its place; None where it is no longer there."""
+        found = await self.input_at(topic, place.partition, place.offset)
+        return None if found is None else found.value
+
+    async def input_at(self, topic: str, partition: int, offset: int) -> PlacedInput | None:
+        """The input at a place of a topic (base name); None where none is there, or no longer."""
         from aiokafka import TopicPartition  # noqa: PLC0415 - importing the client loads no Kafka
 
         consumer = await self._connected()
         try:
-            part = TopicPartition(self._prefix + topic, place.partition)
+            part = TopicPartition(self._prefix + topic, partition)
             consumer.assign([part])
-            consumer.seek(part, place.offset)
-            while await consumer.position(part) <= place.offset < (await consumer.end_offsets([part]))[part]:
+            consumer.seek(part, offset)
+            while await consumer.position(part) <= offset < (await consumer.end_offsets([part]))[part]:
                 for record in (await consumer.getmany(part, timeout_ms=POLL_MS)).get(part, ()):
-                    if record.offset == place.offset:
-                        return bytes(record.value or b"")
+                    if record.offset == offset:
+                        return PlacedInput(bytes(record.value or b""), record.timestamp)
             return None
         finally:
             await consumer.stop()

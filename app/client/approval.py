@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from app.client.answers import ClientError, InputPlace, NeedsHuman, Verdict
-from app.client.sender import ESCALATIONS, REVIEWS, VERDICTS
+from app.client.input_kinds import ESCALATIONS, REVIEWS, VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

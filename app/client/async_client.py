@@ -10,15 +10,12 @@ import asyncio
 import functools
 import inspect
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from app.client.answer_reader import AnswerReader, CommittedAnswer
 from app.client.answers import (
     ActionInterrupted,
-    ActionNotDecided,
     ClientError,
-    InputPlace,
-    InputUnreadable,
     MemoryAnswer,
     Permit,
     RetrievalAnswer,
@@ -26,27 +23,20 @@ from app.client.answers import (
     refusal_of,
 )
 from app.client.approval import await_end, narrowed_parameters
+from app.client.exchange import Exchange
 from app.client.guarded_calls import arguments_of, error_text, narrowed_call, session_or_current
+from app.client.input_kinds import ACTION, OUTCOME, RETRIEVAL, WRITE, InputKind
 from app.client.journal import Journal
-from app.client.sender import (
-    ACTION,
-    ANSWERS,
-    DEAD_LETTERS,
-    OUTCOME,
-    RETRIEVAL,
-    WRITE,
-    ClientOptions,
-    InputKind,
-    Sender,
-    bytes_of,
-    outcome_name,
-)
+from app.client.sender import ClientOptions, Sender, bytes_of, outcome_name
 from app.client.unreported import report_unreported
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
     from types import TracebackType
     from typing import Self
+
+    from app.client.answer_reader import CommittedAnswer
+    from app.client.answers import InputPlace
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -59,9 +49,8 @@ class AsyncGateClient:
         """`agent_id` as the registry has it. Raises sqlite3.Error where the journal cannot be opened, or
         another client has it."""
         self._options = options or ClientOptions()
-        self._sender = Sender(bootstrap_servers, agent_id, self._options)
-        topics = {self._sender.prefix + one: one for one in ANSWERS}
-        self._reader = AnswerReader(self._sender.connection, topics, self._sender.prefix)
+        self._exchange = Exchange(bootstrap_servers, self._options.topic_prefix, self._options.connection)
+        self._sender = Sender(self._exchange, agent_id, self._options)
         self._journal = Journal(self._options.journal)
 
     async def __aenter__(self) -> Self:
@@ -77,14 +66,12 @@ class AsyncGateClient:
 
     async def start(self) -> None:
         """Connect, and report what an earlier process left. Raises KafkaError."""
-        await self._sender.start()
-        await self._reader.start(self._sender.partitions)
-        await report_unreported(self._sender, self._journal)
+        await self._exchange.start()
+        await report_unreported(self._exchange, self._sender, self._journal)
 
     async def close(self) -> None:
         """Close connections and journal. Who still waits gets a ConnectionError."""
-        await self._reader.close()
-        await self._sender.close()
+        await self._exchange.close()
         self._journal.close()
 
     async def propose(
@@ -191,7 +178,7 @@ class AsyncGateClient:
             self._journal.resolve(session_id, an_id, dict(verdict.record))
         if not verdict.allowed:
             raise refusal_of(verdict)
-        narrowed = await narrowed_parameters(self._reader, verdict)
+        narrowed = await narrowed_parameters(self._exchange.reader, verdict)
         if narrowed is not None and not accept_narrowed:
             raise ClientError("approved with other parameters than proposed", "Pass accept_narrowed=True")
         if not self._journal.start(session_id, an_id):
@@ -201,7 +188,7 @@ class AsyncGateClient:
     async def await_approval(self, verdict: Verdict, timeout_s: float) -> Verdict:
         """The end of a verdict's escalation, also of one from an earlier process: the resolved verdict, or a
         denied one. Raises NeedsHuman after `timeout_s`."""
-        return await await_end(self._reader, verdict, timeout_s)
+        return await await_end(self._exchange.reader, verdict, timeout_s)
 
     async def finish(self, permit: Permit, *, error: str | None = None) -> None:
         """Report what the tool did; `error`: it raised. Returns when the broker has the outcome."""
@@ -265,18 +252,8 @@ class AsyncGateClient:
         self, kind: InputKind, name: str, session: str, value: bytes, wait_s: float
     ) -> CommittedAnswer:
         """Publish an input and wait for its answer. `name`: what it is called in errors."""
-        partition, place = self._sender.home(session), None
-        try:
-            async with asyncio.timeout(wait_s), self._reader.heeding(partition, kind.answered_in):
-                with self._reader.placing(partition):
-                    place = await self._sender.publish(kind, session, name, value)
-                    answering = self._reader.expect(kind.ids_at(place), partition)
-                if kind is ACTION:
-                    self._journal.place(session, name, place)
-                answer = await answering
-        except TimeoutError:
-            raise ActionNotDecided(name, wait_s, place, may_still_come=True) from None
-        return _readable(name, answer)
+        placed = partial(self._journal.place, session, name) if kind is ACTION else None
+        return await self._exchange.ask(self._sender.outgoing(kind, session, name, value), wait_s, placed)
 
     async def _ask_again(
         self, place: InputPlace | None, name: str, session: str, value: bytes, wait_s: float
@@ -284,17 +261,4 @@ class AsyncGateClient:
         """The answer at the place known from an earlier call; else the action is published (again)."""
         if place is None:
             return await self._ask(ACTION, name, session, value, wait_s)
-        ids, topics = ACTION.ids_at(place), ACTION.answered_in
-        try:
-            async with asyncio.timeout(wait_s), self._reader.heeding(place.partition, topics):
-                answering = self._reader.expect(ids, place.partition)
-                found = await self._reader.look_back(ids, place, topics)
-                return _readable(name, found or await answering)
-        except TimeoutError:
-            raise ActionNotDecided(name, wait_s, place, may_still_come=True) from None
-
-
-def _readable(name: str, answer: CommittedAnswer) -> CommittedAnswer:
-    if answer.topic == DEAD_LETTERS:
-        raise InputUnreadable(name, answer.record)
-    return answer
+        return await self._exchange.answer_at(ACTION, place, name, wait_s)

@@ -1,4 +1,4 @@
-"""The records that a client sends: their topics, their answers, their bytes and their signature."""
+"""The records that a client sends: their bytes, their headers and their signature."""
 
 from __future__ import annotations
 
@@ -13,54 +13,18 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from app.client.answers import ClientError, InputPlace, Verdict
+from app.client.exchange import Exchange, OutgoingInput
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from aiokafka import AIOKafkaProducer
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-ACTIONS = "gate.actions.proposed"
-OUTCOMES = "gate.outcomes"
-MEMORY_WRITES = "gate.memory.writes.proposed"
-RETRIEVALS = "gate.memory.retrievals.proposed"
-VERDICTS = "gate.verdicts"
-MEMORY_DECISIONS = "gate.memory.decisions"
-SERVED = "gate.memory.retrievals.served"
-ESCALATIONS = "gate.escalations"
-REVIEWS = "gate.reviews"
-SESSION_EVENTS = "gate.session.events"
-DEAD_LETTERS = "gate.dead_letters"
-ANSWERS = (VERDICTS, MEMORY_DECISIONS, SERVED, SESSION_EVENTS, ESCALATIONS, DEAD_LETTERS)
+    from app.client.input_kinds import InputKind
+
 DEFAULT_DEADLINE_S = 10.0
 NONCE_BYTES = 12
-
-
-@dataclass(frozen=True, slots=True)
-class InputKind:
-    """A kind of input: its topic and record, the topic that answers it, and the kinds of the answers' ids."""
-
-    topic: str
-    record: str
-    answers: str
-    ids: tuple[str, ...]
-
-    def ids_at(self, place: InputPlace) -> list[str]:
-        """The ids of its possible answers."""
-        at = f"{self.topic}:{place.partition}:{place.offset}"
-        return [f"{one}:{at}" for one in (*self.ids, "dead_letter")]
-
-    @property
-    def answered_in(self) -> tuple[str, str]:
-        """Topics in which its answer may be."""
-        return (self.answers, DEAD_LETTERS)
-
-
-ACTION = InputKind(ACTIONS, "ProposedAction", VERDICTS, ("verdict",))
-WRITE = InputKind(MEMORY_WRITES, "ProposedMemoryWrite", MEMORY_DECISIONS, ("memory",))
-RETRIEVAL = InputKind(RETRIEVALS, "ProposedRetrieval", SERVED, ("served",))
-OUTCOME = InputKind(OUTCOMES, "ActionOutcome", SESSION_EVENTS, ("outcome", "refusal"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,57 +58,22 @@ def outcome_name(session: str, action_id: str) -> str:
 class Sender:
     """Publishes one agent's inputs, each to its session's partition."""
 
-    def __init__(self, bootstrap_servers: str, agent_id: str, options: ClientOptions) -> None:
-        self.connection = {"bootstrap_servers": bootstrap_servers, **options.connection}
-        self.prefix = options.topic_prefix
-        self.partitions = 0
+    def __init__(self, exchange: Exchange, agent_id: str, options: ClientOptions) -> None:
+        self._exchange = exchange
         self._agent_id = agent_id
         self._options = options
-        self._producer: AIOKafkaProducer | None = None
-
-    async def start(self) -> None:
-        """Connect. Raises KafkaError."""
-        from aiokafka import AIOKafkaProducer  # noqa: PLC0415 - importing the client loads no Kafka
-
-        producer = AIOKafkaProducer(**self.connection, enable_idempotence=True, acks="all")
-        await producer.start()
-        self._producer = producer
-        self.partitions = len(await producer.partitions_for(self.prefix + ACTIONS))
-
-    async def close(self) -> None:
-        """Send what was taken, and disconnect."""
-        if self._producer is not None:
-            await self._producer.stop()
-
-    def home(self, session: str) -> int:
-        """The partition of a session, by the rule of Kafka's Java client."""
-        from aiokafka.partitioner import murmur2  # noqa: PLC0415 - importing the client loads no Kafka
-
-        return int(murmur2(session.encode()) & 0x7FFFFFFF) % self.partitions
 
     async def publish(self, kind: InputKind, session: str, name: str, value: bytes) -> InputPlace:
         """Publish an input of a session; return when the broker has it. `name`: the input's `ce_id`.
 
         Raises KafkaError.
         """
-        from topics.headers import input_headers  # noqa: PLC0415 - importing the client loads no records
+        return await self._exchange.publish(self.outgoing(kind, session, name, value))
 
-        if self._producer is None:
-            raise RuntimeError("the client is not started")
-        at = datetime.now(UTC)
-        now = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        headers = input_headers(name, kind.record, f"/agents/{self._agent_id}", now)
-        if self._options.agent_key is not None:
-            at_ms = int(at.timestamp() * 1000)
-            headers.append(agent_signature(self._options.agent_key, kind.topic, session, value, at_ms))
-        found = await self._producer.send_and_wait(
-            self.prefix + kind.topic,
-            value,
-            key=session.encode(),
-            partition=self.home(session),
-            headers=headers,
-        )
-        return InputPlace(found.partition, found.offset, found.timestamp)
+    def outgoing(self, kind: InputKind, session: str, name: str, value: bytes) -> OutgoingInput:
+        """An input with its headers, signed where there is a key. `name`: the input's `ce_id`."""
+        headers = headers_of(kind, f"/agents/{self._agent_id}", session, name, value, self._options.agent_key)
+        return OutgoingInput(kind, name, session, value, headers)
 
     def record(self, id_field: str, an_id: str | None, session: str, **fields: Any) -> dict[str, Any]:
         """An input of this agent; `an_id` None: a new one."""
@@ -170,6 +99,20 @@ class Sender:
             record |= {"action_digest": bound["digest"], "input": bound}
             record["signature"] = signature_of(record, self._options.signing_key)
         return bytes_of(record)
+
+
+def headers_of(
+    kind: InputKind, source: str, session: str, name: str, value: bytes, key: bytes | None
+) -> list[tuple[str, bytes]]:
+    """An input's headers. `source`: its `ce_source`, `name`: its `ce_id`; `key` (PEM) None: not signed."""
+    from topics.headers import input_headers  # noqa: PLC0415 - importing the client loads no records
+
+    at = datetime.now(UTC)
+    now = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    headers = input_headers(name, kind.record, source, now)
+    if key is not None:
+        headers.append(agent_signature(key, kind.topic, session, value, int(at.timestamp() * 1000)))
+    return headers
 
 
 def bytes_of(record: Mapping[str, Any]) -> bytes:

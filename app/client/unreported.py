@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING
 
 from app.client.answer_reader import AnswerReader
 from app.client.answers import InputPlace, Verdict
-from app.client.sender import OUTCOME, OUTCOMES, Sender, outcome_name
+from app.client.input_kinds import OUTCOME, OUTCOMES
+from app.client.sender import Sender, outcome_name
 
 if TYPE_CHECKING:
+    from app.client.exchange import Exchange
     from app.client.journal import Journal
 
 
-async def report_unreported(sender: Sender, journal: Journal) -> None:
+async def report_unreported(exchange: Exchange, sender: Sender, journal: Journal) -> None:
     """Report what an earlier process did not: a tool that was cut off, with the rows that were reserved.
     An outcome that the broker has already is not sent again."""
     for entry in journal.unreported():
@@ -22,13 +24,13 @@ async def report_unreported(sender: Sender, journal: Journal) -> None:
             verdict = Verdict.of(entry.verdict)
             value = sender.outcome(verdict, verdict.rows_reserved, "interrupted")
             journal.finish(session, action_id, value)
-        if value is not None and not await _is_published(sender, entry.place, name):
+        if value is not None and not await _is_published(exchange, entry.place, name):
             await sender.publish(OUTCOME, session, name, value)
         journal.report(session, action_id)
 
 
-async def _is_published(sender: Sender, place: InputPlace | None, name: str) -> bool:
+async def _is_published(exchange: Exchange, place: InputPlace | None, name: str) -> bool:
     if place is None:
         return False
-    reader = AnswerReader(sender.connection, {sender.prefix + OUTCOMES: OUTCOMES})
+    reader = AnswerReader(exchange.connection, {exchange.prefix + OUTCOMES: OUTCOMES})
     return await reader.look_back([name], place, [OUTCOMES]) is not None

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.client import ActionInterrupted, AsyncGateClient, ClientOptions
+from app.client.exchange import Exchange, OutgoingInput
+from app.client.input_kinds import OUTCOME
 from app.client.journal import Journal
-from app.client.sender import OUTCOME, Sender
 from load.sites import neutral_policy
 
 if TYPE_CHECKING:
@@ -40,15 +41,15 @@ def dying(method: Callable[..., Any], before: str) -> Callable[..., Any]:
     return called
 
 
-async def _publish(self: Sender, kind: Any, *more: Any) -> Any:
-    die_at("before_outcome" if kind is OUTCOME else "before_publish")
-    place = await published(self, kind, *more)
-    die_at("after_outcome" if kind is OUTCOME else "after_publish")
+async def _publish(self: Exchange, what: OutgoingInput) -> Any:
+    die_at("before_outcome" if what.kind is OUTCOME else "before_publish")
+    place = await published(self, what)
+    die_at("after_outcome" if what.kind is OUTCOME else "after_publish")
     return place
 
 
-published = Sender.publish
-Sender.publish = _publish  # type: ignore[method-assign,assignment]
+published = Exchange.publish
+Exchange.publish = _publish  # type: ignore[method-assign]
 Journal.decide = dying(Journal.decide, "before_verdict")  # type: ignore[method-assign]
 Journal.start = dying(Journal.start, "before_start")  # type: ignore[method-assign]
 
