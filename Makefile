@@ -63,7 +63,7 @@ lock: $(UV)  ## the lock files from pyproject.toml (ARGS=--upgrade for newer ver
 	$(LOCK) $(ARGS) --extra checkout --extra gateway --output-file requirements.lock pyproject.toml
 	$(LOCK) $(ARGS) --extra checkout --extra gateway --extra mcp --extra dev --constraints requirements.lock \
 		--output-file requirements-dev.lock pyproject.toml
-	$(LOCK) $(ARGS) --extra checkout --extra fit --constraints requirements.lock \
+	$(LOCK) $(ARGS) --extra checkout --extra gateway --extra fit --constraints requirements.lock \
 		--output-file requirements-fit.lock pyproject.toml
 	echo uv | $(LOCK) $(ARGS) --output-file requirements-uv.lock -
 
