@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 TENANT = "evaluation"
 NOT_OF_CONTENT = frozenset({REGISTRATION, *(gate.name for gate in GATES if not gate.judges_content)})
-"""Gates that judge who acts and with whose leave. Every other one judges what the action does."""
+"""Gates that judge who acts and who permits it. Every other gate judges what the action does."""
 UNREADABLE = "UNREADABLE"
 
 

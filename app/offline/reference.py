@@ -33,8 +33,8 @@ SPECS: dict[str, type[BaseModel]] = {kind: one.spec for kind, one in KINDS.items
 """The `spec` of an entry by its kind."""
 _WRITTEN = "*Written by `sluice topics export` from the models that loading uses.*"
 _LOADED = (
-    "Schemas hold each field by itself. What fields must hold together is said in words here and checked "
-    "when a file is signed, published and loaded"
+    "The schema checks each field by itself. This page also describes the rules that concern several fields; "
+    "they are checked when a file is signed, published and loaded, and by"
 )
 
 
@@ -42,10 +42,10 @@ _GATES_HEAD = f"""# Gates of actions
 
 {_WRITTEN}
 
-A bundle's `stages` names the gates that run, in their order. Each that ran is an entry of the verdict's
-`gateResults`; the tables say what is in the `detail` of each. Where a gate had to ask something slow and got
-no answer in time, its detail says so instead (`port`, `budget_ms`, `status`). How a gate is added:
-[adding-a-gate.md](../adding-a-gate.md).
+A bundle's `stages` names the gates that run, in their order. Each gate that ran has an entry in the
+verdict's `gateResults`; the tables below list the fields of its `detail`. If a gate asked another service and
+got no answer in time, its `detail` holds `port`, `budget_ms` and `status` instead.
+[adding-a-gate.md](../adding-a-gate.md) describes how to add a gate.
 """
 
 
@@ -62,7 +62,7 @@ PAGES = {
         "Policy bundles",
         "A policy bundle, as `sluice bundle sign` signs it. A source may also have `extends` and `include` "
         "([policy.md](../policy.md)), which are resolved before signing. Schema: "
-        "[bundle.schema.json](bundle.schema.json). " + _LOADED + ": `sluice bundle check FILE`.",
+        "[bundle.schema.json](bundle.schema.json). " + _LOADED + " `sluice bundle check FILE`.",
         {"Bundle": BUNDLE_FORM.model},
     ),
     "quality_bundle": Page(
@@ -70,14 +70,14 @@ PAGES = {
         "A quality bundle ([quality.md](../quality.md)). Schema: "
         "[quality_bundle.schema.json](quality_bundle.schema.json). "
         + _LOADED
-        + ": `sluice bundle check FILE`.",
+        + " `sluice bundle check FILE`.",
         {"Quality bundle": QualityBundleFile},
     ),
     "registry": Page(
         "Registry entries",
         'A file is `{"entries": […]}`; each entry has a `kind`, and its `spec` is by kind. '
         "`sluice registry new KIND ID OUT` writes one to start from. Schema: "
-        "[registry.schema.json](registry.schema.json). " + _LOADED + ": `sluice registry check FILE`.",
+        "[registry.schema.json](registry.schema.json). " + _LOADED + " `sluice registry check FILE`.",
         {"Entry": EntryFile, **SPECS},
     ),
 }
@@ -166,9 +166,9 @@ def _gates_page() -> str:
     lines = [_GATES_HEAD]
     for gate in GATES:
         lines += (f"## {gate.name}", "", *_prose(inspect.getdoc(gate) or ""))
-        what = "what an action does" if gate.judges_content else "who acts, and with whose leave"
+        what = "what an action does" if gate.judges_content else "who acts and who permits it"
         place = f"`{gate.name}` ([bundle.md](bundle.md))" if gate.part is not None else "nothing of its own"
-        lines += (f"It judges {what}. It reads of the bundle: {place}.", "")
+        lines += (f"It judges {what}. What it reads from the bundle: {place}.", "")
         for heading, model in (("Detail", gate.detail), ("Remembered", _memory_of(gate))):
             if model is not None:
                 schema = model.model_json_schema(by_alias=True, schema_generator=_WithDefaults)

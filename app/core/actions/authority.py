@@ -1,4 +1,4 @@
-"""The gates that ask who acts, and with whose leave; what an action does, others judge.
+"""The gates that judge who acts and who permits it; the other gates judge what an action does.
 
 "controls": nothing of a frozen tenant, agent or session goes on (product.md, pipeline step 1).
 
@@ -63,8 +63,8 @@ def find_loosenings(before: Topology, after: Topology) -> Iterator[Loosening]:
 
 
 class TopologyDetail(Detail):
-    """Of a delegation; nothing where the action is none. `delegations` from the root on, this one counted;
-    null: unknown."""
+    """Empty if the action is no delegation. `delegations` counts those from the root on, with this one; null:
+    unknown."""
 
     delegate_to: Annotated[str | None, Field(title="delegated to")] = None
     delegations: LedgerCount | None = None
@@ -73,7 +73,8 @@ class TopologyDetail(Detail):
 
 
 class TopologyCheck(Gate):
-    """Blocks a delegation that a list, an authority or the chain forbids; escalates one it cannot judge."""
+    """Blocks a delegation that a list, an authority or the chain forbids; escalates one that it cannot
+    judge."""
 
     name = "topology"
     detail = TopologyDetail
@@ -169,14 +170,14 @@ def _entries(context: ActionContext) -> dict[str, str]:
 
 
 class FreezeFound(BaseModel):
-    """A freeze by its id in the registry, and what it names: "tenant", "agent" or "session"."""
+    """A freeze: its id in the registry, and what it freezes ("tenant", "agent" or "session")."""
 
     id: str
     subject: str
 
 
 class ControlsDetail(Detail):
-    """Nothing where no freeze was found."""
+    """Empty if no freeze was found."""
 
     freezes: list[FreezeFound] | None = None
 
@@ -205,7 +206,7 @@ _WAITS = {"T3": "tier_T3: needs a person's approval", "T4": "tier_T4: needs a VP
 
 
 class TierAuthDetail(Detail):
-    """The action's tier and its agent's; where a person is asked, who may agree and to what."""
+    """The tiers of the action and of its agent; if a person must agree, who may agree, and to what."""
 
     tier: Tier
     agent_tier: Annotated[Tier | None, Field(title="the agent's tier")]
@@ -214,16 +215,16 @@ class TierAuthDetail(Detail):
 
 
 class TierAuth(Gate):
-    """Passes, escalates, or blocks an unregistered tool in high_stakes mode."""
+    """Escalates an action above its agent's authority; blocks an unregistered tool in high_stakes mode."""
 
     name = "tier_auth"
     detail = TierAuthDetail
     judges_content = False
 
     def evaluate(self, context: ActionContext) -> StageResult:
-        """A tool outside the agent's list is above its authority like a tier above its own: it escalates,
-        because a person may grant once what the registry does not grant for good. The detail's `reasons` are
-        all that the person agrees to, the earlier gate's before this one's own."""
+        """A tool outside the agent's list escalates, as a tier above the agent's does: a person may permit
+        once what the registry does not permit in general. The detail's `reasons` are all that the person
+        agrees to: first the earlier gate's, then this gate's."""
         reasons = _own_reasons(context)
         if context.escalated is not None:
             reasons.insert(0, context.escalated)

@@ -38,8 +38,8 @@ class PatternFound(BaseModel):
 
 
 class FastRejectDetail(Detail):
-    """Of the check that answered; nothing where all three passed. `hits`: how many patterns were hit, where
-    there are more than the list shows."""
+    """The fields of the check that answered; none if all three passed. `hits` is the number of patterns
+    found, given if the list does not show all of them."""
 
     targets: Annotated[list[str] | None, Field(title="forbidden target")] = None
     rows: LedgerCount | None = None
@@ -50,7 +50,7 @@ class FastRejectDetail(Detail):
 
 
 class FastReject(Gate):
-    """Blocks on what is certain, escalates on what is doubtful or could not be read to its end."""
+    """Blocks what is certainly forbidden; escalates what is doubtful or could not be read completely."""
 
     name = "fast_reject"
     detail = FastRejectDetail

@@ -1,8 +1,8 @@
-"""Gate "sequence": what may not follow what in a session, and how many denials freeze an agent in it.
+"""Gate "sequence": forbidden orders of actions in a session, and how many denials freeze an agent in it.
 
-The gates before it judge an action by itself; a harm in two harmless steps (a secret is read, then something
-is sent out) is only seen here. What a rule speaks of is said in CEL, over the variables of docs/rules.md,
-once for the first action and once for the later one.
+The gates before it judge each action by itself. Only this gate sees a harm in two harmless steps: a secret is
+read, then something is sent out. A rule has two conditions in CEL, over the variables of docs/rules.md: one
+for the first action and one for the later one.
 
 The gate remembers, of each agent in each session, the latest match of every rule's first condition and the
 latest denials. An action counts as first where it may have been carried out: it was allowed, or waits for a
@@ -43,9 +43,9 @@ Span = Annotated[int, Field(ge=1, le=LONGEST_MS)]
 
 
 class SequenceRule(StrictModel):
-    """No action that `then` holds for within `within_ms` of one that `first` holds for, by the same agent in
-    the same session. Both are CEL and yield bool; one that cannot be decided counts as held, and
-    escalates."""
+    """After an action that fulfils `first`, none that fulfils `then` may come within `within_ms` from the
+    same agent in the same session. Both are CEL conditions. One that cannot be decided counts as fulfilled,
+    and escalates."""
 
     id: RuleId
     reason: Name
@@ -57,15 +57,15 @@ class SequenceRule(StrictModel):
 
 
 class DenialFreeze(StrictModel):
-    """An agent with so many `denials` in the last `within_ms` of a session is denied everything there, until
-    the oldest of them is that long ago."""
+    """After this many `denials` of an agent within `within_ms` in a session, the gate denies everything of
+    the agent in that session, until the oldest of these denials is `within_ms` ago."""
 
     denials: Annotated[int, Field(ge=1, le=MOST_DENIALS)]
     within_ms: Span
 
 
 class SequencePolicy(StrictModel):
-    """What may not follow what, and when an agent is frozen; without both the gate passes everything."""
+    """Forbidden orders of actions, and when an agent is frozen. Without both the gate passes everything."""
 
     rules: Annotated[list[SequenceRule], Field(max_length=MOST_RULES)] = Field(default_factory=list)
     freeze: DenialFreeze | None = None
@@ -79,8 +79,8 @@ class SequencePolicy(StrictModel):
 
 
 def find_loosenings(before: SequencePolicy, after: SequencePolicy) -> Iterator[Loosening]:
-    """A rule that is gone, shorter, milder or of other conditions; a freeze that comes later or ends
-    sooner."""
+    """A rule that is gone, has a shorter time, a milder outcome or other conditions; a freeze that comes
+    later or ends sooner."""
     newer = {one.id: one for one in after.rules}
     for old in before.rules:
         path, new = f"rules[{old.id}]", newer.get(old.id)
@@ -112,7 +112,8 @@ def _find_freeze_loosenings(old: DenialFreeze | None, new: DenialFreeze | None) 
 
 
 class SequenceViolation(BaseModel):
-    """A rule that was broken: by which earlier action (a long id by its digest), so many ms before."""
+    """A broken rule. `first` is the earlier action (a long id is given as its digest), `after_ms` the time
+    since it in ms."""
 
     id: str
     reason: str
@@ -122,7 +123,7 @@ class SequenceViolation(BaseModel):
 
 
 class SequenceDetail(Detail):
-    """Nothing where nothing was wrong. `frozen_until_ms`: since 1970, broker time."""
+    """Empty if nothing was found. `frozen_until_ms` is broker time, ms since 1970."""
 
     frozen_until_ms: Annotated[int | None, Field(title="frozen until (ms since 1970)")] = None
     denials: Annotated[int | None, Field(title="denials")] = None
@@ -130,24 +131,25 @@ class SequenceDetail(Detail):
 
 
 class SequenceMemory(BaseModel):
-    """Of one agent in a session. `firsts`, by a rule's id: the latest action that its first condition held
-    for, and the latest for which it could not be decided, each as [ms since 1970, action id, whether it held
-    for certain]. `denials`: when, ms since 1970, the oldest first."""
+    """What the gate remembers of one agent in a session. `firsts` has for each rule's id the latest action
+    that fulfilled its first condition, and the latest for which the condition could not be decided, each as
+    [ms since 1970, action id, whether it is certain]. `denials`: their times in ms since 1970, the oldest
+    first."""
 
     firsts: dict[str, list[tuple[int, str, bool]]] = Field(default_factory=dict)
     denials: list[int] = Field(default_factory=list)
 
 
 class Sequences(NamedTuple):
-    """A bundle's `sequence`, compiled: `conditions` holds two rules for each of the policy's, first and
-    then."""
+    """A bundle's `sequence`, compiled: `conditions` holds two rules for each rule of the policy: its `first`
+    and its `then`."""
 
     policy: SequencePolicy
     conditions: RuleSet
 
     def hold(self, context: ActionContext) -> list[tuple[bool | None, bool | None]]:
-        """For each rule whether its first and its later condition hold of this action; None: undecided. Of an
-        action that may be of several types they hold where they do for one."""
+        """For each rule whether this action fulfils its `first` and its `then`; None: undecided. If the
+        action may be of several types, one type that fulfils a condition is enough."""
         if not self.policy.rules:
             return []
         by_type = results_by_type(context, self.conditions)
@@ -162,7 +164,7 @@ def _widest(readings: list[bool | None]) -> bool | None:
 
 
 def compile_sequences(policy: SequencePolicy) -> Sequences:
-    """Raises BundleError for a condition that is refused, with its place."""
+    """Compile the conditions. Raises BundleError with the place of a condition that is refused."""
     written = [
         Rule(id=f"{one.id} {field}", type="invariant", reason=one.reason, condition=getattr(one, field))
         for one in policy.rules
@@ -186,8 +188,8 @@ def _own_place(match: re.Match[str]) -> str:
 
 
 class SequenceGate(RememberingGate):
-    """Blocks or escalates what may not follow an earlier action of the agent in the session, and blocks
-    everything of an agent that too many denials have frozen there."""
+    """Blocks or escalates an action that may not follow an earlier one of the agent in the session. Blocks
+    everything of an agent that too many denials have frozen in the session."""
 
     name = "sequence"
     detail = SequenceDetail
@@ -195,7 +197,8 @@ class SequenceGate(RememberingGate):
     part = BundlePart(name, SequencePolicy, find_loosenings, SequencePolicy(), compile_sequences)
 
     def evaluate(self, context: ActionContext) -> StageResult:
-        """`frozen_by_denials`, else the rule that was broken: one that blocks before one that escalates."""
+        """The reason is `frozen_by_denials`, else a broken rule: one that blocks before one that
+        escalates."""
         known = context.remembered.get(self.name)
         if known is None:
             return PASSED
@@ -211,7 +214,7 @@ class SequenceGate(RememberingGate):
         return _judged([*_violations(sequences, context, known["firsts"])])
 
     def keep(self, context: ActionContext, decided: Decided) -> GateMemory | None:
-        """What is remembered after this action, without what no longer matters."""
+        """What the gate remembers after this action; what no longer matters is left out."""
         known = context.remembered.get(self.name) or {"firsts": {}, "denials": []}
         sequences: Sequences = context.bundle.parts[self.name]
         policy, now = sequences.policy, context.now_ms
@@ -241,7 +244,7 @@ def _recent(freeze: DenialFreeze | None, denials: list[int], now: int) -> list[i
 def _violations(
     sequences: Sequences, context: ActionContext, firsts: dict[str, Any]
 ) -> Iterator[tuple[str, SequenceRule, dict[str, Any]]]:
-    """The outcome, the rule and what is told of it, for each rule that this action breaks."""
+    """For each rule that this action breaks: the outcome, the rule, and the entry for the detail."""
     now, own = context.now_ms, kept_id(context.action.action_id)
     for rule, (_, then) in zip(sequences.policy.rules, sequences.hold(context), strict=True):
         marks = [one for one in firsts.get(rule.id, ()) if now - one[0] <= rule.within_ms and one[1] != own]

@@ -147,7 +147,7 @@ class Gate(ABC):
     """A stage that ships. A subclass says all of this and decides in `evaluate`.
 
     `detail`: the shape of its results' detail. `judges_content`: whether it judges what an action does;
-    False: who acts, and with whose leave. `part`: its part of the bundle; None: it has none.
+    False: who acts and who permits it. `part`: its part of the bundle; None: it has none.
     """
 
     name: ClassVar[str]
