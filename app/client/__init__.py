@@ -1,7 +1,7 @@
 """The client of agents: it proposes actions, memories and retrievals, and runs a tool only if it is allowed.
 
-`AsyncGateClient` for asyncio, `GateClient` for everything else. Importing this loads nothing beyond the
-standard library; a client that starts needs aiokafka, pydantic and, to sign outcomes, cryptography.
+Use `AsyncGateClient` with asyncio and `GateClient` everywhere else. The import loads only the standard
+library. A client that starts needs aiokafka and pydantic, and cryptography if it signs.
 """
 
 from app.client.answers import (

@@ -1,8 +1,9 @@
 """One reader of committed answers for any number of waiters.
 
-An answer is found by its id, which follows from the coordinates that the broker gave the input: the header
-`ce_id` bears it, so records of others are passed over unread. Only partitions that somebody waits for are
-fetched; each begins at its end before the input is published.
+The reader finds an answer by its id, which follows from the coordinates that the broker gave the input. The
+id is in the header `ce_id`, so the reader skips other records without parsing them. It fetches only
+partitions for which a caller waits, and starts at the end of such a partition before the caller publishes its
+input.
 """
 
 from __future__ import annotations
@@ -29,10 +30,11 @@ POLL_MS = 500
 CLOCKS_APART_MS = 60_000
 """How far the clocks of two brokers may differ."""
 FETCH_WAIT_MS = 100
-"""How long the broker holds a fetch that finds nothing. A partition that is woken waits for the end of the
-fetch under way."""
+"""How long the broker holds a fetch that finds nothing. A partition that is resumed waits until the current
+fetch ends."""
 AWAKE_S = 60.0
-"""How long a partition is fetched after its last waiter left: the next one then need not wake it."""
+"""How long a partition is still fetched after its last caller has gone, so that the next one need not resume
+it."""
 
 
 class CommittedAnswer(NamedTuple):
@@ -68,7 +70,7 @@ class AnswerReader:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self, partitions: int) -> None:
-        """Connect; each topic has so many partitions. Raises KafkaError where the broker is not there."""
+        """Connect. Raises KafkaError if the broker is not there. `partitions`: the number in each topic."""
         from aiokafka import TopicPartition  # noqa: PLC0415 - importing the client loads no Kafka
 
         self._consumer = await self._connected()
@@ -78,7 +80,7 @@ class AnswerReader:
         self._task = asyncio.create_task(self._read())
 
     async def close(self) -> None:
-        """Stop. Who still waits gets a ConnectionError."""
+        """Stop. Callers that still wait get a ConnectionError."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -88,9 +90,9 @@ class AnswerReader:
 
     @asynccontextmanager
     async def heeding(self, partition: int, topics: Collection[str]) -> AsyncIterator[None]:
-        """Read these topics' partition meanwhile; from here on no answer in it is missed.
+        """Read this partition of these topics within the block; from its start on no answer is missed.
 
-        Raises ConnectionError where the broker does not answer, or the reader has ended.
+        Raises ConnectionError if the broker does not answer or the reader has ended.
         """
         from aiokafka import TopicPartition  # noqa: PLC0415 - importing the client loads no Kafka
 
@@ -107,7 +109,8 @@ class AnswerReader:
 
     @contextmanager
     def placing(self, partition: int) -> Iterator[None]:
-        """An input of this partition is on its way to the broker: answers may come before its coordinates."""
+        """Within the block, keep early answers: an answer may come before the input's coordinates are
+        known."""
         self._placing[partition] += 1
         try:
             yield
@@ -117,9 +120,10 @@ class AnswerReader:
                 self._early.pop(partition, None)
 
     def expect(self, ids: Sequence[str], partition: int) -> asyncio.Future[CommittedAnswer]:
-        """The first record with one of these ids. Called within `placing`, it finds those that came early.
+        """A future of the first record with one of these ids; called within `placing`, it also finds early
+        ones.
 
-        All who wait for one id get one future.
+        All callers that wait for one id get the same future.
         """
         known = self._waiting.get(ids[0])
         if known is not None and not known.done():
@@ -137,7 +141,7 @@ class AnswerReader:
     async def look_back(
         self, ids: Collection[str], place: InputPlace, topics: Collection[str]
     ) -> CommittedAnswer | None:
-        """The answer among what was committed since the input came; None: there is none yet.
+        """Look for the answer in the records committed since the input came; None if it is not there yet.
 
         Reads the partition's topics once, from the input's time to their present ends.
         """
@@ -153,7 +157,7 @@ class AnswerReader:
             await consumer.stop()
 
     async def value_at(self, topic: str, place: InputPlace) -> bytes | None:
-        """The value of an input at its place; None where it is no longer there."""
+        """The value of an input at its coordinates; None if it is no longer there."""
         found = await self.input_at(topic, place.partition, place.offset)
         return None if found is None else found.value
 
@@ -249,7 +253,7 @@ class AnswerReader:
         for waiting in set(self._waiting.values()):
             if not waiting.done():
                 waiting.set_exception(fault)
-                waiting.exception()  # whose waiter may have gone: then nobody else asks for it
+                waiting.exception()  # mark it as seen: the caller may have gone
 
     async def _connected(self) -> AIOKafkaConsumer:
         from aiokafka import AIOKafkaConsumer  # noqa: PLC0415 - importing the client loads no Kafka
@@ -266,7 +270,8 @@ class AnswerReader:
 
 
 def _id_of(record: Any) -> str:
-    """What a record answers; that an escalation opens answers nobody, and bears the id of its end."""
+    """The id of the answer that a record is. None for the opening of an escalation, which has the id of its
+    end."""
     headers = dict(record.headers)
     if headers.get(TYPE_HEADER) == OPENING:
         return ""

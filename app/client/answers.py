@@ -1,6 +1,7 @@
-"""What a client gets: the gate's answers, and errors that name the gate, its reason and what to do.
+"""What a client returns: the gate's answers, and errors that name the gate, its reason and what to do.
 
-Every answer keeps the whole record (`record`, by wire names): the fields here are those that callers ask for.
+Every answer has the whole record in `record`, by wire names; its other fields are those that callers need
+most.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class InputPlace:
-    """Where the broker put an input: `partition` and `offset` in its topic, `timestamp_ms` the broker's."""
+    """Where the broker put an input: its partition and offset, and the broker's time."""
 
     partition: int
     offset: int
@@ -25,8 +26,8 @@ class InputPlace:
 class Verdict:
     """The decision on an action.
 
-    `gate` and `reason` say why it is not allowed; None where it is. `duplicate_of` is the verdict of the
-    first input of this action. `input` holds the coordinates that a signed outcome names.
+    `gate` and `reason` say why it is not allowed; both are None if it is. `duplicate_of` is the verdict of
+    the first input of this action. `input` holds the coordinates that a signed outcome names.
     """
 
     verdict: Literal["allowed", "denied", "needs_human"]
@@ -68,7 +69,8 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class MemoryAnswer:
-    """The decision on a memory write. `trust` is the total of its score, 0 to 1; None where nobody scored."""
+    """The decision on a memory write. `trust` is the total of its score, 0 to 1; None if there is no
+    score."""
 
     action: Literal["allow", "quarantine", "reject"]
     memory_id: str
@@ -100,10 +102,11 @@ class RetrievalAnswer:
 
 @dataclass(slots=True)
 class Permit:
-    """A tool may run once under it. Set `rows_affected` to what it really touched: it is what is reported.
+    """The permission to run a tool once. Set `rows_affected` to the rows that it really touched; they are
+    reported.
 
-    None stands for as many rows as the gate reserved. `narrowed`: the parameters with which an approver let
-    it run, in place of those that were proposed; None: as proposed.
+    If it is None, the rows that the gate reserved are reported. `narrowed`: the parameters by which an
+    approver replaced the proposed ones; None: the tool runs as proposed.
     """
 
     action_id: str
@@ -119,7 +122,7 @@ class Permit:
 
 
 class ClientError(Exception):
-    """An input was not sent, or its answer does not let the caller go on. `to_do`: what to do about it."""
+    """An input was not sent, or the caller cannot go on with its answer. `to_do` says what to do."""
 
     def __init__(self, message: str, to_do: str) -> None:
         super().__init__(f"{message}. {to_do}")
@@ -140,13 +143,13 @@ class ActionDenied(ActionRefused):
 
 
 class NeedsHuman(ActionRefused):
-    """A person has to agree first; `verdict.escalation_id` names what waits for that person."""
+    """A person must agree first; `verdict.escalation_id` is the id of the escalation."""
 
 
 class ActionNotDecided(ClientError):
     """No answer came in time, so the tool did not run. `may_still_come`: whether the gate may still decide.
 
-    `place` is None where the broker did not confirm the input: it may or may not have it.
+    `place` is None if the broker did not confirm the input; the broker may or may not have it.
     """
 
     def __init__(
@@ -176,7 +179,7 @@ class InputUnreadable(ClientError):
 
 
 class ActionInterrupted(ClientError):
-    """The tool was started under this id before and nobody knows how far it came. It is not run again."""
+    """The tool was started under this id before, and it is not known how far it came. It is not run again."""
 
     def __init__(self, action_id: str) -> None:
         super().__init__(
@@ -203,7 +206,7 @@ _WAITS = "A person must agree first"
 
 
 def refusal_of(verdict: Verdict) -> ActionRefused:
-    """The error of a verdict that does not allow its action."""
+    """The error for a verdict that does not allow its action."""
     code = (verdict.reason or "").partition(":")[0]
     if verdict.verdict == "needs_human":
         return NeedsHuman(verdict, _TO_DO.get(code, _WAITS))

@@ -1,4 +1,4 @@
-"""The end of an escalation: found by its id, whether it comes while somebody waits or came long before."""
+"""Waiting for the end of an escalation; it is found by its id, even if it came long before the wait began."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ if TYPE_CHECKING:
     from app.client.answer_reader import AnswerReader
 
 LONGEST_MS = 24 * 3600 * 1000
-"""How far back the end is sought of what an earlier input had escalated."""
+"""How far back to look for the end of an escalation that an earlier input opened."""
 TO_DO = "Wait longer for the approver, or call again with the same action_id: the wait goes on"
 
 
 async def await_end(reader: AnswerReader, verdict: Verdict, timeout_s: float) -> Verdict:
-    """What a person, or time, made of an escalated action: the resolved verdict where it was approved, else a
-    denied one. Raises NeedsHuman where nobody answered within the time, and ConnectionError."""
+    """The resolved verdict if the escalated action was approved; a denied verdict if it was denied or
+    expired.
+
+    Raises NeedsHuman if the escalation does not end within the time, and ConnectionError.
+    """
     name = verdict.escalation_id or ""
     since = _since(verdict, name)
     partition, topics = since.partition, (ESCALATIONS,)
@@ -47,9 +50,9 @@ async def await_end(reader: AnswerReader, verdict: Verdict, timeout_s: float) ->
 
 
 async def narrowed_parameters(reader: AnswerReader, resolved: Verdict) -> Mapping[str, Any] | None:
-    """The parameters that the approver put in place of the action's own; None: it was approved as it is.
+    """The parameters by which the approver replaced the action's own; None: it was approved as proposed.
 
-    They lie in the review; the verdict holds its digest.
+    The review has the parameters; the verdict has their digest.
     """
     if resolved.record.get("narrowed") is None:
         return None
@@ -63,7 +66,7 @@ async def narrowed_parameters(reader: AnswerReader, resolved: Verdict) -> Mappin
 
 
 def _since(verdict: Verdict, escalation_id: str) -> InputPlace:
-    """From where on the end may lie: the action came there; a repeat of it came later."""
+    """From where on to look for the end: where the action came; a repeat of it came later."""
     place = verdict.input
     partition, offset = map(int, escalation_id.split(":")[2:4])
     back_ms = LONGEST_MS if verdict.duplicate_of is not None else 0

@@ -1,7 +1,7 @@
-"""The client for asyncio: each input is published once and answered by what its worker committed.
+"""The client for asyncio: it publishes an input once and returns the answer that the worker committed.
 
-A tool runs only under a verdict that allows it: whatever goes wrong, the wait ends with an error and the tool
-does not run.
+A tool runs only under a verdict that allows it. If anything goes wrong, the wait ends with an error and the
+tool does not run.
 """
 
 from __future__ import annotations
@@ -43,11 +43,12 @@ T = TypeVar("T")
 
 
 class AsyncGateClient:
-    """One agent's way to the gate, as an async context manager. Any number of calls may run at once."""
+    """One agent's connection to the gate, as an async context manager. Any number of calls may run at
+    once."""
 
     def __init__(self, bootstrap_servers: str, agent_id: str, options: ClientOptions | None = None) -> None:
-        """`agent_id` as the registry has it. Raises sqlite3.Error where the journal cannot be opened, or
-        another client has it."""
+        """`agent_id` as in the registry. Raises sqlite3.Error if the journal cannot be opened or another
+        client has it open."""
         self._options = options or ClientOptions()
         self._exchange = Exchange(bootstrap_servers, self._options.topic_prefix, self._options.connection)
         self._sender = Sender(self._exchange, agent_id, self._options)
@@ -65,12 +66,12 @@ class AsyncGateClient:
         await self.close()
 
     async def start(self) -> None:
-        """Connect, and report what an earlier process left. Raises KafkaError."""
+        """Connect, and report the outcomes that an earlier process did not report. Raises KafkaError."""
         await self._exchange.start()
         await report_unreported(self._exchange, self._sender, self._journal)
 
     async def close(self) -> None:
-        """Close connections and journal. Who still waits gets a ConnectionError."""
+        """Close the connections and the journal. Callers that still wait get a ConnectionError."""
         await self._exchange.close()
         self._journal.close()
 
@@ -84,9 +85,9 @@ class AsyncGateClient:
         deadline_s: float | None = None,
         **fields: Any,
     ) -> Verdict:
-        """Propose an action and return the gate's verdict, whatever it is. Nothing is run.
+        """Propose an action and return the gate's verdict, whatever it is. No tool runs.
 
-        `action_id` None: a new one. The same id and the same action again get the first answer. `fields`:
+        `action_id` None: a new id. The same action under the same id again gets the first answer. `fields`:
         more fields of the record, by wire names (docs/fields.md).
 
         Raises ActionNotDecided, InputUnreadable, ClientError, ConnectionError and KafkaError.
@@ -127,7 +128,7 @@ class AsyncGateClient:
         deadline_s: float | None = None,
         **fields: Any,
     ) -> RetrievalAnswer:
-        """Ask what of these found items the agent may read. Raises as `remember` does."""
+        """Ask which of these items the agent may read. Raises as `remember` does."""
         found = [dict(one) for one in items]
         record = self._sender.record("request_id", request_id, session_id, items=found, **fields)
         wait_s = self._wait_s(deadline_s)
@@ -135,7 +136,7 @@ class AsyncGateClient:
         return RetrievalAnswer.of(answer.record)
 
     async def report_outcome(self, verdict: Verdict, rows_affected: int, *, error: str | None = None) -> None:
-        """Report what an action did that ran without a guard. Returns when the broker has it."""
+        """Report the outcome of an action that ran without a guard. Returns when the broker has it."""
         session, action_id = verdict.record["session_id"], verdict.record["action_id"]
         value = self._sender.outcome(verdict, rows_affected, error)
         await self._sender.publish(OUTCOME, session, outcome_name(session, action_id), value)
@@ -151,14 +152,14 @@ class AsyncGateClient:
         accept_narrowed: bool = False,
         **fields: Any,
     ) -> Permit:
-        """The one permission to run a tool; call `finish` when it has run. `guard` and `action` do both.
+        """The permission to run a tool once; call `finish` when it has run. `guard` and `action` do both.
 
-        `approval_timeout_s`: how long to wait for a person where one must agree; None: not at all. A later
-        call with the same id goes on waiting. `accept_narrowed`: the caller runs the tool with the permit's
-        `narrowed` parameters where an approver gave some; else such an approval raises ClientError.
+        `approval_timeout_s`: how long to wait if a person must agree; None: not at all. A later call with the
+        same id waits on. `accept_narrowed`: if an approver replaced the parameters, the caller runs the tool
+        with the permit's `narrowed` ones; without it such an approval raises ClientError.
 
-        Raises ActionDenied, NeedsHuman and ActionInterrupted besides what `propose` raises. An id under which
-        a tool was started before raises ActionInterrupted.
+        Raises what `propose` raises, ActionDenied, NeedsHuman, and ActionInterrupted if a tool was started
+        under this id before.
         """
         record, wait_s = self._action(tool_name, session_id, action_id, {**fields, "parameters": parameters})
         an_id, value = record["action_id"], bytes_of(record)
@@ -186,12 +187,12 @@ class AsyncGateClient:
         return Permit(an_id, session_id, verdict, narrowed=narrowed)
 
     async def await_approval(self, verdict: Verdict, timeout_s: float) -> Verdict:
-        """The end of a verdict's escalation, also of one from an earlier process: the resolved verdict, or a
-        denied one. Raises NeedsHuman after `timeout_s`."""
+        """Wait for the end of a verdict's escalation, which an earlier process may have opened: the resolved
+        verdict, or a denied one. Raises NeedsHuman after `timeout_s`."""
         return await await_end(self._exchange.reader, verdict, timeout_s)
 
     async def finish(self, permit: Permit, *, error: str | None = None) -> None:
-        """Report what the tool did; `error`: it raised. Returns when the broker has the outcome."""
+        """Report what the tool did; `error`: what it raised. Returns when the broker has the outcome."""
         session, action_id = permit.session_id, permit.action_id
         value = self._sender.outcome(permit.verdict, permit.rows, error)
         self._journal.finish(session, action_id, value)
@@ -202,8 +203,9 @@ class AsyncGateClient:
     async def action(
         self, tool_name: str, parameters: Mapping[str, Any], *, session_id: str | None = None, **more: Any
     ) -> AsyncIterator[Permit]:
-        """Run the block only if the action is allowed; its outcome is reported even if the block raises. The
-        block may set the permit's `rows_affected`. `more` and the errors are those of `permit`."""
+        """Run the block only if the action is allowed, and report the outcome, even if the block raises.
+
+        The block may set the permit's `rows_affected`. `more` and the errors are those of `permit`."""
         permit = await self.permit(tool_name, parameters, session_id=session_or_current(session_id), **more)
         try:
             yield permit
@@ -217,8 +219,9 @@ class AsyncGateClient:
     ) -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Awaitable[T]]]:
         """A decorator: the function runs only if the gate allows a call with its arguments.
 
-        `tool_name` None: the function's name. `rows` gives the rows of its result; None: those reserved.
-        `more`: that of `action`. The gate judges the arguments by name; they must be JSON values.
+        `tool_name` None: the function's name. `rows` computes the rows to report from the function's result;
+        None: those reserved. `more` is that of `action`. The gate judges the arguments by name; they must be
+        JSON values.
         """
 
         def decorate(function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
@@ -251,14 +254,15 @@ class AsyncGateClient:
     async def _ask(
         self, kind: InputKind, name: str, session: str, value: bytes, wait_s: float
     ) -> CommittedAnswer:
-        """Publish an input and wait for its answer. `name`: what it is called in errors."""
+        """Publish an input and wait for its answer. `name` names the input in errors."""
         placed = partial(self._journal.place, session, name) if kind is ACTION else None
         return await self._exchange.ask(self._sender.outgoing(kind, session, name, value), wait_s, placed)
 
     async def _ask_again(
         self, place: InputPlace | None, name: str, session: str, value: bytes, wait_s: float
     ) -> CommittedAnswer:
-        """The answer at the place known from an earlier call; else the action is published (again)."""
+        """The answer to the input of an earlier call if its place is known; otherwise publish the action
+        again."""
         if place is None:
             return await self._ask(ACTION, name, session, value, wait_s)
         return await self._exchange.answer_at(ACTION, place, name, wait_s)

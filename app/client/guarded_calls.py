@@ -1,4 +1,4 @@
-"""A guarded tool's call: its arguments as parameters, its session, and what is said of its error."""
+"""A guarded tool's call: its arguments as parameters, its session, and the error text in its outcome."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def narrowed_call(
     kwargs: dict[str, Any],
     narrowed: Mapping[str, Any] | None,
 ) -> inspect.BoundArguments:
-    """The call as it may be made: its arguments, those that an approver narrowed in place of the others.
+    """The arguments with which the call may run: those that an approver narrowed replace the others.
 
     Raises ClientError for a parameter that the tool does not have.
     """
@@ -44,13 +44,13 @@ def narrowed_call(
 
 
 def error_text(error: BaseException) -> str:
-    """The kind of an error. Its message may hold content, and stays with the caller."""
+    """The class of an error. The message is left out, because it may hold content."""
     return type(error).__name__
 
 
 @contextmanager
 def in_session(session_id: str) -> Iterator[None]:
-    """Within it, guarded tools belong to this session; tasks that are started in it as well."""
+    """Calls of guarded tools within the block belong to this session, also those of tasks started in it."""
     token = _session.set(session_id)
     try:
         yield
@@ -59,7 +59,7 @@ def in_session(session_id: str) -> Iterator[None]:
 
 
 def session_or_current(session_id: str | None) -> str:
-    """The session given, else that of `in_session`. Raises ClientError."""
+    """The session given, or that of `in_session`. Raises ClientError if there is neither."""
     found = session_id or _session.get()
     if found is None:
         raise ClientError("the action has no session", "Give session_id, or call it within `in_session`")

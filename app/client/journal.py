@@ -1,8 +1,9 @@
-"""What a client has begun, by session and action id, so that no tool runs twice under one id.
+"""The actions that a client has begun, by session and action id, so that no tool runs twice under one id.
 
-In memory, or in an SQLite file, which tells it to the next process. A step is written before it is taken:
-"started" stands there before the tool runs, so a process that dies leaves at worst a tool that is not run
-again. One client at a time has the file: what stands as started when it is opened was cut off.
+The journal is kept in memory, or in an SQLite file that the next process reads. A client writes each step
+before it takes the step: "started" is written before the tool runs. So if a process dies, the worst result is
+a tool that is not run again. One client at a time has the file open: an action that is "started" when a
+client opens the file was interrupted.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ if TYPE_CHECKING:
 Step = Literal["proposed", "decided", "started", "finished", "reported"]
 IN_MEMORY = ":memory:"
 BUSY_S = 5.0
-"""How long a client waits for another one to leave the file."""
+"""How long a client waits until another one has closed the file."""
 
 KEPT_MS = 7 * 24 * 3600 * 1000
-"""How long an id is remembered: far longer than a session remembers it (`session.action_window_ms`)."""
+"""How long an id is remembered. A session remembers it much shorter (`session.action_window_ms`)."""
 SWEEP_EVERY = 1000
-"""Actions between two deletions of what is older."""
+"""The number of actions between two deletions of old ones."""
 _TABLE = """
 CREATE TABLE IF NOT EXISTS actions (
     session_id TEXT NOT NULL,
@@ -46,8 +47,8 @@ CREATE TABLE IF NOT EXISTS actions (
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """One action. `value` are the bytes as they are published, `verdict` the decision's record, `outcome` the
-    bytes to report."""
+    """One action: `value` is the record as published, `verdict` the decision's record, `outcome` the record
+    to report."""
 
     session_id: str
     action_id: str
@@ -59,10 +60,10 @@ class JournalEntry:
 
 
 class Journal:
-    """One file, or memory. Each change is a transaction, on disk before the call returns."""
+    """One file, or memory. Each change is a transaction that is on disk before the call returns."""
 
     def __init__(self, path: Path | None = None) -> None:
-        """Raises sqlite3.Error where the file cannot be opened, or another client has it."""
+        """Raises sqlite3.Error if the file cannot be opened or another client has it open."""
         self._rows = sqlite3.connect(
             IN_MEMORY if path is None else path,
             timeout=BUSY_S,
@@ -77,7 +78,7 @@ class Journal:
         self._since_swept = SWEEP_EVERY
 
     def propose(self, session_id: str, action_id: str, value: bytes) -> JournalEntry:
-        """The action's entry: a new one, or what an earlier call left, with the `value` of that call."""
+        """The action's entry: a new one, or that of an earlier call, with the `value` of that call."""
         now_ms = time.time_ns() // 1_000_000
         self._rows.execute(
             "INSERT OR IGNORE INTO actions (session_id, action_id, step, value, begun_ms) "
@@ -90,7 +91,7 @@ class Journal:
         return self._entry(session_id, action_id)
 
     def place(self, session_id: str, action_id: str, place: InputPlace) -> None:
-        """Keep where the broker put the action."""
+        """Keep the place to which the broker put the action."""
         self._rows.execute(
             "UPDATE actions SET partition = ?, offset = ?, timestamp_ms = ? "
             "WHERE session_id = ? AND action_id = ?",
@@ -98,7 +99,7 @@ class Journal:
         )
 
     def decide(self, session_id: str, action_id: str, verdict: dict[str, Any]) -> None:
-        """Keep the verdict, unless another call has it by now."""
+        """Keep the verdict, unless another call has kept it already."""
         self._rows.execute(
             "UPDATE actions SET step = 'decided', verdict = ? "
             "WHERE session_id = ? AND action_id = ? AND step = 'proposed'",
@@ -106,14 +107,14 @@ class Journal:
         )
 
     def resolve(self, session_id: str, action_id: str, verdict: dict[str, Any]) -> None:
-        """Keep what became of an escalated action, in place of the verdict that escalated it."""
+        """Keep the final verdict on an escalated action; it replaces the one that escalated."""
         self._rows.execute(
             "UPDATE actions SET verdict = ? WHERE session_id = ? AND action_id = ? AND step = 'decided'",
             (json.dumps(verdict), session_id, action_id),
         )
 
     def start(self, session_id: str, action_id: str) -> bool:
-        """Take the one permission to run the tool. False: another call or process has it."""
+        """Take the one permission to run the tool; False if another call or process has taken it."""
         changed = self._rows.execute(
             "UPDATE actions SET step = 'started' WHERE session_id = ? AND action_id = ? AND step = 'decided'",
             (session_id, action_id),
@@ -121,7 +122,7 @@ class Journal:
         return changed.rowcount == 1
 
     def finish(self, session_id: str, action_id: str, outcome: bytes) -> None:
-        """Keep what is to be reported."""
+        """Keep the outcome that is to be reported."""
         self._rows.execute(
             "UPDATE actions SET step = 'finished', outcome = ? "
             "WHERE session_id = ? AND action_id = ? AND step = 'started'",
@@ -137,7 +138,7 @@ class Journal:
         )
 
     def unreported(self) -> list[JournalEntry]:
-        """Actions whose tool was started and whose outcome is not known to be at the broker."""
+        """Actions whose tool was started and whose outcome the broker has not confirmed."""
         rows = self._rows.execute("SELECT * FROM actions WHERE step IN ('started', 'finished')")
         return [_entry(row) for row in rows.fetchall()]
 
@@ -146,7 +147,7 @@ class Journal:
         self._rows.close()
 
     def _sweep(self, now_ms: int) -> None:
-        """Forget what is older than KEPT_MS, unless its outcome is still to be reported."""
+        """Delete actions older than KEPT_MS, except those whose outcome is still to be reported."""
         self._since_swept = 0
         self._rows.execute(
             "DELETE FROM actions WHERE begun_ms < ? AND step NOT IN ('started', 'finished')",

@@ -29,7 +29,7 @@ NONCE_BYTES = 12
 
 @dataclass(frozen=True, slots=True)
 class ClientOptions:
-    """What a client may be told beside its broker and its agent.
+    """The settings of a client, apart from its broker and its agent.
 
     `deadline_s`: how long a decision may take, unless a call says otherwise. `mode`: "standard" makes
     verdicts advice. `journal`: a file in which the client remembers what it has begun, so that a restarted
@@ -51,7 +51,8 @@ class ClientOptions:
 
 
 def outcome_name(session: str, action_id: str) -> str:
-    """The `ce_id` of an action's outcome: the same whichever process reports it, and no other action's."""
+    """The `ce_id` of an action's outcome: the same for every process that reports it, and unique to the
+    action."""
     return "outcome-of:" + sha256(f"{len(session)}:{session}:{action_id}".encode()).hexdigest()
 
 
@@ -64,7 +65,7 @@ class Sender:
         self._options = options
 
     async def publish(self, kind: InputKind, session: str, name: str, value: bytes) -> InputPlace:
-        """Publish an input of a session; return when the broker has it. `name`: the input's `ce_id`.
+        """Publish an input of a session, and return when the broker has it. `name` is the input's `ce_id`.
 
         Raises KafkaError.
         """
@@ -76,7 +77,7 @@ class Sender:
         return OutgoingInput(kind, name, session, value, headers)
 
     def record(self, id_field: str, an_id: str | None, session: str, **fields: Any) -> dict[str, Any]:
-        """An input of this agent; `an_id` None: a new one."""
+        """The record of an input of this agent; `an_id` None: a new id."""
         return {
             id_field: an_id or uuid.uuid4().hex,
             "agent_id": self._agent_id,
@@ -85,7 +86,7 @@ class Sender:
         }
 
     def outcome(self, verdict: Verdict, rows: int, error: str | None) -> bytes:
-        """The outcome of an action, signed where there is a key. `error` None: the tool did not raise."""
+        """The outcome of an action, signed if the client has a key. `error` None: the tool did not raise."""
         record: dict[str, Any] = {
             "action_id": verdict.record["action_id"],
             "session_id": verdict.record["session_id"],
@@ -116,7 +117,7 @@ def headers_of(
 
 
 def bytes_of(record: Mapping[str, Any]) -> bytes:
-    """A record as it is published. Raises ClientError for what is no JSON value."""
+    """A record as it is published. Raises ClientError if a value is not JSON."""
     try:
         return json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except (TypeError, ValueError) as error:
@@ -126,7 +127,7 @@ def bytes_of(record: Mapping[str, Any]) -> bytes:
 def signature_of(record: Mapping[str, Any], pem: bytes) -> str:
     """The Ed25519 signature over the RFC 8785 form of an outcome or a grant, base64.
 
-    They hold texts and whole numbers with ASCII names: sorted compact JSON is their RFC 8785 form.
+    Both hold only texts and whole numbers under ASCII names, so sorted compact JSON is their RFC 8785 form.
     """
     written = json.dumps(record, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
     return base64.b64encode(_private_key(pem).sign(written)).decode()
@@ -151,11 +152,11 @@ def delegation_grant(
     max_depth: int = 0,
     tools: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """A signing agent's leave for another to work on its behalf in a session, as an element of the child's
+    """A grant by which a signing agent lets another agent work for it in a session: an element of the child's
     `governanceContext.grants`.
 
-    `agent_key`: the parent's (PKCS#8 PEM); `parent_and_child`: the ids of who grants and to whom. `until` has
-    a time zone; `max_depth`: delegations that may follow after this one; `tools` None: every tool.
+    `agent_key`: the parent's key (PKCS#8 PEM). `parent_and_child`: the ids of the two agents. `until` has a
+    time zone. `max_depth`: how many delegations may follow this one. `tools` None: every tool.
     """
     key = _private_key(agent_key)
     moment = until.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class GateClient:
-    """One agent's way to the gate, as a context manager; any number of threads may use it at once.
+    """One agent's connection to the gate, as a context manager; any number of threads may use it at once.
 
     Arguments, methods and errors are those of AsyncGateClient; guarded tools run in the caller's thread.
     """

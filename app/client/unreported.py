@@ -1,4 +1,5 @@
-"""Outcomes that an earlier process owes: of tools that were cut off, and of those that nobody confirmed."""
+"""Outcomes that an earlier process did not report: of interrupted tools, and those the broker did not
+confirm."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
 
 
 async def report_unreported(exchange: Exchange, sender: Sender, journal: Journal) -> None:
-    """Report what an earlier process did not: a tool that was cut off, with the rows that were reserved.
-    An outcome that the broker has already is not sent again."""
+    """Report the outcomes that an earlier process did not. A tool that was interrupted is reported with the
+    rows that were reserved. An outcome that the broker has already is not sent again."""
     for entry in journal.unreported():
         session, action_id, value = entry.session_id, entry.action_id, entry.outcome
         name = outcome_name(session, action_id)

@@ -1,12 +1,12 @@
-"""What the tools of an MCP server looked like when they were accepted: one file for each server.
+"""The definitions of an MCP server's tools as they were accepted: one file for each server.
 
-A tool's description and schemas are text that a model reads and obeys, and a server may change them after it
-was looked at ("rug pull"). The first sight of a server is pinned. Afterwards a tool that is new or changed is
-held back until a person accepts it.
+A tool's description and schemas are text that a model reads and obeys, and a server may change them after a
+person has looked at them ("rug pull"). The proxy pins the tools when it sees a server for the first time. It
+holds back a tool that is new or changed later, until a person accepts it.
 
-A file is a DSSE envelope. With a private key it is signed at first sight. With a public key alone nothing is
-pinned at first sight, and only what the key signed counts. Without a key the file has no signature: then it
-tells a change of the server, not a change of the file.
+A file is a DSSE envelope. With a private key the proxy signs it when it pins. With a public key alone it pins
+nothing by itself, and only what the key signed counts. Without a key the file has no signature: then the
+proxy notices a change of the server, but not a change of the file.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ class PinsError(Exception):
 
 
 def tool_key(name: str) -> str:
-    """Under which a tool is pinned; `INSTRUCTIONS` is the key of what the server says of itself."""
+    """The key under which a tool is pinned. `INSTRUCTIONS` is the key of the server's instructions."""
     return f"{_TOOL}{name}"
 
 
 def tool_of(key: str) -> str | None:
-    """The tool that a key names; None for what is no tool."""
+    """The tool that a key names; None for the server's instructions."""
     return key.removeprefix(_TOOL) if key.startswith(_TOOL) else None
 
 
 def digest_of(definition: Any) -> str:
-    """The digest of a definition, as people compare it."""
+    """The digest of a definition, in the form that people compare."""
     return "sha256:" + sha256(_text(definition).encode()).hexdigest()
 
 
@@ -65,12 +65,12 @@ class Pins:
     key: SigningKey | PublicKey | None = None
 
     def __post_init__(self) -> None:
-        """Raises PinsError for a server's name that is no file name."""
+        """Raises PinsError if the server's name cannot be a file name."""
         if not SERVER_NAME.fullmatch(self.server):
             raise PinsError(f"{self.server!r}: a server's name has letters, digits, dot, dash and underscore")
 
     def admit(self, seen: Mapping[str, Any]) -> frozenset[str]:
-        """The keys that the agent may see of what a server shows now. The others are kept for a person.
+        """Of what a server shows now, the keys that the agent may see. The others are held for a person.
 
         `seen`: definitions by key. Raises PinsError, and OSError where the folder cannot be written.
         """
@@ -85,7 +85,7 @@ class Pins:
         return frozenset(seen.keys() - held.keys())
 
     def accepted(self) -> dict[str, Any]:
-        """The pinned definitions by key; none where there is no file yet. Raises PinsError."""
+        """The pinned definitions by key; none if there is no file yet. Raises PinsError."""
         try:
             raw = self._file.read_bytes()
         except FileNotFoundError:
@@ -104,11 +104,11 @@ class Pins:
         return self._definitions(envelope)
 
     def recorded(self) -> dict[str, Any]:
-        """The same whoever signed them, to be shown to people."""
+        """The pinned definitions without a check of the signature, to be shown to people."""
         return self._definitions(self._read(self._file.read_bytes())) if self._file.exists() else {}
 
     def held(self) -> dict[str, Any]:
-        """What was held back at the last sight, by key. Nobody signed it."""
+        """What was held back when the server was last listed, by key. It is not signed."""
         try:
             found = parse(self._held_file.read_bytes())
         except OSError:
@@ -153,7 +153,7 @@ class Pins:
         return sign(PAYLOAD_TYPE, payload, signers).written() + b"\n"
 
     def _pin_first_sight(self, seen: Mapping[str, Any]) -> None:
-        """Where two proxies see a server first at once, one of them pins it."""
+        """If two proxies see a new server at the same time, one of them pins it."""
         mine = self._beside(self._file, self._envelope(seen))
         try:
             with suppress(FileExistsError):
@@ -172,7 +172,7 @@ class Pins:
 
 
 def servers_in(folder: Path) -> list[str]:
-    """Names of the servers that have pins, or something held, in a folder."""
+    """The names of the servers that have pins or held tools in a folder."""
     endings = (_ENDING, _HELD_ENDING)
     files = [one.name for one in folder.glob("*.json")] if folder.is_dir() else []
     return sorted({name.removesuffix(end) for name in files for end in endings if name.endswith(end)})
@@ -183,5 +183,5 @@ def _is_pinned(accepted: Mapping[str, Any], key: str, definition: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    """Compared as text, for to Python 1, 1.0 and True are one value."""
+    """Definitions are compared as text, because 1, 1.0 and True are equal in Python."""
     return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))

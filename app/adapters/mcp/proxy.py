@@ -1,7 +1,8 @@
-"""An MCP server in front of another one: it shows that one's tools, and calls those that the gate allows.
+"""An MCP server in front of another one: it shows that server's tools, and makes the calls that the gate
+allows.
 
-Everything else that MCP has (resources, prompts, sampling, elicitation) is not passed on: the gate would not
-see it.
+The rest of MCP (resources, prompts, sampling, elicitation) is not passed on, because the gate would not see
+it.
 """
 
 from __future__ import annotations
@@ -36,23 +37,23 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 MOST_PAGES = 100
-"""Of a server's list of tools."""
+"""The most pages that are read of a server's list of tools."""
 DEFAULT_APPROVAL_S = 50.0
-"""Shorter than the minute after which the SDKs' clients give a request up, unless they are told otherwise."""
+"""Less than the minute after which, by default, the SDKs' clients give up a request."""
 PROGRESS_S = 5.0
-"""Between two notifications that a call still waits for a person."""
+"""The time between two notifications that a call still waits for a person."""
 TOOL_ERROR = "ToolError"
-"""What an outcome says where the tool itself answered with an error."""
+"""The error text of an outcome if the tool itself answered with an error."""
 _CALL_AGAIN = "Call it again with the same arguments later: then the wait goes on"
 _AWAY = (ClientError, KafkaError, ConnectionError)
 
 
 @dataclass(frozen=True, slots=True)
 class ProxyOptions:
-    """`server` names the server. `tools`: names in the registry by the server's own; a tool without one is
-    called "SERVER.TOOL" there. `results`: fields of retrieved items by wire names, such as `content_class`,
-    with which results are put through the gate; None: they are not. `approval_s`: how long a call waits for a
-    person where one must agree first.
+    """`server` is the server's name. `tools`: names in the registry by the server's own names; a tool that is
+    not listed is "SERVER.TOOL" there. `results`: fields by wire names, such as `content_class`, with which
+    results go through the gate as retrieved items; None: results do not. `approval_s`: how long a call waits
+    for a person if one must agree first.
     """
 
     server: str
@@ -71,7 +72,7 @@ async def serve(
 ) -> None:
     """Serve on standard input and output until the input ends. `upstream`: a command, or a URL.
 
-    Raises KafkaError where the broker is not there, PinsError, and MCPError where the server does not answer.
+    Raises KafkaError if the broker is not there, PinsError, and MCPError if the server does not answer.
     """
     proxy = Proxy(gate, upstream, pins, options)
     async with gate, proxy.upstream:
@@ -89,7 +90,7 @@ async def serve(
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What the agent may see of a server: its tools by name, and what it says of itself."""
+    """What the agent may see of a server: its tools by name, and its instructions."""
 
     tools: Mapping[str, Tool]
     instructions: str | None
@@ -114,7 +115,7 @@ class Proxy:
         self._unanswered: dict[str, str] = {}
 
     async def look(self) -> Shown:
-        """List the server's tools anew, without those that are held back. Raises MCPError and PinsError."""
+        """List the server's tools again, without those that are held back. Raises MCPError and PinsError."""
         tools: dict[str, Tool] = {}
         cursor = None
         for _ in range(MOST_PAGES):
@@ -141,7 +142,7 @@ class Proxy:
         return ListToolsResult(tools=list((await self.look()).tools.values()))
 
     async def call_tool(self, ctx: Any, params: CallToolRequestParams) -> CallToolResult:
-        """Put a call through the gate, and pass it on if it is allowed. What hinders it is a tool error."""
+        """Put a call through the gate, and pass it on if it is allowed; otherwise return a tool error."""
         registered = self._options.registered(params.name)
         try:
             tool = (await self.look()).tools.get(params.name)
@@ -164,8 +165,8 @@ class Proxy:
         return result
 
     async def _permit(self, ctx: Any, registered: str, tool: Tool, arguments: dict[str, Any]) -> Permit:
-        """The permission to run a tool. Raises what `AsyncGateClient.permit` raises: NeedsHuman where a
-        person must agree first, and did not in time. The same call made again then has the same id."""
+        """The permission to run a tool. Raises what `AsyncGateClient.permit` raises. After NeedsHuman the
+        same call, made again, has the same id."""
         asked = digest_of([registered, arguments, tool.description])
         action_id = self._unanswered.pop(asked, None) or uuid.uuid4().hex
         permit = partial(
@@ -184,7 +185,7 @@ class Proxy:
             raise
 
     async def _answered(self, ctx: Any, registered: str, permit: Callable[..., Awaitable[Permit]]) -> Permit:
-        """The permission, also where a person must give it; the caller is told that the call waits."""
+        """The permission. If a person must give it, the caller is told meanwhile that the call waits."""
         try:
             return await permit()
         except NeedsHuman as held:
@@ -209,8 +210,8 @@ class Proxy:
         return result
 
     async def _report(self, permit: Permit, error: str | None) -> None:
-        """Report the outcome. The tool ran: a broker that is away does not turn its result into an error,
-        which the agent would answer with a second call."""
+        """Report the outcome. If the broker is away, the result is still returned: the tool has run, and on
+        an error the agent would call it again."""
         try:
             await self._gate.finish(permit, error=error)
         except _AWAY:
@@ -245,7 +246,8 @@ class Proxy:
 
 @asynccontextmanager
 async def _telling(ctx: Any, told: str, longest_s: float) -> AsyncIterator[None]:
-    """Meanwhile tell the caller every PROGRESS_S that the call waits, and how much of the time is over."""
+    """Within the block, tell the caller every PROGRESS_S that the call waits, and which share of the time is
+    over."""
 
     async def tell() -> None:
         began = time.monotonic()

@@ -18,10 +18,10 @@ class ProxyFileError(Exception):
 
 
 class ProxyFile(StrictModel):
-    """What the file says; an option goes before it.
+    """The file's fields; an option of the command overrides the file.
 
-    `tools`: names in the registry by the server's own; without one a tool is "SERVER.TOOL". `results`:
-    fields of retrieved items (docs/quality.md) for `--results-as-retrievals`.
+    `tools`: names in the registry by the server's own names; a tool that is not listed is "SERVER.TOOL".
+    `results`: fields of retrieved items (docs/quality.md) for `--results-as-retrievals`.
     """
 
     agent: Name | None = None

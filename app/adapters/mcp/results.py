@@ -16,9 +16,10 @@ _STRUCTURED = "structured"
 
 
 def items_of(result: CallToolResult, action_id: str, fields: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """One item for each block, and one for the structured content. `fields`: of every item, by wire names.
+    """One item for each block, and one for the structured content.
 
-    Of an image or a sound the gate judges only what is said about it.
+    `fields`, by wire names, are added to every item. The gate judges of an image or a sound only its
+    description.
     """
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     bodies = {str(place): _body(one) for place, one in enumerate(result.content)}
@@ -31,9 +32,9 @@ def items_of(result: CallToolResult, action_id: str, fields: Mapping[str, Any]) 
 
 
 def as_served(result: CallToolResult, action_id: str, answer: RetrievalAnswer) -> CallToolResult:
-    """The result with a note before what is flagged, and in place of what is withheld.
+    """The result with a note before each flagged part; a note replaces each part that is withheld.
 
-    Structured content that is withheld makes the result an error: its schema cannot be kept.
+    If structured content is withheld, the result is an error, because it cannot follow its schema any more.
     """
     served = {one["item_id"]: one for one in answer.items}
     why = {one["item_id"]: ", ".join(one["reason_codes"]) for one in answer.withheld}
