@@ -200,6 +200,30 @@ class ProvenanceSettings(_Group):
     pinned: dict[str, str] = {}
 
 
+class GatewaySettings(_Group):
+    """The HTTP gateway: where it listens, who may call, how long and how much."""
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 8085
+    api_keys: str = "~/.sluice/api_keys.json"
+    signing_key: Path | None = None
+    wait_s: Annotated[float, Field(ge=1)] = 10.0
+    longest_wait_s: Annotated[float, Field(ge=1, le=3600)] = 60.0
+    read_timeout_s: Seconds = 5.0
+    max_reads: Annotated[int, Field(ge=1, le=1024)] = 16
+    max_body_bytes: Annotated[int, Field(ge=1024, le=1_000_000)] = 1_000_000
+    request_timeout_s: Seconds = 10.0
+    requests_per_s: Annotated[float, Field(gt=0)] = 100.0
+    burst: Positive = 200
+    allowed_origins: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _default_fits(self) -> GatewaySettings:
+        if self.wait_s > self.longest_wait_s:
+            raise ValueError("wait_s is above longest_wait_s")
+        return self
+
+
 class LoggingSettings(_Group):
     """What the worker prints on standard error."""
 
@@ -223,6 +247,7 @@ class Settings(_Group):
     embedding: EmbeddingSettings = EmbeddingSettings()
     analysis: AnalysisSettings = AnalysisSettings()
     provenance: ProvenanceSettings = ProvenanceSettings()
+    gateway: GatewaySettings = GatewaySettings()
     logging: LoggingSettings = LoggingSettings()
     cache: CacheSettings = CacheSettings()
 

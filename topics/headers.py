@@ -11,10 +11,13 @@ import re
 from functools import lru_cache
 from hashlib import sha256
 from json.encoder import encode_basestring_ascii as _quoted
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from topics.catalog import CATALOG, wire_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 _TRACEPARENT = re.compile(
     r"(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})(-.*)?"
@@ -107,7 +110,7 @@ def output_headers(body: dict[str, Any], kind: str, source: str, traceparent: st
     if agent := body.get("agent_id"):
         headers.append(("X-Mnemom-Agent", _often(agent)))
     if session := body.get("session_id"):
-        headers.append(("X-Mnemom-Session", _plain(session)))
+        headers.append(("X-Mnemom-Session", plain(session)))
     return headers
 
 
@@ -120,7 +123,7 @@ def input_headers(
 
 def _common(record_id: str, kind: str, source: str, time: str, traceparent: str | None) -> Headers:
     return [
-        ("ce_id", _plain(record_id)),
+        ("ce_id", plain(record_id)),
         ("ce_source", _often(source)),
         ("ce_time", _often(time)),
         ("traceparent", traceparent_for(record_id, traceparent).encode()),
@@ -135,22 +138,29 @@ def _record_id(body: dict[str, Any], kind: str) -> str:
 
 
 def _verdict_headers(body: dict[str, Any]) -> Headers:
-    states = body["checkpoints"]
-    line = (
-        f"front={states['front']}; autonomy={states['autonomy']}; "
-        f"integrity={states['integrity']}; back={states['back']}"
-    )
     headers = [
-        ("X-Mnemom-Request-Id", _plain(body.get("request_id") or body["verdict_id"])),
-        ("X-Mnemom-Verdict", line.encode()),
+        ("X-Mnemom-Request-Id", plain(body.get("request_id") or body["verdict_id"])),
+        ("X-Mnemom-Verdict", checkpoint_line(body["checkpoints"])),
     ]
     if body["advisories"]:
-        shown = ",".join([_advisory(entry) for entry in body["advisories"][:MAX_ADVISORIES]])
-        headers.append(("X-Mnemom-Advisory", f"[{shown}]".encode()))
+        headers.append(("X-Mnemom-Advisory", advisory_line(body["advisories"])))
     return headers
 
 
-def _advisory(entry: dict[str, Any]) -> str:
+def checkpoint_line(states: Mapping[str, str]) -> bytes:
+    """The value of X-Mnemom-Verdict: the four checkpoints in their order."""
+    return (
+        f"front={states['front']}; autonomy={states['autonomy']}; "
+        f"integrity={states['integrity']}; back={states['back']}"
+    ).encode()
+
+
+def advisory_line(entries: Sequence[Mapping[str, Any]]) -> bytes:
+    """The value of X-Mnemom-Advisory: the first five as compact ASCII JSON."""
+    return f"[{','.join([_advisory(entry) for entry in entries[:MAX_ADVISORIES]])}]".encode()
+
+
+def _advisory(entry: Mapping[str, Any]) -> str:
     """One advisory as compact ASCII JSON: source, text (cut), and severity and id where they are given."""
     parts = [f'"source":{_quoted(entry["source"])}', f'"text":{_quoted(entry["text"][:MAX_ADVISORY_TEXT])}']
     parts += [f'"{name}":{_quoted(entry[name])}' for name in ("severity", "id") if entry.get(name)]
@@ -159,11 +169,12 @@ def _advisory(entry: dict[str, Any]) -> str:
 
 @lru_cache(maxsize=1024)
 def _often(value: str) -> bytes:
-    """`_plain` of what many records share: sources, agents, the millisecond of a batch."""
-    return _plain(value)
+    """`plain` of what many records share: sources, agents, the millisecond of a batch."""
+    return plain(value)
 
 
-def _plain(value: str) -> bytes:
+def plain(value: str) -> bytes:
+    """An id as a header's value: percent-encoded where it is not printable ASCII."""
     if _PLAIN.fullmatch(value):
         return value.encode()
     return quote(value, safe=_SAFE, errors="surrogatepass").encode()

@@ -39,6 +39,7 @@ VERBS = {
         "app.cli.machine.worker",
         "Decide: read proposed actions and outcomes, publish verdicts, until stopped",
     ),
+    "gateway": Verb(_RUN, "app.cli.machine.gateway", "Serve the gate over HTTP"),
     "publish": Verb(_RUN, "app.cli.machine.publish", "Publish JSON lines to an input topic"),
     "mcp": Verb(_RUN, "app.cli.machine.mcp", "Stand before an MCP server: each call goes through the gate"),
     "keys": Verb(_POLICY, "app.cli.policy.key_files", "Make Ed25519 keys."),

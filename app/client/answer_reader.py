@@ -79,6 +79,11 @@ class AnswerReader:
         self._consumer.pause(*parts)
         self._task = asyncio.create_task(self._read())
 
+    @property
+    def is_reading(self) -> bool:
+        """Whether answers are read: it is started, and has not ended."""
+        return self._task is not None and not self._task.done()
+
     async def close(self) -> None:
         """Stop. Callers that still wait get a ConnectionError."""
         if self._task is not None:

@@ -57,11 +57,11 @@ def run(settings: Settings, additions: Additions | None = None) -> None:
     from app.bootstrap import build_worker, control_reader  # noqa: PLC0415 - importing Faust takes a second
     from app.stream.engine import reclaim  # noqa: PLC0415 - so does aiokafka
 
-    _log_to_stderr(settings.logging.level)
+    log_to_stderr(settings.logging.level)
     logging.getLogger("aiokafka.producer.sender").addFilter(reclaim.is_news)
     if not settings.policy.root_keys:
         stop(no_root_keys())
-    _stop_unless_topics_fit(settings)
+    stop_unless_topics_fit(settings)
     records = _control_records(control_reader(settings))
     asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
     try:
@@ -101,7 +101,8 @@ def _collect_garbage_rarely() -> None:
     gc.set_threshold(*GC_THRESHOLDS)
 
 
-def _stop_unless_topics_fit(settings: Settings) -> None:
+def stop_unless_topics_fit(settings: Settings) -> None:
+    """End the command where a topic is missing or made otherwise; wait for a broker that is away."""
     found = _differences_once_there(settings)
     if found:
         stop("\n".join(f"{d.topic}: {d.what} is {d.actual}, must be {d.expected}. {d.mend}" for d in found))
@@ -122,6 +123,7 @@ def _differences_once_there(settings: Settings) -> list[TopicDifference]:
             time.sleep(ASK_AGAIN_S)
 
 
-def _log_to_stderr(level: str) -> None:
+def log_to_stderr(level: str) -> None:
+    """Log ours from this level on, and warnings of all."""
     logging.basicConfig(stream=sys.stderr, format=LOG_FORMAT, level=logging.WARNING)
     logging.getLogger("app").setLevel(level)

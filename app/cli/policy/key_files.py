@@ -1,4 +1,5 @@
-"""Private keys as files, and `sluice keys`, which makes the keys that bundles and entries are signed with.
+"""Private keys as files, and `sluice keys`, which makes the keys that bundles and entries are signed with,
+and the API keys of the HTTP gateway (api_key_verbs.py).
 
 A key file is made for its owner's eyes alone and refused where others can read it.
 
@@ -18,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from app.cli.output import WRONG, console, print_json, shown, stop
+from app.cli.policy.api_key_verbs import cli as api_keys_cli
 from app.cli.policy.control_topics import Signed, envelopes_or_stop, write_or_stop
 from app.core.foundation.errors import EnvelopeError
 from app.core.registry.keys import SigningKey, UnusableKeyError
@@ -147,6 +149,7 @@ cli = typer.Typer(
     "approvers' entries, approvers' keys sign bundles and all other entries; an agent's key "
     "signs its inputs (docs/clients.md).",
 )
+cli.add_typer(api_keys_cli)
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON value on standard output.")]
 
 

@@ -1,0 +1,121 @@
+"""`sluice gateway`: the gate over HTTP, until stopped."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from app.adapters.kafka.kafka_control import KafkaControlReader
+from app.cli.machine.worker import log_to_stderr, stop_unless_topics_fit
+from app.cli.output import settings_or_stop, stop
+from app.cli.policy.key_files import private_keys_or_stop
+from app.core.foundation.errors import CoreError
+from app.settings import no_root_keys, real_names
+from topics.catalog import REGISTRY
+
+if TYPE_CHECKING:
+    import typer
+
+    from app.gateway.edge import Edge
+    from app.settings import Settings
+
+log = logging.getLogger(__name__)
+EXIT_FAULT = 3
+STOP_S = 20
+"""How long requests that wait may take after the gateway was asked to stop."""
+MISSING = "install the extra `gateway`: FastAPI, uvicorn and argon2-cffi (in a checkout: make setup)"
+
+
+def register(cli: typer.Typer) -> None:
+    """Add the verb."""
+    cli.command("gateway")(gateway)
+
+
+def gateway() -> None:
+    """Serve the gate over HTTP: POST /v1/evaluate and the rest of docs/gateway.md, until stopped.
+
+    You may start any number of gateways. Each needs the same settings, and
+    the file of API keys that `sluice keys api new` writes. Workers decide:
+    a gateway publishes and waits for what they commit.
+
+    Exit codes: 0 stopped, 2 a setting, a topic or the file of keys is
+    wrong, 3 after a broker fault: start it again, nothing is lost.
+    """
+    settings = settings_or_stop()
+    log_to_stderr(settings.logging.level)
+    if not settings.policy.root_keys:
+        stop(no_root_keys())
+    try:
+        import uvicorn  # noqa: PLC0415 - an extra
+
+        from app.gateway.http_protocol import GatewayProtocol  # noqa: PLC0415 - as above
+    except ImportError:
+        stop(MISSING)
+    application = build_gateway(settings)
+    stop_unless_topics_fit(settings)
+    given = settings.gateway
+    options: dict[str, Any] = {
+        "http": GatewayProtocol,
+        "ws": "none",
+        "timeout_keep_alive": given.request_timeout_s,
+        "timeout_graceful_shutdown": STOP_S,
+    }
+    server = uvicorn.Server(
+        uvicorn.Config(
+            application,
+            host=given.host,
+            port=given.port,
+            loop="uvloop",
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            **options,
+        )
+    )
+    logging.getLogger("uvicorn.error").setLevel(logging.INFO)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)  # uvicorn takes them, stops, and raises them again
+    server.run()
+    if not server.started:
+        stop("the gateway could not start: the log says why", EXIT_FAULT)
+
+
+def build_gateway(settings: Settings) -> Edge:
+    """The application over these settings, not connected. Ends the command where a key or a file is wrong."""
+    from app.client.exchange import Exchange  # noqa: PLC0415 - only to serve
+    from app.gateway.api_keys import ApiKeyFileError, ApiKeyStore, RateLimiter  # noqa: PLC0415 - an extra
+    from app.gateway.decisions import Decisions  # noqa: PLC0415 - as above
+    from app.gateway.edge import EdgeRules  # noqa: PLC0415 - as above
+    from app.gateway.input_requests import WaitLimits  # noqa: PLC0415 - as above
+    from app.gateway.registry_view import RegistryView  # noqa: PLC0415 - as above
+    from app.gateway.web_app import GatewayParts, build_app  # noqa: PLC0415 - as above
+
+    given, kafka = settings.gateway, settings.kafka
+    try:
+        keys = ApiKeyStore(Path(given.api_keys).expanduser())
+        roots = settings.policy.roots()
+    except ApiKeyFileError as error:
+        stop(str(error))
+    except CoreError as error:
+        stop(f"policy.root_keys: {error}")
+    signing_key = None
+    if given.signing_key is not None:
+        private_keys_or_stop([given.signing_key])
+        signing_key = given.signing_key.read_bytes()
+    exchange = Exchange(kafka.bootstrap_servers, kafka.topic_prefix)
+    reader = KafkaControlReader(kafka.bootstrap_servers, {real_names(settings)[REGISTRY]: REGISTRY})
+    registry = RegistryView(reader, roots, settings.policy.refresh_s, settings.policy.max_lag_s)
+    return build_app(
+        GatewayParts(
+            exchange,
+            Decisions(exchange, signing_key, given.read_timeout_s, given.max_reads),
+            registry,
+            keys,
+            RateLimiter(given.requests_per_s, given.burst),
+            WaitLimits(given.wait_s, given.longest_wait_s),
+            EdgeRules(given.max_body_bytes, given.request_timeout_s, given.allowed_origins),
+        )
+    )

@@ -1,0 +1,4 @@
+"""The HTTP gateway: agents that speak HTTP get the verdicts that workers commit.
+
+FastAPI is imported here alone.
+"""

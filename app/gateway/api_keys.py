@@ -1,0 +1,188 @@
+"""API keys: a file of argon2 hashes, each key bound to a tenant and to agents of it.
+
+A key is `sluice_ID_SECRET`. The file holds no secret; it is read again when it changes, so a revoked key
+counts no more with the next request. What verified once is remembered by its SHA-256 until then: argon2 is
+slow by intent.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Annotated
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_HASHER = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
+"""OWASP's cheaper choice for Argon2id: what is hashed has 256 random bits, and is no password."""
+_FORM = re.compile(r"sluice_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
+SECRET_BYTES = 32
+ID_BYTES = 6
+MOST_REMEMBERED = 10_000
+OWNER_ONLY = 0o600
+Name = Annotated[str, Field(min_length=1, max_length=256)]
+
+
+class ApiKey(BaseModel):
+    """A key as the file has it. `agents` None: every agent of the tenant. Times are RFC 3339."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: Annotated[str, Field(pattern=r"^[0-9a-f]{12}$")]
+    hash: str
+    tenant_id: Name
+    agents: Annotated[list[Name] | None, Field(min_length=1)] = None
+    note: str = ""
+    created_at: str
+    revoked_at: str | None = None
+
+
+class ApiKeyFile(BaseModel):
+    """The whole file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    keys: list[ApiKey] = []
+
+
+class ApiKeyFileError(Exception):
+    """The file of API keys cannot be read; the message names it and says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who makes a request: a key, its tenant, and the agents for which it speaks (None: all of these)."""
+
+    key_id: str
+    tenant: str
+    agents: frozenset[str] | None
+
+    def speaks_for(self, agent: str) -> bool:
+        """Whether the key is bound to this agent. Whether the agent is the tenant's, the registry says."""
+        return self.agents is None or agent in self.agents
+
+
+class ApiKeyStore:
+    """The keys of one file."""
+
+    def __init__(self, path: Path) -> None:
+        """The file need not be there: then no key counts. Raises ApiKeyFileError."""
+        self._path = path
+        self._seen: tuple[int, int, int] | None = None
+        self._keys: dict[str, ApiKey] = {}
+        self._verified: dict[bytes, str] = {}
+        self._refresh()
+
+    def known(self, presented: str) -> Caller | None:
+        """The caller of a key that verified before and still counts; None: `verify` must tell. Fast.
+
+        Raises ApiKeyFileError.
+        """
+        self._refresh()
+        key_id = self._verified.get(_fingerprint(presented))
+        return None if key_id is None else _caller(self._keys[key_id])
+
+    def verify(self, presented: str) -> Caller | None:
+        """The caller of a key; None for one that does not count. Takes some 20 ms of a core where the key is
+        in the file: not for the event loop."""
+        form = _FORM.fullmatch(presented)
+        key = None if form is None else self._keys.get(form[1])
+        if key is None or not _matches(key, presented):
+            return None
+        if len(self._verified) >= MOST_REMEMBERED:
+            self._verified.clear()
+        if self._keys.get(key.id) is key:
+            self._verified[_fingerprint(presented)] = key.id
+        return _caller(key)
+
+    def _refresh(self) -> None:
+        seen = _state_of(self._path)
+        if seen != self._seen:
+            self._keys = {one.id: one for one in read_keys(self._path).keys if one.revoked_at is None}
+            self._verified, self._seen = {}, seen
+
+
+def read_keys(path: Path) -> ApiKeyFile:
+    """What the file says; no file says nothing. Raises ApiKeyFileError."""
+    try:
+        return ApiKeyFile.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return ApiKeyFile()
+    except OSError as error:
+        raise ApiKeyFileError(f"cannot read {path}: {error.strerror}") from None
+    except ValidationError as error:
+        raise ApiKeyFileError(f"{path} is no file of API keys: {error.errors()[0]['msg']}") from None
+
+
+def write_keys(path: Path, keys: ApiKeyFile) -> None:
+    """Replace the file in one step, readable by its owner alone. Raises OSError."""
+    beside = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    text = json.dumps(keys.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n"
+    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY), "wb") as file:
+        file.write(text.encode())
+        file.flush()
+        os.fsync(file.fileno())
+    beside.rename(path)
+
+
+def new_key(tenant: str, agents: list[str] | None, note: str, now: str) -> tuple[ApiKey, str]:
+    """A key for the file, and the words that its caller presents, which are not kept anywhere."""
+    key_id = secrets.token_hex(ID_BYTES)
+    words = f"sluice_{key_id}_{secrets.token_urlsafe(SECRET_BYTES)}"
+    key = ApiKey(
+        id=key_id, hash=_HASHER.hash(words), tenant_id=tenant, agents=agents, note=note, created_at=now
+    )
+    return key, words
+
+
+def _matches(key: ApiKey, presented: str) -> bool:
+    try:
+        return _HASHER.verify(key.hash, presented)
+    except (VerificationError, InvalidHashError):
+        return False
+
+
+def _caller(key: ApiKey) -> Caller:
+    return Caller(key.id, key.tenant_id, None if key.agents is None else frozenset(key.agents))
+
+
+def _fingerprint(presented: str) -> bytes:
+    return sha256(presented.encode("utf-8", "surrogatepass")).digest()
+
+
+def _state_of(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ApiKeyFileError(f"cannot read {path}: {error.strerror}") from None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+class RateLimiter:
+    """So many requests a second for each key, and as many at once as come in `burst`. For one gateway."""
+
+    def __init__(self, per_second: float, burst: int) -> None:
+        self._per_second = per_second
+        self._burst = burst
+        self._left: dict[str, tuple[float, float]] = {}
+
+    def take(self, key_id: str, now_s: float) -> float | None:
+        """Take one request at this moment (monotonic seconds). Seconds to wait where there is none left."""
+        left, at = self._left.get(key_id, (float(self._burst), now_s))
+        left = min(float(self._burst), left + (now_s - at) * self._per_second)
+        if left < 1:
+            self._left[key_id] = (left, now_s)
+            return (1 - left) / self._per_second
+        self._left[key_id] = (left - 1, now_s)
+        return None

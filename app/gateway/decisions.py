@@ -1,0 +1,136 @@
+"""Asks the gate and reads its decisions, by the agents' client: HTTP and Kafka are one path.
+
+A decision is found again by the coordinates in its id, in one partition, from its input's time on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from aiokafka.errors import KafkaError
+
+from app.client.answers import ActionNotDecided, ClientError, InputPlace, InputUnreadable
+from app.client.exchange import OutgoingInput
+from app.client.input_kinds import ACTION, ACTIONS, DEAD_LETTERS, REVIEWS, VERDICTS
+from app.client.sender import headers_of
+from app.core.foundation.arrival import coordinates_of, resolved_id, verdict_id
+from app.gateway.http_errors import HttpError, not_found
+from topics.json_text import parse
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from app.client.exchange import Exchange
+    from app.client.input_kinds import InputKind
+    from app.gateway.api_keys import Caller
+    from app.gateway.input_requests import PreparedInput
+
+REQUEST_ID = "X-Mnemom-Request-Id"
+SOURCE = "/gateway/agents/"
+"""ce_source of what the gateway publishes, before the agent's id."""
+_ID_KINDS = {ACTIONS: verdict_id, REVIEWS: resolved_id}
+"""Verdicts by the topic of their input: a first one, and one that an approval led to."""
+COME_AGAIN_S = 1
+
+
+class Decisions:
+    """One installation's, by one exchange."""
+
+    def __init__(
+        self, exchange: Exchange, signing_key: bytes | None, read_timeout_s: float, readers: int
+    ) -> None:
+        """`signing_key` (PEM): the gateway's own, with which it signs for agents that sign. A look for a
+        decision takes `read_timeout_s` at most; so many `readers` look at once."""
+        self._exchange = exchange
+        self._signing_key = signing_key
+        self._read_timeout_s = read_timeout_s
+        self._readers = asyncio.Semaphore(readers)
+
+    async def ask(self, kind: InputKind, prepared: PreparedInput, request_id: str) -> dict[str, Any]:
+        """Publish an input, and wait for the record that answers it. Raises HttpError."""
+        key = self._signing_key if prepared.agent.keys is not None else None
+        source = f"{SOURCE}{prepared.agent.id}"
+        headers = headers_of(kind, source, prepared.session, prepared.name, prepared.value, key)
+        headers.append((REQUEST_ID, request_id.encode()))
+        what = OutgoingInput(kind, prepared.name, prepared.session, prepared.value, headers)
+        async with _told_in_http(kind):
+            return (await self._exchange.ask(what, prepared.wait_s)).record
+
+    async def verdict(self, an_id: str, caller: Caller) -> dict[str, Any] | None:
+        """The record of gate.verdicts of this id; None: its input is there, and not decided yet.
+
+        Raises HttpError: 404 where there is no such, or it is of others.
+        """
+        topic, partition, offset = self._place(an_id)
+        async with _told_in_http(ACTION), self._readers:
+            try:
+                async with asyncio.timeout(self._read_timeout_s):
+                    return await self._look(an_id, topic, (partition, offset), caller)
+            except TimeoutError:
+                raise HttpError(504, "too_slow", f"{an_id} was not found in time").after(
+                    COME_AGAIN_S
+                ) from None
+
+    async def _look(
+        self, an_id: str, topic: str, at: tuple[int, int], caller: Caller
+    ) -> dict[str, Any] | None:
+        found = await self._exchange.reader.input_at(topic, *at)
+        if found is None:
+            raise not_found(an_id)
+        place = InputPlace(*at, found.timestamp_ms)
+        ids = [an_id, f"dead_letter:{topic}:{at[0]}:{at[1]}"]
+        answer = await self._exchange.reader.look_back(ids, place, [VERDICTS, DEAD_LETTERS])
+        if answer is None:
+            fields = parse(found.value)
+            agent = fields.get("agent_id") if isinstance(fields, dict) else None
+            if topic != ACTIONS or not isinstance(agent, str) or not caller.speaks_for(agent):
+                raise not_found(an_id)
+            return None
+        record = answer.record
+        if answer.topic == DEAD_LETTERS or not _is_of(record, caller):
+            raise not_found(an_id)
+        return record
+
+    def _place(self, an_id: str) -> tuple[str, int, int]:
+        try:
+            topic, partition, offset = coordinates_of(an_id)
+        except ValueError:
+            raise not_found(an_id) from None
+        id_of = _ID_KINDS.get(topic)
+        canonical = None if id_of is None else id_of(f"{topic}:{partition}:{offset}")
+        if canonical != an_id or partition >= self._exchange.partitions or offset >= 2**63:
+            raise not_found(an_id)
+        return topic, partition, offset
+
+
+def _is_of(record: dict[str, Any], caller: Caller) -> bool:
+    agent = record.get("agent_id")
+    return record.get("tenant_id") == caller.tenant and isinstance(agent, str) and caller.speaks_for(agent)
+
+
+@asynccontextmanager
+async def _told_in_http(kind: InputKind) -> AsyncIterator[None]:
+    """What the client raises, as an HTTP error."""
+    try:
+        yield
+    except ActionNotDecided as late:
+        raise _not_decided(kind, late) from None
+    except InputUnreadable as wrong:
+        raise HttpError(400, wrong.code, str(wrong), path=wrong.path) from None
+    except (KafkaError, ConnectionError, ClientError) as error:
+        raise HttpError(503, "unavailable", f"the broker does not answer: {error}").after(
+            COME_AGAIN_S
+        ) from None
+
+
+def _not_decided(kind: InputKind, late: ActionNotDecided) -> HttpError:
+    if late.place is None:
+        told = "the broker did not confirm the input: the same request again, with its id, is decided once"
+        return HttpError(503, "not_confirmed", told).after(COME_AGAIN_S)
+    an_id = kind.ids_at(late.place)[0]
+    details: dict[str, Any] = {"id": an_id, "may_still_come": late.may_still_come}
+    if kind is ACTION:
+        details["poll"] = f"/v1/verdicts/{an_id}"
+    return HttpError(504, "not_decided", "no decision in time; it may still come", **details)

@@ -1,0 +1,151 @@
+"""What the gateway answers about an action, and the shapes of its OpenAPI document."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.client.answers import Verdict, refusal_of
+from app.gateway.http_errors import error_body
+from topics.records import ProposedAction
+from topics.records.base import (  # noqa: TC001 - pydantic reads the annotations
+    Digest,
+    Enforcement,
+    LedgerCount,
+    Mode,
+    Moment,
+    Outcome,
+    Tier,
+    VerdictWord,
+)
+from topics.records.inputs import SeedAction
+from topics.records.verdicts import Advisory, Checkpoints, GateResult  # noqa: TC001 - the same
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+EVALUATION_SCHEMA = "sluice/evaluation/v1"
+PENDING_SCHEMA = "sluice/pending/v1"
+
+
+class ErrorDetail(BaseModel):
+    """Why a request has no other answer."""
+
+    code: str
+    message: str
+    details: dict[str, Any]
+
+
+class ErrorResponse(BaseModel):
+    """Every error."""
+
+    error: ErrorDetail
+
+
+class EvaluationResponse(BaseModel):
+    """The decision on an action: seed 001's fields and seed 000's, by the record's names.
+
+    `error` stands where the action may not be carried out: in place of the tool's result (seed 002,
+    autonomy=enforced).
+    """
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    verdict_id: str
+    action_id: str | None
+    agent_id: str | None
+    session_id: str | None
+    trace_id: str | None = Field(alias="traceId")
+    verdict: VerdictWord
+    outcome: Outcome
+    shadow_outcome: Outcome | None = Field(alias="shadowOutcome")
+    mode: Mode
+    enforcement: Enforcement
+    tier: Tier | None
+    block_reason: str | None = Field(alias="blockReason")
+    escalation_id: str | None = Field(alias="escalationId")
+    evaluation_ms: float = Field(alias="evaluationMs", description="the sum of the gates' times")
+    gate_results: list[GateResult] = Field(alias="gateResults")
+    rule_results: list[dict[str, Any]]
+    evidence_refs: list[str]
+    rerun_hash: Digest
+    duplicate_of: str | None
+    obligations: list[str]
+    rows_reserved: LedgerCount
+    checkpoints: Checkpoints
+    advisories: list[Advisory]
+    decided_at: Moment
+    error: ErrorDetail | None = None
+
+
+class PendingResponse(BaseModel):
+    """An input that is not decided yet."""
+
+    verdict_id: str
+    status: str = "pending"
+
+
+_COPIED = tuple(
+    field.alias or name
+    for name, field in EvaluationResponse.model_fields.items()
+    if name not in ("evaluation_ms", "error")
+)
+
+
+def evaluation_of(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The response about a record of gate.verdicts: the same whenever it is made."""
+    body = {name: record.get(name) for name in _COPIED}
+    body["evaluationMs"] = round(sum(float(one["durationMs"]) for one in record["gateResults"]), 3)
+    if status_of(record) == 422:  # noqa: PLR2004 - the status is the rule
+        refusal = refusal_of(Verdict.of(record))
+        reason = refusal.verdict.reason or "denied"
+        details = {"gate": refusal.verdict.gate, "to_do": refusal.to_do, "verdict_id": record["verdict_id"]}
+        body |= error_body(reason.partition(":")[0], reason, details)
+    return body
+
+
+def status_of(record: Mapping[str, Any]) -> int:
+    """Seed 000's statuses: standard is advice, and always 200."""
+    if record["mode"] == "standard" or record["verdict"] == "allowed":
+        return 200
+    return 422 if record["verdict"] == "denied" else 202
+
+
+def request_schema() -> dict[str, Any]:
+    """The JSON Schema of POST /v1/evaluate's body: ProposedAction, with what a request may leave to the
+    gateway, in the names of seed 001 or in seed 000's form. Other spellings are read too (agent_id)."""
+    schema = ProposedAction.model_json_schema(by_alias=True, ref_template="#/$defs/{model}")
+    properties = schema["properties"]
+    del properties["request_id"]
+    for snake, seed in (("agent_id", "agentId"), ("session_id", "sessionId")):
+        properties[seed] = properties.pop(snake)
+    properties["mode"] = {
+        "anyOf": [
+            {"enum": ["standard", "high_stakes", "ENFORCE", "SHADOW"], "type": "string"},
+            {"type": "null"},
+        ],
+        "description": "ENFORCE reads as high_stakes; SHADOW only where the tenant is in shadow",
+    }
+    properties["proposed_action"] = SeedAction.model_json_schema()
+    definitions = schema.pop("$defs", {})
+    inlined: dict[str, Any] = _inline(schema, definitions)
+    inlined["required"] = []
+    inlined["oneOf"] = [
+        {"required": ["toolName", "parameters"], "not": {"required": ["proposed_action"]}},
+        {
+            "required": ["proposed_action"],
+            "not": {"anyOf": [{"required": ["toolName"]}, {"required": ["parameters"]}]},
+        },
+    ]
+    return inlined
+
+
+def _inline(part: Any, definitions: Mapping[str, Any]) -> Any:
+    if isinstance(part, dict):
+        if "$ref" in part:
+            return _inline(definitions[part["$ref"].rpartition("/")[2]], definitions)
+        return {name: _inline(value, definitions) for name, value in part.items()}
+    if isinstance(part, list):
+        return [_inline(one, definitions) for one in part]
+    return part

@@ -1,0 +1,158 @@
+"""From the body of a request to the input record that is published: names, defaults, whose it is. Pure."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from app.client.sender import bytes_of
+from app.gateway.http_errors import HttpError, unreadable
+from topics.json_text import Unreadable, parse
+from topics.record_reading import read
+from topics.records import ProposedAction
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from app.core.registry.registry_entries import Agent
+    from app.gateway.api_keys import Caller
+    from app.gateway.registry_view import RegistryView
+    from topics.records.base import Record
+
+MODES = {"ENFORCE": "high_stakes", "SHADOW": "high_stakes"}
+"""What seed 001's words of enforcement come to; SHADOW only where the tenant is in shadow."""
+SHORTEST_WAIT_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class RequestContext:
+    """What is known of a request beside its body. `agent` and `session` are those of its headers."""
+
+    caller: Caller
+    request_id: str
+    agent: str | None = None
+    session: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedInput:
+    """An input to publish for an agent of the registry. `name`: the caller's or a new id of it."""
+
+    agent: Agent
+    session: str
+    name: str
+    value: bytes
+    wait_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class WaitLimits:
+    """How long a request waits for its decision, in seconds, if it does not say, and at most."""
+
+    default_s: float
+    longest_s: float
+
+    def of(self, deadline_ms: object) -> float:
+        """The wait of a request with this `deadline_ms`; None: it has none."""
+        if not isinstance(deadline_ms, int):
+            return self.default_s
+        return min(max(deadline_ms / 1000, SHORTEST_WAIT_S), self.longest_s)
+
+
+def prepare_action(
+    body: bytes, context: RequestContext, registry: RegistryView, limits: WaitLimits
+) -> PreparedInput:
+    """The action of POST /v1/evaluate. Raises HttpError."""
+    fields = fields_of(body, ProposedAction)
+    agent, session = bind(fields, context, registry)
+    fields["action_id"] = fields.get("action_id") or uuid.uuid4().hex
+    mode = fields.get("mode")
+    if mode == "SHADOW" and not registry.is_in_shadow(agent.tenant):
+        raise HttpError(
+            422, "not_in_shadow", f"the tenant {agent.tenant} is not in shadow: its operator decides that"
+        )
+    if isinstance(mode, str):
+        fields["mode"] = MODES.get(mode, mode)
+    wait_s = limits.of(fields.get("deadline_ms"))
+    if fields.get("deadline_ms") is None:
+        fields["deadline_ms"] = int(1000 * wait_s)
+    value = checked_bytes(fields, ProposedAction)
+    return PreparedInput(agent, session, str(fields["action_id"]), value, wait_s)
+
+
+def fields_of(body: bytes, model: type[Record]) -> dict[str, Any]:
+    """The body's fields by the wire names of a record. Raises HttpError for what is no JSON object, or gives
+    a field twice."""
+    document = parse(body) if body else Unreadable("empty", "$", "the request has no body")
+    if isinstance(document, Unreadable):
+        raise unreadable(document)
+    if not isinstance(document, dict):
+        raise unreadable(Unreadable("wrong_type", "$", "the body must be a JSON object"))
+    return _by_wire_name(document, model)
+
+
+def _by_wire_name(document: Mapping[str, Any], model: type[Record]) -> dict[str, Any]:
+    """`agentId` and `agent_id` are one name; a name that no field has stays for the reader to refuse."""
+    wire = {_folded(name): field.alias or name for name, field in model.model_fields.items()}
+    found: dict[str, Any] = {}
+    for name, value in document.items():
+        known = wire.get(_folded(name), name)
+        if known in found:
+            raise unreadable(Unreadable("ambiguous_field", f"$.{known}", "given in two spellings"))
+        found[known] = value
+    return found
+
+
+def _folded(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+def bind(fields: dict[str, Any], context: RequestContext, registry: RegistryView) -> tuple[Agent, str]:
+    """The agent for whom the caller asks, and the session; both are put into the fields, with the request's
+    id. Raises HttpError."""
+    if fields.get("request_id") is not None:
+        raise HttpError(400, "unknown_field", "the gateway gives each request its id", path="$.request_id")
+    only = context.caller.agents
+    alone = next(iter(only)) if only is not None and len(only) == 1 else None
+    agent_id = _one(fields.get("agent_id"), context.agent, "agent_id") or alone
+    if agent_id is None:
+        raise HttpError(400, "missing_field", "say for which agent: agentId or X-Mnemom-Agent")
+    agent = registered_agent(agent_id, context.caller, registry)
+    session = _one(fields.get("session_id"), context.session, "session_id") or uuid.uuid4().hex
+    fields |= {"agent_id": agent_id, "session_id": session, "request_id": context.request_id}
+    return agent, session
+
+
+def registered_agent(agent_id: str, caller: Caller, registry: RegistryView) -> Agent:
+    """The caller's agent. Raises HttpError where the key is not bound to it, or its tenant has no such."""
+    agent = registry.agent(agent_id, caller.tenant) if caller.speaks_for(agent_id) else None
+    if agent is None:
+        raise HttpError(403, "agent_not_bound", "this API key does not speak for that agent")
+    return agent
+
+
+def _one(said: object, in_header: str | None, name: str) -> str | None:
+    """What body and header say of one thing: they may not differ."""
+    if said is not None and not isinstance(said, str):
+        raise unreadable(Unreadable("wrong_type", f"$.{name}", "Input should be a valid string"))
+    if said and in_header and said != in_header:
+        raise HttpError(
+            400, "ambiguous_field", "the body and the header name different ones", path=f"$.{name}"
+        )
+    return said or in_header
+
+
+def checked_bytes(fields: Mapping[str, Any], model: type[Record]) -> bytes:
+    """The record's bytes, once a worker could read them. Raises HttpError with the place of the error."""
+    value = bytes_of(fields)
+    checked = read(model, value)
+    if isinstance(checked, Unreadable):
+        raise unreadable(checked)
+    return value
+
+
+def header_text(value: str | None) -> str | None:
+    """An id in a header, where what is not printable ASCII is percent-encoded."""
+    return unquote(value, errors="replace") if value else None

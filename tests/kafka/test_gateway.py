@@ -1,0 +1,263 @@
+"""The gateway before a real worker: an agent that speaks HTTP gets the verdict that the worker committed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import socket
+import time
+import uuid
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from app.cli.demo.throwaway_trust import publish_policy
+from app.gateway.evaluation_shapes import EvaluationResponse
+from load.sites import neutral_policy
+from tests.kafka.gateway_process import (
+    ESCALATING_TOOL,
+    OTHER_AGENT,
+    OTHER_TENANT,
+    SHADOW_AGENT,
+    SHADOW_TENANT,
+    Gateway,
+    action,
+    entries,
+    running_gateway,
+)
+from tests.kafka.installation import publish, running, site_on, stored
+from topics.catalog import ACTIONS, VERDICTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from load.sites.site import Site
+    from load.sites.worker_process import WorkerProcess
+
+pytestmark = pytest.mark.kafka
+UUID4 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+PURGE = neutral_policy.PURGE_TOOL
+
+
+@pytest.fixture(scope="module")
+def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    made = site_on(kafka, tmp_path_factory.mktemp("gateway"), module_prefix.rstrip("."))
+    asyncio.run(publish_policy(kafka, made.prefix, made.trust.entries(entries())))
+    return made
+
+
+@pytest.fixture(scope="module")
+def worker(site: Site) -> Iterator[WorkerProcess]:
+    yield from running(site)
+
+
+@pytest.fixture(scope="module")
+def gateway(site: Site, worker: WorkerProcess) -> Iterator[Gateway]:
+    with running_gateway(site, wait_s=50, request_timeout_s=2) as started:
+        yield started
+
+
+def new_session() -> str:
+    return f"s-{uuid.uuid4().hex}"
+
+
+def denied(session: str, **more: Any) -> dict[str, Any]:
+    return action(session, toolName=PURGE, rows_affected=neutral_policy.PURGE_LIMIT + 1, **more)
+
+
+def test_an_allowed_action_is_answered_with_the_committed_verdict(site: Site, gateway: Gateway) -> None:
+    session = new_session()
+    with gateway.client() as client:
+        answer = client.post("/v1/evaluate", json=action(session, traceId="t-1"))
+    assert answer.status_code == 200
+    told = EvaluationResponse.model_validate(answer.json())
+    assert (told.verdict, told.outcome, told.session_id, told.trace_id) == (
+        "allowed",
+        "ALLOW",
+        session,
+        "t-1",
+    )
+    (record,) = [one for one in stored(site, VERDICTS) if session in str(one.value)]
+    committed = json.loads(record.value or b"")
+    for name in ("verdict_id", "outcome", "tier", "rerun_hash", "gateResults", "rule_results"):
+        assert answer.json()[name] == committed[name]
+    assert answer.json()["evaluationMs"] == pytest.approx(
+        sum(one["durationMs"] for one in committed["gateResults"]), abs=0.001
+    )
+
+
+@pytest.mark.parametrize(
+    ("mode", "tool", "status", "verdict"),
+    [
+        ("high_stakes", PURGE, 422, "denied"),
+        ("ENFORCE", PURGE, 422, "denied"),
+        ("standard", PURGE, 200, "denied"),
+        ("high_stakes", ESCALATING_TOOL, 202, "needs_human"),
+        ("standard", ESCALATING_TOOL, 200, "needs_human"),
+        ("ENFORCE", neutral_policy.READ_TOOL, 200, "allowed"),
+    ],
+)
+def test_the_mode_says_whether_a_verdict_holds_the_caller_up(
+    gateway: Gateway, mode: str, tool: str, status: int, verdict: str
+) -> None:
+    rows = neutral_policy.PURGE_LIMIT + 1 if tool == PURGE else 1
+    with gateway.client() as client:
+        answer = client.post(
+            "/v1/evaluate", json=action(new_session(), mode=mode, toolName=tool, rows_affected=rows)
+        )
+    body = answer.json()
+    assert (answer.status_code, body["verdict"]) == (status, verdict)
+    assert ("error" in body) == (status == 422)
+    assert (body["escalationId"] is not None) == (status == 202)
+    assert answer.headers["X-Mnemom-Verdict"].split("; ")[1] == (
+        f"autonomy={'pass' if verdict == 'allowed' else 'observed' if mode == 'standard' else 'enforced'}"
+    )
+
+
+def test_a_denied_actions_body_is_an_error_in_place_of_the_tools_result(gateway: Gateway) -> None:
+    with gateway.client() as client:
+        body = client.post("/v1/evaluate", json=denied(new_session())).json()
+    assert body["error"]["code"] == "irreversible_rows"
+    assert body["error"]["details"]["gate"] == "fast_reject"
+    assert body["error"]["details"]["to_do"]
+
+
+def test_seed_000s_form_is_answered_too(gateway: Gateway) -> None:
+    request = {
+        "proposed_action": {"action": neutral_policy.READ_TOOL, "value": {"table": "orders"}},
+        "policy_bundle_id": neutral_policy.BUNDLE,
+        "mode": "high_stakes",
+    }
+    with gateway.client() as client:
+        answer = client.post("/v1/evaluate", json=request)
+    assert answer.status_code == 200
+    assert {"verdict", "rule_results", "evidence_refs", "rerun_hash"} <= answer.json().keys()
+
+
+def test_shadow_is_for_tenants_in_shadow(gateway: Gateway) -> None:
+    request = denied(new_session(), mode="SHADOW")
+    with gateway.client() as client:
+        refused = client.post("/v1/evaluate", json=request)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (422, "not_in_shadow")
+    with gateway.client(gateway.key(SHADOW_TENANT, [SHADOW_AGENT])) as client:
+        answer = client.post("/v1/evaluate", json=request)
+    assert (answer.status_code, answer.json()["outcome"]) == (200, "ALLOW")
+    assert answer.json()["shadowOutcome"] == "BLOCK"
+
+
+def test_a_verdict_is_found_again_by_its_id_and_only_by_its_tenant(gateway: Gateway) -> None:
+    with gateway.client() as client:
+        first = client.post("/v1/evaluate", json=action(new_session())).json()
+        again = client.get(f"/v1/verdicts/{first['verdict_id']}")
+        assert (again.status_code, again.json()) == (200, first)
+        for unknown in ("verdict:gate.actions.proposed:0:999999", "verdict:gate.bundles:0:0", "x", "%00"):
+            assert client.get(f"/v1/verdicts/{unknown}").status_code == 404
+    for key in (gateway.key(OTHER_TENANT), gateway.key(agents=["load-other"])):
+        with gateway.client(key) as client:
+            assert client.get(f"/v1/verdicts/{first['verdict_id']}").status_code == 404
+
+
+def test_an_action_from_kafka_is_found_over_http(site: Site, gateway: Gateway) -> None:
+    session = new_session()
+    record = {
+        "action_id": "by-kafka",
+        "agent_id": neutral_policy.AGENT,
+        "session_id": session,
+        "toolName": neutral_policy.READ_TOOL,
+        "parameters": {},
+    }
+    (sent,) = publish(
+        site, [record], headers=[("X-Mnemom-Verdict", b"front=pass"), ("x-aip-verdict", b"clear")]
+    )
+    with gateway.client() as client:
+        while True:
+            answer = client.get(f"/v1/verdicts/verdict:{ACTIONS}:{sent.partition}:{sent.offset}")
+            if answer.status_code != 202:
+                break
+            assert answer.json()["status"] == "pending"
+    assert answer.json()["action_id"] == "by-kafka"
+    (verdict,) = [one for one in stored(site, VERDICTS) if session in str(one.value)]
+    headers = dict(verdict.headers)
+    assert headers["X-Mnemom-Verdict"].startswith(b"front=observed; autonomy=pass")
+    assert "x-aip-verdict" not in {name.lower() for name in headers}
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "path"),
+    [
+        (b"", "empty", "$"),
+        (b"[]", "wrong_type", "$"),
+        (b'{"toolName": "t", "tool_name": "t"}', "ambiguous_field", "$.toolName"),
+        (b'{"toolName": NaN}', "not_finite", "$.toolName"),
+        (b'{"a": 1, "a": 2}', "duplicate_key", "$.a"),
+        (b'{"toolName": "\xff"}', "not_utf8", "$.toolName"),
+        (b'{"parameters": {}}', "missing_field", "$.toolName"),
+        (b'{"toolName": "t", "parameters": {}, "surprise": 1}', "unknown_field", "$.surprise"),
+        (b'{"toolName": "t", "parameters": {}, "request_id": "mine"}', "unknown_field", "$.request_id"),
+        (b'{"toolName": "t", "parameters": {}, "rows_affected": -1}', "invalid_value", "$.rows_affected"),
+        (b'{"toolName": "t", "parameters": {}, "sessionId": 7}', "wrong_type", "$.session_id"),
+    ],
+)
+def test_a_body_that_is_no_action_is_refused_with_the_place_of_the_error(
+    gateway: Gateway, body: bytes, code: str, path: str
+) -> None:
+    with gateway.client() as client:
+        answer = client.post("/v1/evaluate", content=body)
+    told = answer.json()["error"]
+    assert (answer.status_code, told["code"], told["details"]["path"]) == (400, code, path)
+
+
+def test_without_a_decision_in_time_the_answer_names_what_to_poll(
+    site: Site, worker: WorkerProcess, gateway: Gateway
+) -> None:
+    import signal  # noqa: PLC0415 - only here
+
+    session = new_session()
+    worker.send(signal.SIGSTOP)
+    try:
+        with gateway.client() as client:
+            late = client.post("/v1/evaluate", json=action(session, mode="standard", deadline_ms=1000))
+            poll = late.json()["error"]["details"]["poll"]
+            pending = client.get(poll)
+    finally:
+        worker.send(signal.SIGCONT)
+    assert (late.status_code, pending.status_code) == (504, 202)
+    with gateway.client() as client:
+        while (answer := client.get(poll)).status_code == 202:
+            time.sleep(0.1)
+    assert (answer.status_code, answer.json()["session_id"]) == (200, session)
+    assert len([one for one in stored(site, VERDICTS) if session in str(one.value)]) == 1
+
+
+def test_a_body_over_a_megabyte_is_refused_and_a_slow_client_is_cut_off(gateway: Gateway) -> None:
+    with gateway.client() as client:
+        answer = client.post("/v1/evaluate", content=b" " * 1_000_001)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_large")
+    place = urlsplit(gateway.url)
+    for head in (b"POST /v1/evaluate HTTP/1.1\r\nHost: x\r\nX-Slow: ", b"GET / HT"):
+        with socket.create_connection((place.hostname, place.port), timeout=20) as slow:
+            slow.sendall(head)
+            assert slow.recv(1) == b""
+    with socket.create_connection((place.hostname, place.port), timeout=20) as slow:
+        slow.sendall(b"POST /v1/evaluate HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
+        assert slow.recv(65536).startswith(b"HTTP/1.1 408")
+
+
+def test_health_needs_no_key(gateway: Gateway) -> None:
+    import httpx2  # noqa: PLC0415 - only here
+
+    for path, told in (("/healthz", "ok"), ("/readyz", "ready")):
+        answer = httpx2.get(f"{gateway.url}{path}")
+        assert (answer.status_code, answer.json()) == (200, {"status": told})
+        assert UUID4.fullmatch(answer.headers["X-Mnemom-Request-Id"])
+
+
+def test_a_key_speaks_for_its_agents_alone(gateway: Gateway) -> None:
+    with gateway.client(gateway.key(OTHER_TENANT)) as client:
+        for agent in (neutral_policy.AGENT, "nobody"):
+            answer = client.post("/v1/evaluate", json=action(new_session(), agentId=agent))
+            assert (answer.status_code, answer.json()["error"]["code"]) == (403, "agent_not_bound")
+        own = client.post("/v1/evaluate", json=action(new_session(), agentId=OTHER_AGENT))
+    assert own.status_code == 200
