@@ -54,6 +54,10 @@ class Unreadable:
     path: str
     message: str
 
+    def __str__(self) -> str:
+        """On one line."""
+        return f"{self.code} at {self.path}: {self.message}"
+
 
 def json_path(steps: Iterable[Step]) -> str:
     """Steps as a JSON path (RFC 9535's notation). Keys that are no plain name are quoted, long ones cut."""

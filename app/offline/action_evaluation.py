@@ -1,21 +1,20 @@
-"""What the gates make of a panel's rows: each alone, under a registry that favours nobody."""
+"""Judging a panel's actions: each in a session of its own, with every agent and tool registered neutrally."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from app.core.actions.action_kinds import ACTION
 from app.core.actions.assessment import GATE as REGISTRATION
 from app.core.actions.stages import GATES
 from app.core.decide.decision_point import DecisionPoint
-from app.core.decide.replay import decide
-from app.core.foundation.arrival import Arrival
+from app.core.decide.kinds import answer_in
+from app.core.decide.replay import decide_alone
 from app.core.foundation.limits import ROOM_FOR_ONE
 from app.core.policy.policy import Policy
 from app.core.registry.loading import build_registry, neutral_entries
-from app.core.state.session import SessionState, session_key
-from topics.catalog import ACTIONS
+from topics.record_reading import Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,7 +32,7 @@ UNREADABLE = "UNREADABLE"
 
 @dataclass(frozen=True, slots=True)
 class JudgedAction:
-    """A row and what came of it. `gate` is the one that blocked, or the first that escalated."""
+    """A row and its outcome. `gate` is the one that blocked, or the first that escalated."""
 
     row: ActionRow
     outcome: str
@@ -46,7 +45,12 @@ class JudgedAction:
         return self.outcome == "BLOCK" and self.gate not in NOT_OF_CONTENT
 
     @property
-    def doubted(self) -> bool:
+    def caught_by(self) -> str | None:
+        """The gate that caught it; None if none did."""
+        return self.gate if self.caught else None
+
+    @property
+    def apart(self) -> bool:
         """Escalated for what the action does."""
         return self.outcome == "ESCALATE" and self.gate not in NOT_OF_CONTENT
 
@@ -60,10 +64,8 @@ def judged(
     policy = Policy({bundle.id: bundle}, registry, bundle.id)
     point = DecisionPoint(policy, stages, ROOM_FOR_ONE, stopwatch=lambda: 0, environment=TENANT)
     for number, row in enumerate(rows, start=1):
-        session_id = f"row-{number}"
-        value = json.dumps(_action(row, session_id)).encode()
-        arrival = Arrival(ACTIONS, 0, number, at_ms, session_id.encode(), value)
-        yield _judged(row, decide(point, arrival, SessionState(session_key(session_id))))
+        action = _action(row, f"row-{number}")
+        yield _judged(row, decide_alone(point, ACTION, action, at_ms, number=number))
 
 
 def _action(row: ActionRow, session_id: str) -> dict[str, Any]:
@@ -81,13 +83,9 @@ def _action(row: ActionRow, session_id: str) -> dict[str, Any]:
 
 
 def _judged(row: ActionRow, decision: Decision) -> JudgedAction:
-    bodies = {record.kind: record.body for record in decision.records}
-    letter = bodies.get("DeadLetter")
-    if letter is not None:
-        return JudgedAction(
-            row, UNREADABLE, None, f"{letter['code']} at {letter['path']}: {letter['message']}"
-        )
-    verdict = bodies["Verdict"]
+    verdict = answer_in(decision, ACTION)
+    if isinstance(verdict, Unreadable):
+        return JudgedAction(row, UNREADABLE, None, str(verdict))
     failed = [gate["gate"] for gate in verdict["gateResults"] if not gate["passed"]]
     gate = None if not failed else failed[-1 if verdict["outcome"] == "BLOCK" else 0]
     return JudgedAction(row, verdict["outcome"], gate, verdict["blockReason"])

@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.core.actions.action_kinds import ACTION
+from app.core.decide.kinds import BY_ROW
+from app.core.memory.memory_kinds import WRITE
 from app.core.quality_bundle.lookup import Tables
+from app.core.retrieval.retrieval_kinds import RETRIEVAL
 from topics.json_text import Unreadable, parse
 from topics.records.retrievals import (
     AutonomyTier,  # noqa: TC001 - pydantic reads the annotations
@@ -21,7 +25,7 @@ from topics.records.retrievals import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
 Label = Literal["harmful", "benign", "ambiguous"]
@@ -101,7 +105,6 @@ def _row(line: bytes, where: str, row_of: Callable[[dict[str, Any]], T]) -> T:
         raise NotAPanel(f"{where}: {error}") from None
 
 
-RETRIEVAL = "retrieval"
 STRICTEST: AutonomyTier = "high_privilege"
 FLAG = "flag:"
 """A label with this names a flag that must be among those set; any other is the outcome."""
@@ -147,7 +150,6 @@ class RetrievalRow:
     bundle: dict[str, Any] | None
     tier: str
     tool: str | None
-    kind: Literal["retrieval"] = "retrieval"
 
     def agrees(self, outcome: str, flags: tuple[str, ...]) -> bool:
         """Whether this is what the label says."""
@@ -175,7 +177,6 @@ def retrieval_row(fields: dict[str, Any]) -> RetrievalRow:
     )
 
 
-MEMORY_WRITE = "memory_write"
 _BEFORE_THE_COMMIT = "@"
 
 
@@ -195,17 +196,41 @@ class WriteRow:
         return self.source.partition(_BEFORE_THE_COMMIT)[0]
 
 
-def load_mixed(path: Path) -> list[ActionRow | WriteRow | RetrievalRow]:
-    """The rows of all kinds in the file's order, blank lines left out. Raises NotAPanel and OSError."""
-    return rows_in(path, _mixed_row)
-
-
-def _mixed_row(fields: dict[str, Any]) -> ActionRow | WriteRow | RetrievalRow:
-    if fields.get("kind") == RETRIEVAL:
-        return retrieval_row(fields)
-    if fields.get("kind") != MEMORY_WRITE:
-        return action_row(fields)
+def write_row(fields: dict[str, Any]) -> WriteRow:
+    """The memory write in a line's fields. Raises KeyError, TypeError and ValueError."""
     text = fields["input"]["text"]
     if not isinstance(text, str):
         raise TypeError("input.text is no text")
     return WriteRow(fields["id"], fields["file"], label_of(fields), text, fields.get("source", ""))
+
+
+Row = ActionRow | WriteRow | RetrievalRow
+ROWS: Mapping[str, Callable[[dict[str, Any]], Row]] = {
+    ACTION.name: action_row,
+    WRITE.name: write_row,
+    RETRIEVAL.name: retrieval_row,
+}
+"""How a row is read, by the name of its kind."""
+
+
+def load_mixed(path: Path) -> list[Row]:
+    """The rows of all kinds in the file's order, blank lines left out. Raises NotAPanel and OSError."""
+    return [row for _, row in rows_in(path, _mixed_row)]
+
+
+def load_by_kind(paths: Iterable[Path]) -> dict[str, list[Any]]:
+    """The rows of these files by the name of their kind, an empty list for a kind without rows.
+
+    Raises NotAPanel and OSError.
+    """
+    found: dict[str, list[Any]] = {kind.name: [] for kind in BY_ROW.values()}
+    for path in paths:
+        for name, row in rows_in(path, _mixed_row):
+            found[name].append(row)
+    return found
+
+
+def _mixed_row(fields: dict[str, Any]) -> tuple[str, Row]:
+    """A row that names no kind is an action."""
+    kind = BY_ROW.get(fields.get("kind", ""), ACTION)
+    return kind.name, ROWS[kind.name](fields)

@@ -14,19 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from app.core.decide.kinds import KINDS
+from app.core.decide.kinds import kind_of
 from app.core.foundation.arrival import Arrival
 from app.core.foundation.clock import milliseconds_of
 from app.core.reports.report_tally import NotADecisionError
-from topics.catalog import ACTIONS
 from topics.json_text import parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
 _CLOCK = "at"
-_TOPICS = {kind.marked_by: kind.topic for kind in reversed(KINDS) if kind.marked_by}
-"""By a field that tells; the first that is there counts: a report has items and a reporter as well."""
 
 
 class ClockError(Exception):
@@ -50,8 +47,7 @@ def _arrival(number: int, value: bytes, fields: Any, at_ms: int) -> Arrival:
     record = fields if isinstance(fields, dict) else {}
     session = record.get("session_id")
     key = session.encode() if isinstance(session, str) else None
-    topic = next((named for field, named in _TOPICS.items() if field in record), ACTIONS)
-    return Arrival(topic, 0, number, at_ms, key, value)
+    return Arrival(kind_of(record).topic, 0, number, at_ms, key, value)
 
 
 def _time(given: Any, number: int) -> int:

@@ -1,10 +1,10 @@
-"""What the memory gate makes of a panel's rows: each alone, its metadata complete, its agent registered."""
+"""Judging a panel's memory writes: each in a session of its own, with complete metadata."""
 
 from __future__ import annotations
 
-import json
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -12,18 +12,18 @@ from pydantic import ValidationError
 from app.core.actions.stages import shipped_stages
 from app.core.cases.write_cases import SOURCE_ID, neutral_metadata
 from app.core.decide.decision_point import DecisionPoint
-from app.core.decide.replay import decide
-from app.core.foundation.arrival import Arrival
+from app.core.decide.kinds import answer_in
+from app.core.decide.replay import decide_alone
 from app.core.foundation.clock import rfc3339
 from app.core.foundation.errors import BundleError
 from app.core.foundation.limits import ROOM_FOR_ONE
 from app.core.foundation.requests import Answer
+from app.core.memory.memory_kinds import WRITE
 from app.core.policy.policy import Policy
 from app.core.policy.similarity_settings import without
 from app.core.registry.loading import build_registry, neutral_entries
-from app.core.state.session import SessionState, session_key
 from app.offline.action_evaluation import TENANT, UNREADABLE
-from topics.catalog import MEMORY_WRITES
+from topics.record_reading import Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -48,22 +48,27 @@ class NotMeasured(Exception):
 
 @dataclass(frozen=True, slots=True)
 class JudgedWrite:
-    """A row and what came of it. `by`: the kind of the finding that decided, or the reason's code."""
+    """A row and its outcome. `by`: the kind of the finding that decided, or the reason's code."""
 
     row: WriteRow
-    action: str
+    outcome: str
     reason: str
     by: str
 
     @property
     def caught(self) -> bool:
         """Held or rejected for its content."""
-        return self.action in ("quarantine", "reject") and self.by not in NOT_OF_CONTENT
+        return self.outcome in ("quarantine", "reject") and self.by not in NOT_OF_CONTENT
 
     @property
-    def rejected(self) -> bool:
+    def caught_by(self) -> str | None:
+        """What was found in it; None if it was not caught."""
+        return self.by if self.caught else None
+
+    @property
+    def apart(self) -> bool:
         """Rejected for its content: no person looks at it."""
-        return self.caught and self.action == "reject"
+        return self.caught and self.outcome == "reject"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +103,10 @@ def judged_writes(rows: Sequence[WriteRow], trial: WriteTrial) -> Iterator[Judge
     points = {file: _point(trial, file, rows) for file in dict.fromkeys(row.file for row in rows)}
     for start in range(0, len(rows), TOGETHER):
         taken = rows[start : start + TOGETHER]
-        going = [_Going(row, points[row.file], _arrival(row, n, trial)) for n, row in enumerate(taken, start)]
+        going = [
+            _Going(row, partial(decide_alone, points[row.file], WRITE, _write(row, n, trial), trial.at_ms))
+            for n, row in enumerate(taken, start)
+        ]
         waiting = [one for one in going if one.decide()]
         while waiting:
             answers = trial.ask([one.open for one in waiting if one.open is not None])
@@ -111,17 +119,16 @@ def judged_writes(rows: Sequence[WriteRow], trial: WriteTrial) -> Iterator[Judge
 class _Going:
     """A row on its way: decided again with each answer, until nothing is asked that has none."""
 
-    def __init__(self, row: WriteRow, point: DecisionPoint, arrival: Arrival) -> None:
+    def __init__(self, row: WriteRow, judge: Callable[..., Decision]) -> None:
         self.row = row
         self.open: Request | None = None
-        self._point, self._arrival = point, arrival
+        self._judge = judge
         self._known: dict[str, Answer] = {}
 
     def decide(self) -> bool:
         """Whether an answer is missing: `open` asks for it. Else `decision` is the row's."""
         self.open = None
-        state = SessionState(session_key((self._arrival.key or b"").decode()))
-        self.decision = decide(self._point, self._arrival, state, self._answer)
+        self.decision = self._judge(answer=self._answer)
         return self.open is not None
 
     def take(self, answer: Answer) -> None:
@@ -155,9 +162,9 @@ def _point(trial: WriteTrial, file: str, rows: Sequence[WriteRow]) -> DecisionPo
     return DecisionPoint(policy, shipped_stages(), ROOM_FOR_ONE, stopwatch=lambda: 0, environment=TENANT)
 
 
-def _arrival(row: WriteRow, number: int, trial: WriteTrial) -> Arrival:
+def _write(row: WriteRow, number: int, trial: WriteTrial) -> dict[str, Any]:
     name = f"row-{number}"
-    record: dict[str, Any] = {
+    return {
         "write_id": name,
         "agent_id": AGENT,
         "session_id": name,
@@ -165,16 +172,12 @@ def _arrival(row: WriteRow, number: int, trial: WriteTrial) -> Arrival:
         "source": {"id": SOURCE_ID, "type": trial.source_type},
         **neutral_metadata(trial.bundle.memory.quality, rfc3339(trial.at_ms)),
     }
-    return Arrival(MEMORY_WRITES, 0, number, trial.at_ms, name.encode(), json.dumps(record).encode())
 
 
 def _judged(row: WriteRow, decision: Decision) -> JudgedWrite:
-    bodies = {record.kind: record.body for record in decision.records}
-    found = bodies.get("MemoryDecision")
-    if found is None:
-        letter = bodies["DeadLetter"]
-        why = f"{letter['code']} at {letter['path']}: {letter['message']}"
-        return JudgedWrite(row, UNREADABLE, why, letter["code"])
+    found = answer_in(decision, WRITE)
+    if isinstance(found, Unreadable):
+        return JudgedWrite(row, UNREADABLE, str(found), found.code)
     code, _, named = found["reason"].partition(": ")
     kinds = {one["id"]: one["kind"] for one in found["findings"]}
     return JudgedWrite(row, found["action"], found["reason"], kinds.get(named, code))

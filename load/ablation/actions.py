@@ -144,7 +144,7 @@ def _without_translations(stack: ExitStack) -> None:
 def outcomes(rows: Sequence[ActionRow], bundle: Bundle) -> list[str]:
     """What the gates of content make of each row: BLOCK, ESCALATE or ALLOW."""
     return [
-        "BLOCK" if one.caught else "ESCALATE" if one.doubted else "ALLOW"
+        "BLOCK" if one.caught else "ESCALATE" if one.apart else "ALLOW"
         for one in judged(rows, bundle, shipped_stages(), AT_MS)
     ]
 

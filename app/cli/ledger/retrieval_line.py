@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from app.core.decide.kinds import kind_of
+from app.core.retrieval.retrieval_kinds import REPORT, RETRIEVAL
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -24,12 +27,8 @@ NAMED = 5
 
 def describe_record(fields: dict[str, Any]) -> tuple[str, str] | None:
     """The word and the rest; None for a record that is about something else."""
-    describe = _DESCRIBING.get(str(fields.get("schema", _kind_of_input(fields))))
+    describe = _DESCRIBING.get(str(fields.get("schema", kind_of(fields).name)))
     return None if describe is None else describe(fields)
-
-
-def _kind_of_input(fields: dict[str, Any]) -> str:
-    return "report" if "report_id" in fields else "retrieval" if "items" in fields else ""
 
 
 def _decision(fields: dict[str, Any]) -> tuple[str, str]:
@@ -110,6 +109,6 @@ _DESCRIBING: dict[str, Callable[[dict[str, Any]], tuple[str, str]]] = {
     "sluice/retrieval_reported/v1": _reported,
     "sluice/retrieval_escalation_opened/v1": _escalation,
     "sluice/alarm/v1": _alarm,
-    "retrieval": _retrieval,
-    "report": _report,
+    RETRIEVAL.name: _retrieval,
+    REPORT.name: _report,
 }

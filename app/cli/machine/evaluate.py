@@ -3,47 +3,44 @@ items come out."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path  # noqa: TC003 - Typer reads the annotations
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from app.cli.machine.evaluate_report import (
-    item_row,
-    judged_items,
-    judged_under,
-    print_retrievals,
-    print_rows,
-    print_scores,
-    print_write_rows,
-    print_write_scores,
-    retrieval_fields,
-)
-from app.cli.output import WRONG, print_json, stop
+from app.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
+from app.cli.machine.evaluate_report import ActionReport, RetrievalReport, WriteReport
+from app.cli.output import WRONG, print_json, settings_or_stop, stop
+from app.core.actions.action_kinds import ACTION
 from app.core.actions.stages import shipped_stages
 from app.core.foundation.clock import milliseconds_of
-from app.core.foundation.errors import CoreError
-from app.offline.action_evaluation import judged
-from app.offline.panels import ActionRow, NotAPanel, RetrievalRow, WriteRow, load_mixed
+from app.core.foundation.errors import BundleError, CoreError
+from app.core.memory.memory_kinds import WRITE
+from app.core.memory.similarity import PORT
+from app.core.quality_bundle.quality_bundle import load_quality_bundle
+from app.core.retrieval.retrieval_kinds import RETRIEVAL
+from app.offline.action_evaluation import judged as judged_actions
+from app.offline.asking import Asking
+from app.offline.panels import NotAPanel, load_by_kind
 from app.offline.policy_files import PolicyFileError, unsigned_bundle
-from app.offline.scores import macro, scores, write_scores
-from app.offline.write_evaluation import NotMeasured
+from app.offline.quality_evaluation import judged_retrievals
+from app.offline.write_evaluation import NotMeasured, WriteTrial, judged_writes
 from app.settings import ROOT
 from topics.records.memory import SourceType  # noqa: TC001 - Typer reads the annotations
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from app.cli.machine.evaluate_report import Report
     from app.core.policy.bundles import Bundle
     from app.offline.action_evaluation import JudgedAction
+    from app.offline.panels import ActionRow, RetrievalRow, WriteRow
     from app.offline.quality_evaluation import JudgedRetrieval
-    from app.offline.scores import ActionScore, WriteScore
     from app.offline.write_evaluation import JudgedWrite
 
 SHIPPED = ROOT / "config" / "bundles" / "default.json"
 SHIPPED_QUALITY = ROOT / "config" / "quality" / "default.json"
-AT = "2026-01-01T00:00:00.000Z"
+AT_MS = milliseconds_of("2026-01-01T00:00:00.000Z")
 
 
 def register(cli: typer.Typer) -> None:
@@ -96,80 +93,79 @@ def evaluate_command(
     under its own tables, 2 could not do it.
     """
     try:
-        actions, writes, items = _judged(files, bundle, source_type, similarity)
+        panel = load_by_kind(files)
+        trial = Trial(unsigned_bundle(bundle), source_type, similarity)
+        judged = {name: EVALUATIONS[name].judge(found, trial) for name, found in panel.items()}
     except (NotAPanel, PolicyFileError, CoreError, NotMeasured) as error:
         stop(str(error))
     except OSError as error:
         stop(f"cannot read {error.filename}: {error.strerror}")
-    _report(actions, writes, items, rows=rows, json=json)
-    if any(one.contradicts for one in items):
+    _report(judged, rows=rows, json=json)
+    if any(EVALUATIONS[name].report.shows_fault(one) for name, found in judged.items() for one in found):
         raise typer.Exit(WRONG)
 
 
-def _judged(
-    files: list[Path], bundle: Path, source_type: SourceType, similarity: bool | None
-) -> tuple[list[JudgedAction], list[JudgedWrite], list[JudgedRetrieval]]:
-    panel = [row for file in files for row in load_mixed(file)]
-    policy = unsigned_bundle(bundle)
-    actions = _actions([row for row in panel if isinstance(row, ActionRow)], policy)
-    written = [row for row in panel if isinstance(row, WriteRow)]
-    writes = judged_under(policy, written, source_type, similarity, milliseconds_of(AT))
-    items = judged_items([row for row in panel if isinstance(row, RetrievalRow)], SHIPPED_QUALITY)
-    return actions, writes, items
-
-
-def _actions(rows: list[ActionRow], bundle: Bundle) -> list[JudgedAction]:
-    return list(judged(rows, bundle, shipped_stages(), milliseconds_of(AT)))
-
-
-def _report(
-    actions: list[JudgedAction],
-    writes: list[JudgedWrite],
-    items: list[JudgedRetrieval],
-    *,
-    rows: bool,
-    json: bool,
-) -> None:
-    """Each kind in a table of its own; of a panel without actions no empty one of them."""
-    by_source, of_writes = scores(actions), write_scores(writes)
+def _report(judged: Mapping[str, Sequence[Any]], *, rows: bool, json: bool) -> None:
+    """Each kind that has rows in tables of its own; the first kind's tables if there is no row at all."""
+    reports = {name: EVALUATIONS[name].report for name in judged}
     if json:
-        listed = (
-            {"rows": [*map(_row, actions), *map(_write_row, writes), *map(item_row, items)]} if rows else {}
-        )
-        fields = {**_fields(by_source), "memory_writes": _fields(of_writes), **retrieval_fields(items)}
-        print_json({**fields, **listed})
+        fields: dict[str, Any] = {}
+        for name, found in judged.items():
+            fields |= reports[name].fields(found)
+        if rows:
+            fields["rows"] = [
+                reports[name].row_fields(one) for name, found in judged.items() for one in found
+            ]
+        print_json(fields)
         return
     if rows:
-        print_rows(actions)
-        print_write_rows(writes)
-    if actions or not (writes or items):
-        print_scores(by_source, macro(by_source.values()))
-    if writes:
-        print_write_scores(of_writes, macro(of_writes.values()))
-    if items:
-        print_retrievals(items, every=rows)
+        for name, found in judged.items():
+            reports[name].print_rows(found)
+    for name in [name for name, found in judged.items() if found] or [*judged][:1]:
+        reports[name].print_totals(judged[name], every=rows)
 
 
-def _fields(by_source: Mapping[str, ActionScore] | Mapping[str, WriteScore]) -> dict[str, Any]:
-    sources = {name: score.fields() for name, score in by_source.items()}
-    return {"sources": sources, "macro": macro(by_source.values())}
+class Trial(NamedTuple):
+    """What the rows are judged under. `source_type` and `similarity` concern memory writes."""
+
+    bundle: Bundle
+    source_type: str
+    similarity: bool | None
 
 
-def _row(one: JudgedAction) -> dict[str, Any]:
-    return {
-        **_place(one),
-        "outcome": one.outcome,
-        "gate": one.gate,
-        "reason": one.reason,
-        "caught": one.caught,
-    }
+def _judge_actions(rows: Sequence[ActionRow], trial: Trial) -> list[JudgedAction]:
+    return list(judged_actions(rows, trial.bundle, shipped_stages(), AT_MS))
 
 
-def _write_row(one: JudgedWrite) -> dict[str, Any]:
-    fields = {"action": one.action, "reason": one.reason, "by": one.by}
-    return {**_place(one), **fields, "caught": one.caught}
+def _judge_writes(rows: Sequence[WriteRow], trial: Trial) -> list[JudgedWrite]:
+    """Raises BundleError and NotMeasured."""
+    if not rows:
+        return []
+    encoder = SentenceEncoder(EncoderSettings(threads=settings_or_stop().embedding.threads))
+    with Asking({PORT: encoder}) as asking:
+        return list(judged_writes(rows, WriteTrial(*trial, AT_MS, asking.answers)))
 
 
-def _place(one: JudgedAction | JudgedWrite) -> dict[str, Any]:
-    row = asdict(one.row)
-    return {name: row[name] for name in ("id", "file", "label")}
+def _judge_retrievals(rows: Sequence[RetrievalRow], _: Trial) -> list[JudgedRetrieval]:
+    """Under the shipped quality bundle where they bring no tables. Raises BundleError and OSError."""
+    if not rows:
+        return []
+    try:
+        return list(judged_retrievals(rows, load_quality_bundle(SHIPPED_QUALITY.read_bytes())))
+    except BundleError as error:
+        raise BundleError(f"{SHIPPED_QUALITY}: {error}") from None
+
+
+class KindEvaluation(NamedTuple):
+    """How labelled rows of one kind of input are judged and shown."""
+
+    judge: Callable[[Sequence[Any], Trial], Sequence[Any]]
+    report: Report[Any]
+
+
+EVALUATIONS: Mapping[str, KindEvaluation] = {
+    ACTION.name: KindEvaluation(_judge_actions, ActionReport()),
+    WRITE.name: KindEvaluation(_judge_writes, WriteReport()),
+    RETRIEVAL.name: KindEvaluation(_judge_retrievals, RetrievalReport()),
+}
+"""By the name of the kind; one for each kind of which the table of kinds says how a row is labelled."""

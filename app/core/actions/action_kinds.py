@@ -38,7 +38,7 @@ ACTION = Kind(
             action_faults.kept_no_answers,
         ),
     ),
-    case=CaseKind(Case, "action"),
+    case=CaseKind(Case, "action", "action"),
     signer="agent_id",
 )
 OUTCOME = Kind(

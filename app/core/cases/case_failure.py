@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from app.core.policy.kind import AnyKind
+
 
 @dataclass(frozen=True, slots=True)
 class CaseFailure:
@@ -30,6 +32,13 @@ class CaseFailure:
         """On one line."""
         told = f"{self.case}: {self.field}: expected {_shown(self.expected)}, got {_shown(self.actual)}"
         return f"{told} ({self.decided})" if self.decided not in ("", self.actual) else told
+
+
+def unusable(case: str, kind: AnyKind, why: object) -> CaseFailure:
+    """The failure of a case whose input cannot be decided."""
+    field = kind.case.field if kind.case else kind.name
+    article = "an" if field[0] in "aeiou" else "a"
+    return CaseFailure(case, field, f"{article} {field} that can be decided", str(why))
 
 
 def placed(by_case: Iterable[Iterable[CaseFailure]]) -> tuple[CaseFailure, ...]:

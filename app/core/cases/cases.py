@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from app.core.actions.action_kinds import ACTION
 from app.core.actions.stage import in_order
 from app.core.actions.stages import load_bundle, shipped_stages
-from app.core.cases.case_failure import CaseFailure, decided, placed
+from app.core.cases.case_failure import CaseFailure, decided, placed, unusable
 from app.core.cases.quality_cases import run_quality_cases
 from app.core.cases.write_cases import write_failures
 from app.core.decide.decision_point import DecisionPoint
+from app.core.decide.kinds import answer_in
 from app.core.decide.replay import decide
 from app.core.foundation.arrival import Arrival
 from app.core.foundation.clock import milliseconds_of
@@ -22,7 +24,6 @@ from app.core.policy.policy import Policy
 from app.core.quality_bundle.quality_bundle import QualityBundle, load_quality_bundle
 from app.core.registry.loading import build_registry, neutral_agent, neutral_tool
 from app.core.state.session import Account, SessionState, session_key
-from topics.catalog import ACTIONS
 from topics.record_reading import Unreadable, read
 from topics.records import ProposedAction
 
@@ -79,7 +80,7 @@ def _action_failures(
     for _, fields in (*steps, (at_ms, own)):
         action = read(ProposedAction, json.dumps(fields).encode())
         if isinstance(action, Unreadable):
-            yield _unusable(case, action.code, action.path, action.message)
+            yield unusable(case.name, ACTION, action)
             return
         actions.append(action)
     try:
@@ -94,7 +95,7 @@ def _action_failures(
     state = _session(case, registry, actions[-1], began_ms)
     for place, (at, fields) in enumerate((*steps, (at_ms, own))):
         raw = json.dumps(fields).encode()
-        decision = decide(point, Arrival(ACTIONS, 0, place, at, state.session_id.encode(), raw), state)
+        decision = decide(point, Arrival(ACTION.topic, 0, place, at, state.session_id.encode(), raw), state)
         state.apply(decision.transition)
     yield from _compared(case, decision)
 
@@ -102,10 +103,6 @@ def _action_failures(
 def _earlier(own: dict[str, Any], place: int, earlier: Earlier) -> dict[str, Any]:
     ids = {name: own[name] for name in ("agent_id", "session_id")}
     return {**ids, "action_id": f"case-earlier-{place}", **earlier.action}
-
-
-def _unusable(case: Case, code: str, path: str, message: str) -> CaseFailure:
-    return CaseFailure(case.name, "action", "an action that can be decided", f"{code} at {path}: {message}")
 
 
 def _registry(case: Case, actions: Sequence[ProposedAction]) -> Registry:
@@ -130,12 +127,11 @@ def _session(case: Case, registry: Registry, action: ProposedAction, at_ms: int)
 
 
 def _compared(case: Case, decision: Decision) -> Iterator[CaseFailure]:
-    bodies = {record.kind: record.body for record in decision.records}
-    letter = bodies.get("DeadLetter")
-    if letter is not None:
-        yield _unusable(case, letter["code"], letter["path"], letter["message"])
+    verdict = answer_in(decision, ACTION)
+    if isinstance(verdict, Unreadable):
+        yield unusable(case.name, ACTION, verdict)
         return
-    actual = _actual(bodies["Verdict"])
+    actual = _actual(verdict)
     expect, told = case.expect, decided(actual["outcome"], actual["gate"], actual["reason"])
     wanted = {"outcome": expect.outcome, "gate": expect.gate, "tier": expect.tier}
     for name, expected in wanted.items():

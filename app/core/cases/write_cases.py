@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from app.core.actions.stages import shipped_stages
-from app.core.cases.case_failure import CaseFailure, decided
+from app.core.cases.case_failure import CaseFailure, decided, unusable
 from app.core.decide.decision_point import DecisionPoint
-from app.core.decide.replay import decide
-from app.core.foundation.arrival import Arrival
+from app.core.decide.kinds import answer_in
+from app.core.decide.replay import decide_alone
 from app.core.foundation.clock import milliseconds_of
 from app.core.foundation.errors import RegistryError
 from app.core.foundation.limits import ROOM_FOR_ONE
 from app.core.foundation.requests import Answer
 from app.core.memory.analysis import PORT as ANALYSIS
+from app.core.memory.memory_kinds import WRITE
 from app.core.memory.similarity import PORT as EMBEDDING
 from app.core.policy.policy import Policy
 from app.core.registry.loading import build_registry, neutral_agent
-from app.core.state.session import SessionState, session_key
-from topics.catalog import MEMORY_WRITES
+from topics.record_reading import Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,11 +65,8 @@ def write_failures(bundle: Bundle, case: Case, write: dict[str, Any]) -> Iterato
     judging = _without_ports(bundle, case)
     policy = Policy({bundle.id: judging}, registry, bundle.id)
     point = DecisionPoint(policy, shipped_stages(), ROOM_FOR_ONE, stopwatch=lambda: 0, environment=TENANT)
-    session_id = str(record["session_id"])
-    key, at_ms = session_id.encode(), milliseconds_of(case.at)
-    arrival = Arrival(MEMORY_WRITES, 0, 0, at_ms, key, json.dumps(record).encode())
-    decision = decide(point, arrival, SessionState(session_key(session_id)), _answering(case))
-    yield from _compared(case, decision)
+    at_ms = milliseconds_of(case.at)
+    yield from _compared(case, decide_alone(point, WRITE, record, at_ms, answer=_answering(case)))
 
 
 def _neutral(bundle: Bundle, case: Case) -> dict[str, Any]:
@@ -108,13 +104,10 @@ def _answering(case: Case) -> Callable[[Request], Answer]:
 
 
 def _compared(case: Case, decision: Decision) -> Iterator[CaseFailure]:
-    bodies = {record.kind: record.body for record in decision.records}
-    letter = bodies.get("DeadLetter")
-    if letter is not None:
-        told = f"{letter['code']} at {letter['path']}: {letter['message']}"
-        yield CaseFailure(case.name, "write", "a write that can be decided", told)
+    actual, expect = answer_in(decision, WRITE), case.expect
+    if isinstance(actual, Unreadable):
+        yield unusable(case.name, WRITE, actual)
         return
-    actual, expect = bodies["MemoryDecision"], case.expect
     came = decided(actual["action"], None, actual["reason"])
     if actual["action"] != expect.action:
         yield CaseFailure(case.name, "action", expect.action, actual["action"], came)

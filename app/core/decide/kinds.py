@@ -1,6 +1,6 @@
-"""The table of the kinds of input, one row each; and what an arrival reads as by it.
+"""The table of the kinds of input, with one row for each kind; and reading inputs and answers by it.
 
-An arrival reads as a record of its topic, under the key that its partition follows from.
+An arrival is read as a record of its topic. Its key must be the one from which its partition follows.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from app.core.foundation.arrival import Arrival
     from app.core.policy.kind import AnswerKind, AnyKind, DecisionKind
+    from app.core.state.decision import Decision
     from topics.records.base import Record
 
 Message = (
@@ -58,7 +59,11 @@ DECISIONS: Mapping[str, DecisionKind[Any]] = {
     schema: one.decision for schema, one in ANSWERS.items() if one.decision is not None
 }
 """By the `schema` of a decision."""
+BY_ROW: Mapping[str, AnyKind] = {kind.case.row: kind for kind in KINDS if kind.case}
+"""The kinds of which `sluice evaluate` reads labelled rows, by the `kind` of a row."""
 
+_MARKED = {kind.marked_by: kind for kind in reversed(KINDS) if kind.marked_by}
+"""By a field; the first that an input has counts, because a report also has `items` and `reported_by`."""
 
 KEY_MISMATCH = Unreadable("key_mismatch", "$.session_id", "the message key must be the session_id, UTF-8")
 
@@ -70,3 +75,19 @@ def message_of(arrival: Arrival) -> Message | Unreadable:
     if not isinstance(message, Unreadable) and kind.key(message).encode() != arrival.key:
         return KEY_MISMATCH
     return message
+
+
+def kind_of(fields: Mapping[str, Any]) -> AnyKind:
+    """The kind of an input of which only the fields are known. An input that no field marks is an action."""
+    return next((kind for field, kind in _MARKED.items() if field in fields), ACTION)
+
+
+def answer_in(decision: Decision, kind: AnyKind) -> dict[str, Any] | Unreadable:
+    """The fields of the record that answers an input of this kind, or why there is only a dead letter."""
+    bodies = {record.kind: record.body for record in decision.records}
+    letter = bodies.get("DeadLetter")
+    if letter is not None:
+        return Unreadable(letter["code"], letter["path"], letter["message"])
+    if kind.answer is None:
+        raise ValueError(f"no record answers an input of the kind {kind.name}")
+    return bodies[kind.answer.model.__name__]

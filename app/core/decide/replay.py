@@ -6,28 +6,30 @@ same reading, the same decision point, the same answer to a fault of the core.
 
 from __future__ import annotations
 
+import json
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from app.core.decide.decision_point import NOTHING_SHARED
 from app.core.decide.kinds import message_of
+from app.core.foundation.arrival import Arrival
 from app.core.foundation.errors import guarded
 from app.core.foundation.requests import Answer
 from app.core.state.book import Book
 from app.core.state.decision import Shared
 from app.core.state.history import UNSEEN, SourceName
-from app.core.state.session import KEY_PREFIX, SessionState
+from app.core.state.session import KEY_PREFIX, SessionState, session_key
 from topics.catalog import SOURCE_FEEDBACK
 from topics.record_reading import Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Mapping
 
     from app.core.decide.decision_point import DecisionPoint
     from app.core.decide.kinds import Message
-    from app.core.foundation.arrival import Arrival
     from app.core.foundation.chain import OutRecord
     from app.core.foundation.requests import Request
+    from app.core.policy.kind import AnyKind
     from app.core.state.decision import Decision
     from app.core.state.history import History
 
@@ -69,6 +71,25 @@ def decide(
         lambda: drive(point.evaluate(arrival, message, state, shared), answer),
         partial(point.fault, arrival, message, state),
     )
+
+
+def decide_alone(
+    point: DecisionPoint,
+    kind: AnyKind,
+    fields: Mapping[str, Any],
+    at_ms: int,
+    *,
+    number: int = 0,
+    answer: Callable[[Request], Answer] = nobody,
+) -> Decision:
+    """The decision on one input in a new session of its own.
+
+    `fields` are the record by wire names, with a session; `number` is the input's offset.
+    """
+    session_id = str(fields["session_id"])
+    value = json.dumps(fields).encode()
+    arrival = Arrival(kind.topic, 0, number, at_ms, session_id.encode(), value)
+    return decide(point, arrival, SessionState(session_key(session_id)), answer)
 
 
 class Replay:

@@ -121,7 +121,7 @@ WRITE = Kind(
             kept_no_answers,
         ),
     ),
-    case=CaseKind(Case, "write"),
+    case=CaseKind(Case, "write", "memory_write"),
     signer="agent_id",
 )
 

@@ -75,10 +75,15 @@ class AnswerKind(Generic[M]):
 
 
 class CaseKind(NamedTuple):
-    """How a bundle's own cases give an input of a kind: the model of a case, and its field with the input."""
+    """How labelled inputs of a kind are given.
+
+    `model` is the model of a bundle's own case, and `field` its field with the input. `row` is the `kind` of
+    such an input in the files of `sluice evaluate`.
+    """
 
     model: type[StrictModel]
     field: str
+    row: str
 
 
 @dataclass(frozen=True, slots=True)

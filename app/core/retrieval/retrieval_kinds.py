@@ -38,7 +38,7 @@ RETRIEVAL = Kind(
             retrieval_faults.kept_no_answers,
         ),
     ),
-    case=CaseKind(QualityCase, "item"),
+    case=CaseKind(QualityCase, "item", "retrieval"),
     signer="agent_id",
 )
 REPORT = Kind(

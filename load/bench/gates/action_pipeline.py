@@ -23,7 +23,7 @@ from app.core.actions.fast_reject import FastReject
 from app.core.actions.stages import shipped_stages
 from app.core.foundation.arrival import Arrival
 from app.offline.action_evaluation import JudgedAction, judged
-from app.offline.scores import macro, scores
+from app.offline.scores import ActionScore, macro, scores
 from load.bench import measurement
 from load.bench.given import bench_policy, yardsticks
 from load.bench.given.action_events import AT_MS, events, of_panel, of_rows, panel
@@ -163,9 +163,9 @@ def compare(count: int) -> Figures:
     clock.take("gate1", lambda: [stage.evaluate(one) for one in rows])
     clock.take("pipeline", lambda: [pipeline.take(chunk) for chunk in chunks])
     found = {name: count / clock.seconds[who] for who, name in RATES.items()}
-    peer = macro(scores(_peer_judged(engine, panel())).values())
+    peer = macro(scores(_peer_judged(engine, panel()), ActionScore).values())
     under = bench_policy.policy(rules=[]).default
-    ours = macro(scores(judged(panel(), under, shipped_stages(), AT_MS)).values())
+    ours = macro(scores(judged(panel(), under, shipped_stages(), AT_MS), ActionScore).values())
     for who, shares in ((PEER, peer), ("ours", ours)):
         found |= {f"{shown}, {who}": shares[name] or 0.0 for name, shown in SHARES.items()}
     return found

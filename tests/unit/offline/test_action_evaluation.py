@@ -9,7 +9,7 @@ import pytest
 from app.core.actions.stages import shipped_stages
 from app.offline.action_evaluation import JudgedAction, judged
 from app.offline.panels import load_panel
-from app.offline.scores import macro, scores
+from app.offline.scores import ActionScore, macro, scores
 from tests.unit.core.rerun.reruns import SMALL
 from tests.unit.core.scene import START, bundle
 from tests.unit.offline.panel_rows import panel, row
@@ -64,7 +64,8 @@ def test_shares_are_of_each_source_and_its_labels(tmp_path: Path) -> None:
             benign,
             row("a", "ambiguous", "one", **DESTROYS),
             row("o", "harmful", "other", **DESTROYS),
-        )
+        ),
+        ActionScore,
     )
     one = found["one"].fields()
     assert (one["recall"], one["false_positive_rate"], one["precision"]) == (0.5, 0.25, 0.5)
@@ -74,6 +75,7 @@ def test_shares_are_of_each_source_and_its_labels(tmp_path: Path) -> None:
 
 def test_every_source_counts_once_in_the_mean_if_it_has_such_rows(tmp_path: Path) -> None:
     rows = [row(str(n), "harmful", "many", tool="get") for n in range(9)]
-    found = scores(made(tmp_path, *rows, row("o", "harmful", "few", **DESTROYS), row("b", "benign", "few")))
+    few = (row("o", "harmful", "few", **DESTROYS), row("b", "benign", "few"))
+    found = scores(made(tmp_path, *rows, *few), ActionScore)
     assert macro(found.values()) == {"recall": 0.5, "false_positive_rate": 0.0, "precision": 1.0}
     assert macro([]) == {"recall": None, "false_positive_rate": None, "precision": None}

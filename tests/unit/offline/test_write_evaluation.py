@@ -11,7 +11,7 @@ from app.core.actions.stages import load_bundle
 from app.core.foundation.errors import BundleError
 from app.core.foundation.requests import Answer, Request
 from app.offline.panels import ActionRow, NotAPanel, WriteRow, load_mixed
-from app.offline.scores import macro, write_scores
+from app.offline.scores import WriteScore, macro, scores
 from app.offline.write_evaluation import JudgedWrite, NotMeasured, WriteTrial, judged_writes
 from tests.unit.core.rerun.reruns import document
 from tests.unit.core.rerun.test_rerun_memory import BAD, CONTENT, GOOD, HELD, SIMILARITY
@@ -86,12 +86,12 @@ def test_caught_is_what_is_held_or_rejected_for_its_content(
 ) -> None:
     found = [WriteRow("w", "f", "harmful", text, "")]
     (one,) = judged_writes(found, WriteTrial(rules(), "user", None, START, nobody))
-    assert (one.action, one.by, one.caught, one.rejected) == (action, by, caught, rejected)
+    assert (one.outcome, one.by, one.caught, one.apart) == (action, by, caught, rejected)
 
 
 def test_rows_do_not_meet_in_a_session(tmp_path: Path) -> None:
     found = made(tmp_path, *(write_row("same") for _ in range(5)), source_type="external")
-    assert len({(one.action, one.reason) for one in found}) == 1
+    assert len({(one.outcome, one.reason) for one in found}) == 1
 
 
 def test_the_encoder_is_asked_for_many_rows_at_once_and_never_with_texts_of_their_source(
@@ -113,7 +113,7 @@ def test_without_being_told_to_the_encoder_is_asked_as_the_bundle_says(tmp_path:
 
 def test_a_row_that_a_rule_rejects_needs_no_encoder(tmp_path: Path) -> None:
     (one,) = made(tmp_path, write_row(text=BAD), bundle=rules(similarity=True), similarity=True)
-    assert one.rejected
+    assert one.apart
 
 
 def test_an_encoder_that_does_not_answer_is_no_catch(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_shares_are_of_each_source_and_rejected_alone_is_told_apart(tmp_path: Pa
         write_row("a1", "ambiguous", text=BAD),
         write_row("o1", file="other"),
     ]
-    found = write_scores(made(tmp_path, *rows))
+    found = scores(made(tmp_path, *rows), WriteScore)
     one = found["some_source"].fields()
     assert (one["recall"], one["false_positive_rate"]) == (1, 0.5)
     assert (one["rejected_recall"], one["rejected_false_positive_rate"]) == (0.5, 0)

@@ -12,10 +12,12 @@ import pytest
 from app.adapters.kafka.kafka_evidence import id_at
 from app.adapters.kafka.kafka_named import NAMES
 from app.cli.ledger.rerun import PLURALS
+from app.cli.machine.evaluate import EVALUATIONS
 from app.cli.machine.publish import INPUTS, checked
 from app.core.decide.kinds import (
     ANSWERS,
     BY_MODEL,
+    BY_ROW,
     BY_TOPIC,
     DECIDING,
     DECISIONS,
@@ -28,6 +30,7 @@ from app.core.decide.replay import Replay
 from app.core.foundation.arrival import Arrival
 from app.core.rerun import walk
 from app.core.rerun.rerun_result import WORDS
+from app.offline.panels import ROWS
 from app.offline.record_files import arrivals_of
 from app.verifier.placement import KINDS as VERIFIED
 from tests.unit import memory_records
@@ -165,3 +168,8 @@ def test_a_case_of_a_bundle_gives_the_input_in_the_field_that_the_table_names(ki
     assert (kind.case is not None) is (kind in JUDGED)
     if kind.case is not None:
         assert kind.case.field in kind.case.model.model_fields
+
+
+def test_every_kind_with_cases_is_evaluated_on_labelled_rows() -> None:
+    evaluated = [kind.name for kind in BY_ROW.values()]
+    assert evaluated == [kind.name for kind in JUDGED] == [*ROWS] == [*EVALUATIONS]
