@@ -47,6 +47,7 @@ STREAM: dict[str, Callable[[stream.Bench], Coroutine[Any, Any, list[Measurement]
     "cost": stream.costs,
     "restart": stream.restarts,
     "signed": stream.signed,
+    "client": stream.clients,
 }
 WIDE = 140
 """Columns where nobody watches."""

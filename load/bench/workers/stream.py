@@ -10,7 +10,7 @@ from load.bench.gates import action_pipeline, signing
 from load.bench.given import bench_env
 from load.bench.given.bench_env import Round
 from load.bench.measurement import Measurement, at_least, at_most, judge, none, reported
-from load.bench.workers import bystanders, latency, throughput
+from load.bench.workers import bystanders, client_latency, latency, throughput
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -202,3 +202,27 @@ async def signed(bench: Bench) -> list[Measurement]:
     count = bench.extent.of(signing.WORKER_EVENTS)
     rounds = [await signing.measure_worker(bench.round("signed"), count) for _ in bench.rounds]
     return judge(rounds, signing.WORKER)
+
+
+async def clients(bench: Bench) -> list[Measurement]:
+    """The client's calls against an aiokafka loop of the same actions, and the memory of many that wait."""
+    _, sizes = await throughput.worker_rate(bench.round("sizes"), SIZES_EVENTS, 500)
+    ours, bare = [], []
+    for number in bench.rounds:
+        ours.append(await client_latency.client_latency(bench.round("client"), number))
+        bare.append(await client_latency.bare_latency(bench.round("client"), sizes, number))
+    count = bench.extent.of(client_latency.WAITERS)
+    waiting = [
+        await client_latency.waiting_kb(bench.round("waiting"), count, number) / 1024
+        for number in bench.rounds
+    ]
+    at = f"at {client_latency.RATE}/s"
+    return [
+        reported(f"bare produce, loop, consume p50 {at}", [one.p50 for one in bare], "ms", "yardstick"),
+        reported(f"bare produce, loop, consume p99 {at}", [one.p99 for one in bare], "ms", "yardstick"),
+        reported(f"client, propose to verdict p50 {at}", [one.p50 for one in ours], "ms"),
+        reported(f"client, propose to verdict p99 {at}", [one.p99 for one in ours], "ms"),
+        at_most(f"client p50 / bare p50 {at}", [a.p50 / b.p50 for a, b in zip(ours, bare, strict=True)], 1.5),
+        at_most(f"client p99 / bare p99 {at}", [a.p99 / b.p99 for a, b in zip(ours, bare, strict=True)], 3),
+        at_most(f"a process with {count} waiting calls", waiting, 150, "MiB"),
+    ]
