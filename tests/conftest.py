@@ -35,11 +35,16 @@ settings.register_profile(
 settings.load_profile("nightly" if NIGHTLY else "sluice")
 
 
+def pytest_collection(session: pytest.Session) -> None:
+    """All modules and tests stay until the end: the garbage collector need not go through them."""
+    gc.disable()
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """All modules and tests stay until the end; the garbage collector went through them again and again."""
-    gc.collect()
+    """Nor later, when it collects what the tests leave."""
     gc.freeze()
     gc.set_threshold(10_000)
+    gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -151,6 +152,11 @@ def _open_store() -> Store | None:
     return KeptCompilations(Path(folder).expanduser()) if folder else None
 
 
+COLLECT_AFTER = 100_000
+"""Objects. What a verb imports stays; with CPython's 700 the collector goes through it again and again."""
+
+
 def main() -> None:
     """Entry point of the `sluice` command."""
+    gc.set_threshold(COLLECT_AFTER)
     cli()

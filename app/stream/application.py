@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import defaultdict
 from dataclasses import dataclass
@@ -130,6 +131,14 @@ class SluiceApp(faust.App):  # type: ignore[misc]
             self.fail(fault)
 
 
+class PromptWorker(faust.Worker):  # type: ignore[misc]
+    """Ends when its services have ended."""
+
+    async def _sentinel_task(self) -> None:
+        """Give the transports one turn to close; mode sleeps for a second here, with nothing left to do."""
+        await asyncio.sleep(0)
+
+
 def build_application(
     settings: ApplicationSettings,
     engine: Engine,
@@ -143,6 +152,7 @@ def build_application(
         broker=[f"kafka://{server.strip()}" for server in settings.bootstrap_servers.split(",")],
         store="memory://",
         Table=SessionTable,
+        Worker=PromptWorker,
         TableManager=FencedTableManager,
         topic_partitions=settings.partitions,
         topic_allow_declare=False,

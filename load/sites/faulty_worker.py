@@ -4,8 +4,13 @@ A stop can be made to last as long as a file is there.
 `python -m load.sites.faulty_worker --gauge FILE --trap FILE --hold FILE --withhold FILE --slow-s 0.3`; all
 else is the worker's own settings.
 """
+# ruff: noqa: E402 - what is imported stays: the collector need not go through it (app/cli/main.py)
 
 from __future__ import annotations
+
+import gc
+
+gc.set_threshold(100_000)
 
 import argparse
 import asyncio
