@@ -67,7 +67,8 @@ class Found(NamedTuple):
 
 
 class ProvenanceSource(Protocol):
-    """Whoever resolves references for the record. No decision asks it: decisions look the record up."""
+    """Resolves references in the background and records the results. Decisions do not ask it; they read the
+    records."""
 
     name: str
     """How it resolves them, for the record: http."""

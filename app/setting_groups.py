@@ -137,7 +137,7 @@ class PolicySettings(_Group):
     environment: Annotated[str, Field(min_length=1, max_length=64)] = "development"
 
     def roots(self) -> Roots:
-        """Where trust starts. Raises CoreError for a key that is none."""
+        """The root keys, from which trust starts. Raises CoreError for a text that is not a key."""
         from app.core.registry.keys import Roots  # noqa: PLC0415 - most commands need no cryptography
 
         retired = {key: round(at.timestamp() * 1000) for key, at in self.retired_root_keys.items()}
@@ -152,7 +152,7 @@ class PolicySettings(_Group):
 
 
 class EmbeddingSettings(_Group):
-    """The sentence encoder beside the rules; a bundle says whether it is asked."""
+    """The sentence encoder, which supplements the rules. A bundle says whether it is used."""
 
     encoder: Literal["off", "all-minilm-l6-v2"] = "off"
     threads: Annotated[int, Field(ge=1, le=64)] = 1

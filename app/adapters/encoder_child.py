@@ -138,7 +138,8 @@ class EncoderChild:
         _input(self._process).write(orjson.dumps(message) + b"\n")
 
     async def _read(self) -> None:
-        """Hands answers to who asked, until the child's output ends; then nobody waits in vain."""
+        """Hands each answer to the caller that asked, until the child's output ends; then it ends every
+        wait."""
         output = _output(self._process)
         while line := await output.readline():
             message = orjson.loads(line)

@@ -118,7 +118,7 @@ class SentenceEncoder:
         return task
 
     def _ended(self, key: Key, task: asyncio.Task[dict[str, Any]]) -> None:
-        """Keep an answer, also one that nobody waits for any more. A failure is its askers' to see."""
+        """Keep an answer, also if its callers have gone. A failure is not kept; its callers see it."""
         del self._waiting[key]
         if task.cancelled() or task.exception() is not None:
             return

@@ -179,7 +179,7 @@ class LocalBroker:
         self._end(signal.SIGKILL)
 
     def close(self) -> None:
-        """Stop it. The data stay; whoever named the folder removes it."""
+        """Stop it. The data stay; the caller that named the folder removes them."""
         self.stop()
 
     def _end(self, number: signal.Signals) -> None:

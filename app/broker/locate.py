@@ -45,7 +45,7 @@ class ExternalBroker:
         self._not_ours()
 
     def close(self) -> None:
-        """Nothing: whoever started it ends it."""
+        """Do nothing: another program started this broker and ends it."""
 
     def _not_ours(self) -> None:
         raise BrokerError(

@@ -88,7 +88,7 @@ MARGIN = "  │ "
 
 
 def visible(text: str) -> Text:
-    """The text on one line: code points that nobody sees stand as <U+202E>, reversed."""
+    """The text on one line. An invisible code point stands as <U+202E>, reversed."""
     found = Text()
     for seen, run in groupby(text, key=_seen):
         if seen:

@@ -41,7 +41,7 @@ class GatewayProtocol(H11Protocol):
             self._unwatch()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer to what is no HTTP, and end the connection."""
+        """Answer bytes that are not HTTP, and end the connection."""
         facts = ResponseFacts(str(uuid.uuid4()), schema=ERROR_SCHEMA)
         self.logger.warning("%s %s", facts.request_id, msg)
         body = json.dumps(error_body("not_http", msg, {})).encode()

@@ -83,8 +83,8 @@ def prepare_action(
 
 
 def fields_of(body: bytes, model: type[Record]) -> dict[str, Any]:
-    """The body's fields by the wire names of a record. Raises HttpError for what is no JSON object, or gives
-    a field twice."""
+    """The body's fields by the wire names of a record. Raises HttpError if it is not a JSON object or has a
+    field twice."""
     document = parse(body) if body else Unreadable("empty", "$", "the request has no body")
     if isinstance(document, Unreadable):
         raise unreadable(document)

@@ -1,4 +1,4 @@
-"""Ports for commands without a worker: who decides asks and waits. No deadline runs, nobody else waits."""
+"""Ports for commands without a worker: the command asks and waits for the answer, without a deadline."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class HeldInputs:
 
 
 Place = tuple[str | None, float | None, bool | None]
-"""Tenant, trust when decided, and whether a person let it through (None: nobody was asked)."""
+"""Tenant, trust when decided, and whether a person let it through (None: no person was asked)."""
 
 
 class EarlierDecisions:
@@ -111,7 +111,8 @@ class EarlierDecisions:
                 self._known[body["memory_id"]] = (tenant, trust, record.kind == "QuarantineApproved")
 
     async def ask(self, payload: object) -> object:
-        """`payload` {tenant, memories, approved}: {parents: trust by id}, null for what is no such memory."""
+        """`payload` {tenant, memories, approved}: {parents: trust by id}, null for an id of no such
+        memory."""
         asked: Any = payload
         return {
             "parents": {

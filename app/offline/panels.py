@@ -182,7 +182,7 @@ _BEFORE_THE_COMMIT = "@"
 
 @dataclass(frozen=True, slots=True)
 class WriteRow:
-    """A text that somebody would have an agent remember. `file` and `source` as a Row's."""
+    """A text for an agent to remember. `file` and `source` are as in ActionRow."""
 
     id: str
     file: str

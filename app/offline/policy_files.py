@@ -148,7 +148,8 @@ class FileEnvelope:
 
 
 def envelopes(path: Path) -> list[FileEnvelope]:
-    """The envelopes in a file, signed or not. Raises PolicyFileError at the first line that is none."""
+    """The envelopes in a file, signed or not. Raises PolicyFileError at the first line that is not an
+    envelope."""
     return [_envelope(f"{path}: line {number}", line) for number, line in _lines(path)]
 
 

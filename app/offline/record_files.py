@@ -27,7 +27,7 @@ _CLOCK = "at"
 
 
 class ClockError(Exception):
-    """A line sets a time that is none; the message names the line."""
+    """A line sets a time that cannot be read; the message names the line."""
 
 
 def arrivals_of(lines: Iterable[bytes], at_ms: int) -> Iterator[Arrival]:
@@ -60,7 +60,7 @@ def _time(given: Any, number: int) -> int:
 def read_export(lines: Iterable[bytes], topics: Sequence[str], take: Callable[[str | None], None]) -> None:
     """Hand the value of every record of these topics (base names; any prefix) to `take`, in the file's order.
 
-    Raises NotADecisionError with the line's number, for a line that is none of an export too.
+    Raises NotADecisionError with the line's number, also for a line that is not from an export.
     """
     bases = tuple(topics)
     for number, line in enumerate(lines, start=1):

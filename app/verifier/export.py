@@ -113,7 +113,8 @@ def to_line(located: Located, timestamp_ms: int) -> str:
 
 
 def from_lines(lines: Iterable[bytes]) -> Iterator[Located]:
-    """The records of an export, in its order. Raises NotAnExport at the first line that is none."""
+    """The records of an export, in its order. Raises NotAnExport at the first line that is not a record of an
+    export."""
     for number, line in enumerate(lines, start=1):
         try:
             yield _located(json.loads(line))

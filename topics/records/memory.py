@@ -173,7 +173,7 @@ class SourceSeen(Record):
 
 
 class ParentSeen(Record):
-    """A memory that this one derives from; null trust: nobody here knows it."""
+    """A memory that this one derives from; null trust: it is not known."""
 
     memory_id: Id
     trust: Annotated[float | None, Field(ge=-1, le=1)] = None

@@ -147,7 +147,7 @@ async def _stopped(starting: asyncio.Task[AIOKafkaConsumer]) -> None:
 
 
 _TAKEN_AT_ONCE = 500
-"""Records between two looks at the loop by whoever takes them: 15 to 30 ms."""
+"""How many records a caller takes before it lets the event loop run: 15 to 30 ms."""
 
 
 class KafkaCompacted:

@@ -201,8 +201,8 @@ class KafkaPartitions:
         return sorted({part.partition for part in await partitions_of(self._servers, list(self._ledger))})
 
     async def entries(self, number: int) -> AsyncIterator[list[LedgerEntry]]:
-        """Every committed record of a partition by its number, in batches. Of what is no record nothing is
-        said."""
+        """Every committed record of a partition by its number, in batches. A value that is not a record is
+        skipped."""
         parts = [TopicPartition(name, number) for name in self._ledger]
         async with self._assigned(parts) as (consumer, ends):
             waiting: dict[TopicPartition, deque[LedgerEntry]] = {part: deque() for part in parts}

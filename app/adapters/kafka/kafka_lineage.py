@@ -172,7 +172,7 @@ def _decided(fields: dict[str, Any]) -> Past:
 
 
 def _input_of(value: bytes | None) -> int:
-    """The offset of the input that a decision is on; -1 for what is no decision."""
+    """The offset of the input that a decision is on; -1 for a record that is not a decision."""
     try:
         return int(orjson.loads(value or b"")["input"]["offset"])
     except (ValueError, LookupError, TypeError):
@@ -180,7 +180,7 @@ def _input_of(value: bytes | None) -> int:
 
 
 def _trust(past: Past, tenant: str, approved: float) -> float | None:
-    """Another tenant's memories are nobody's here."""
+    """Memories of another tenant are treated as unknown."""
     if past.tenant != tenant or past.trust is None:
         return None
     if past.ended == "rejected":

@@ -86,7 +86,7 @@ ANSWERS = (QUARANTINE, ESCALATIONS, SESSION_EVENTS, DEAD_LETTERS)
 
 @dataclass(frozen=True, slots=True)
 class Reviewed(Generic[T]):
-    """Where a review lies, and what became of it; None where nobody said so in time."""
+    """Where a review lies, and what became of it; None if no answer came in time."""
 
     placed: PublishedAt
     outcome: T | None

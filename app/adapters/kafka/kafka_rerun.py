@@ -44,7 +44,7 @@ CLOCKS_APART_MS = 60_000
 
 async def rerun_ids(kafka: KafkaEvidence, of: Installation, ids: Sequence[str]) -> list[Rerun]:
     """The decisions of these ids, in this order; of one id the second and later ones too, as differences.
-    Raises ValueError for what is no id."""
+    Raises ValueError for a text that is not an id."""
     placed_ids = [_place_of(one) for one in ids]
     places = [place for place, _ in placed_ids]
     async with kafka.places() as reader:

@@ -46,7 +46,7 @@ RESOLVED_VERDICT = "sluice/resolved_verdict/v1"
 
 
 def _ends_by_review(body: dict[str, Any]) -> bool:
-    """A review's only answer; an approved action has its resolved verdict beside."""
+    """Whether a record is the only answer to a review. An approval is also answered by a resolved verdict."""
     schema = body.get("schema")
     return schema in REVIEWED or (schema == RESOLVED and body["decision"] == "deny")
 

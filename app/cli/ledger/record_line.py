@@ -148,7 +148,7 @@ def _flexible(width: int) -> tuple[int, int]:
 
 
 def line_of(record: StoredRecord, topic: str) -> RecordLine:
-    """What is said of a record; `word` is empty for what is no JSON object."""
+    """The line of a record; `word` is empty if the record is not a JSON object."""
     fields = _parsed(record.value)
     time = datetime.fromtimestamp(record.timestamp_ms / 1000, UTC).strftime("%H:%M:%S.%f")[:-3]
     place, short = f"{record.partition}/{record.offset}", topic.removeprefix("gate.")
@@ -204,7 +204,7 @@ def _first(fields: dict[str, Any], names: tuple[str, ...]) -> Any:
 
 
 def fields_of(record: StoredRecord) -> dict[str, Any]:
-    """The record's fields; none of what is no JSON object."""
+    """The record's fields; empty if it is not a JSON object."""
     fields = _parsed(record.value)
     return fields if isinstance(fields, dict) else {}
 

@@ -85,7 +85,7 @@ def _report(fields: dict[str, Any]) -> tuple[str, str]:
 
 
 def _items(fields: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    """Of a record that somebody else wrote: what is no item is left out."""
+    """The items of a record that another program wrote; values that are not items are left out."""
     items = fields.get(name)
     return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 

@@ -58,9 +58,9 @@ _CONTENT = {"AdmittedMemory": "content", "ServedRetrieval": "body"}
 
 
 def answers(decision: Decision) -> list[OutRecord]:
-    """Of a decision's records those that answer its input; a verdict and what went with it is told alone.
+    """The records of a decision that answer its input. If there is a verdict, only it and its own records.
 
-    What the installation tells itself, on internal topics, is nobody's answer.
+    Records on internal topics answer no input.
     """
     records = [record for record in decision.records if BY_NAME[record.topic].direction != "internal"]
     if any(record.kind in _DECISIONS for record in records):

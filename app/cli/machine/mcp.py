@@ -32,10 +32,10 @@ _MISSING = "this needs the MCP SDK: install the extra `mcp` (in a checkout: make
 
 
 class _ProxyFirst(TyperGroup):
-    """Whatever is no verb of `pins` is a server to stand before: `sluice mcp --agent A -- COMMAND`."""
+    """Arguments that begin with no verb are those of `run`: `sluice mcp --agent A -- COMMAND`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put the verb in that nobody writes."""
+        """Insert the verb that the user leaves out."""
         if args and args[0] not in self.commands and args[0] not in ("--help", "-h"):
             args = ["run", *args]
         return super().parse_args(ctx, args)

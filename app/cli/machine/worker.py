@@ -109,7 +109,7 @@ def stop_unless_topics_fit(settings: Settings) -> None:
 
 
 def _differences_once_there(settings: Settings) -> list[TopicDifference]:
-    """A broker restarts beside its workers: one that is away is asked again, for `broker_wait_s`."""
+    """A broker may restart while workers run: if it is away, the worker asks again for `broker_wait_s`."""
     give_up_at = time.monotonic() + settings.worker.broker_wait_s
     while True:
         try:

@@ -23,7 +23,7 @@ MAX_LABEL = 30
 
 
 def plain(value: object) -> str:
-    """Text of a record: escaped, and what nobody sees shown by its code point."""
+    """Text of a record, escaped; invisible characters are shown as code points."""
     return escape(visible(str(value)).plain)
 
 

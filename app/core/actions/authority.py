@@ -43,7 +43,7 @@ DELEGATION = "DELEGATION"
 
 
 LONGEST_CHAIN = 64
-"""What a bundle may allow at most; the depth of a chain that nobody follows any more."""
+"""The longest chain that a bundle may allow. Longer chains are not followed."""
 
 
 class Topology(StrictModel):

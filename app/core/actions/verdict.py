@@ -149,7 +149,8 @@ NO_IDS = dict.fromkeys(("action_id", "agent_id", "session_id", "tenant_id", "tra
 
 
 class VerdictForm(NamedTuple):
-    """A verdict's record: the name of its model, and the fields that its hash covers beside RERUN_FIELDS."""
+    """A verdict's record: the name of its model, and the fields that its hash covers in addition to
+    RERUN_FIELDS."""
 
     kind: str
     hashed: tuple[str, ...] = ()

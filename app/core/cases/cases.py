@@ -161,7 +161,7 @@ QUALITY_FIELD = "action_matrix"
 
 
 def is_quality(raw: bytes) -> bool:
-    """Whether a bundle document means to be a quality bundle. Raises BundleError for what is no document."""
+    """Whether a bundle document means to be a quality bundle. Raises BundleError if it is not a document."""
     try:
         return QUALITY_FIELD in json_object(raw)
     except ValueError as error:

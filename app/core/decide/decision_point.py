@@ -72,7 +72,7 @@ class DecisionPoint:
     def evaluate(
         self, arrival: Arrival, message: Message, state: SessionState, shared: Shared = NOTHING_SHARED
     ) -> Generator[Request, Answer, Decision]:
-        """Decide on a readable input. `shared`: what the partition keeps beside its sessions."""
+        """Decide on a readable input. `shared`: what the partition keeps in addition to its sessions."""
         kind = BY_MODEL[type(message)]
         if kind.signer is not None:
             arrival = checked(self._parts, arrival, getattr(message, kind.signer), state)

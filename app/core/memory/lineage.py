@@ -31,7 +31,7 @@ class LineageAnswer(StrictModel):
 
 
 def unknown(parents: Iterable[Parent]) -> list[str]:
-    """The ids to ask for: of parents that nobody here knows, as far as they are ids of memories at all."""
+    """The ids to ask for: those of unknown parents, if they have the form of a memory's id."""
     ids = [one.memory_id for one in parents if one.trust is None and is_memory_id(one.memory_id)]
     return ids[:MOST_ASKED]
 

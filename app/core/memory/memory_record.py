@@ -93,7 +93,7 @@ def _with_signature(body: dict[str, Any], arrival: Arrival) -> dict[str, Any]:
 
 
 def unread_record(arrival: Arrival, bundle_hash: str, reason: str, subject: str) -> OutRecord:
-    """The rejection of an input that nobody looked into: nothing in it is known."""
+    """The rejection of an input that was not read: none of its fields is known."""
     body: dict[str, Any] = dict.fromkeys(
         ("write_id", "agent_id", "session_id", "tenant_id", "traceId", "request_id", "shadowAction")
     )

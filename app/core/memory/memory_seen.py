@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Parent(NamedTuple):
-    """A memory that the write derives from; `trust` None where nobody here knows it."""
+    """A memory that the write derives from; `trust` is None if the memory is not known."""
 
     memory_id: str
     trust: float | None

@@ -177,7 +177,8 @@ def _released(arrival: Arrival, context: WriteContext, judged: Judgement) -> Out
 def _remembered(
     arrival: Arrival, context: WriteContext, judged: Judgement, shadow: str | None, draft: SessionDraft
 ) -> list[OutRecord]:
-    """Keep the write and its source in the session; a source that nobody has seen is told to its owner."""
+    """Keep the write and its source in the session; a source that is new is reported to the partition that
+    owns it."""
     write = context.write
     if context.tenant == UNREGISTERED:
         return []

@@ -33,8 +33,8 @@ class DecisionKind(Generic[M]):
     """A record that decides on its input, so that it can be executed again.
 
     `word` names it in results of reruns, `singular` and `plural` in sentences. `id_of` makes its id of the
-    input's coordinates (of several records the first one's). `read_field` is null where nobody looked into
-    the input. `rerun_fields`: what its `rerun_hash` is over, in this order.
+    input's coordinates (of several records the first one's). `read_field` is null if the input was not
+    read. `rerun_fields`: what its `rerun_hash` is over, in this order.
 
     `judge_again` gives the record again, on what the recorded one (the last argument) says was seen of state;
     `fault_again` the same where the core raises once more, from the input's dead letter. `kept_no_answers`:

@@ -37,7 +37,7 @@ class StatisticsRecount:
         self.beyond: dict[int, int] = {}
 
     def decision(self, one: MemoryDecision) -> None:
-        """A repeat counts nowhere. Whom nobody registered counts together."""
+        """A repeat is not counted. All agents that are not registered count together."""
         if self._counts(one) and one.duplicate_of is None:
             known = one.tenant_id is not None
             whose = Whose(one.tenant_id or UNREGISTERED, (one.agent_id or "") if known else "")

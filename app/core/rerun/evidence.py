@@ -59,7 +59,7 @@ class PolicyEvidence:
         self._entries: dict[str, dict[str, Statement]] = {}
 
     def add(self, topic: str, value: bytes | None) -> None:
-        """Take a control record; `topic` is the base name. What is no envelope says nothing."""
+        """Take a control record; `topic` is the base name. A record that is not an envelope is skipped."""
         envelope = Unreadable("empty", "$", "no value") if value is None else read_envelope(value)
         if isinstance(envelope, Unreadable):
             return

@@ -155,7 +155,7 @@ class PolicyThen:
         return Possible(points, changed, named - seen)
 
     def _policy(self, chosen: list[Accepted]) -> Policy | None:
-        """None while nobody could decide: without the default bundle."""
+        """None as long as there was no default bundle, without which nothing is decided."""
         of = self._installation
         bundles = {one.said.id: one.bundle for one in chosen if one.kind == BUNDLE and one.bundle is not None}
         if of.default_bundle not in bundles:

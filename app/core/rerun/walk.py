@@ -109,7 +109,7 @@ def places_of(entries: Iterable[LedgerEntry]) -> Iterator[Place]:
 
 
 def entry_of(written: WrittenRecord) -> LedgerEntry | None:
-    """None for what is no record of the ledger: `sluice ledger verify` says what it is."""
+    """None for a record that does not belong to the ledger; `sluice ledger verify` reports it."""
     fields = parse(written.value)
     if not isinstance(fields, dict) or fields.get("schema") not in _KINDS:
         return None

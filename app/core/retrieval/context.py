@@ -70,7 +70,7 @@ class TermsByClass(dict[str | None, ClassTerms]):
     own classes are kept, so that no more are kept than the bundle has."""
 
     def __init__(self, reader: Reader | None) -> None:
-        """None: under no bundle, and nobody asks for a class."""
+        """`reader` is None if there is no bundle; then a lookup raises KeyError."""
         super().__init__()
         self._reader = reader
 

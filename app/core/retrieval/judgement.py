@@ -53,7 +53,8 @@ def content_action(
 
 
 class ItemStage(TypedDict):
-    """The fields stand in canonical order. Nobody changes one: records share those of `PASSED`."""
+    """The fields stand in canonical order. They are never changed, because records share those of
+    `PASSED`."""
 
     outcome: QualityOutcome
     reason: str | None

@@ -58,7 +58,7 @@ def signed_assertion(asserted_at: str, provenance_uri: str, provenance_hash: str
 
 
 def form_problem(assertion: Mapping[str, Any]) -> str | None:
-    """What is wrong with {asserted_at, signature} whoever signed it."""
+    """What is wrong with the form of {asserted_at, signature}, before the signature is checked."""
     if assertion.keys() != _FIELDS:
         return "malformed: an assertion has asserted_at and signature"
     at, signature = assertion["asserted_at"], assertion["signature"]

@@ -89,7 +89,7 @@ def deny_fault(
 
 
 def kept_no_answers(decision: Mapping[str, Any]) -> bool:
-    """Nobody is asked about an item, so that no fault loses an answer."""
+    """No port is asked about an item, so a fault loses no answer."""
     return INTERNAL_ERROR in decision["reason_codes"]
 
 

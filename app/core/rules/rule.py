@@ -1,7 +1,7 @@
 """A rule as a bundle writes it (seed 000, Stage 1).
 
-An invariant and an assertion must hold, what is forbidden must not. The difference between the first two is
-who may overrule them: a person an assertion, nobody an invariant or what is forbidden.
+An invariant and an assertion must hold, what is forbidden must not. A person may overrule an assertion, but
+no person may overrule an invariant or a forbidden condition.
 """
 
 from __future__ import annotations

@@ -92,7 +92,8 @@ class RuleSet:
     """The compiled rules of one bundle, evaluated together."""
 
     def __init__(self, rules: list[Rule]) -> None:
-        """Raises BundleError, with the path, for the first rule refused: alone or beside the others."""
+        """Raises BundleError, with the path, for the first rule refused, alone or together with the
+        others."""
         _check_together(rules)
         types = {name: known.type for name, known in VARIABLES.items()}
         self._citations = _citations(Language(types), rules)

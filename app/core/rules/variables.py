@@ -1,4 +1,4 @@
-"""What a rule can speak of: the variables of an action, and the facts that may be cited beside it."""
+"""What a rule can use: the variables of an action, and the facts that the action may cite."""
 
 from __future__ import annotations
 

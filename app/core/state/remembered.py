@@ -30,7 +30,7 @@ SOURCE_BYTES = 104
 RETRIEVAL_BYTES = 136
 FLAGGED_BYTES = 304
 GATE_BYTES = 96
-"""Beside the value that a gate remembers: its name and its time."""
+"""The gate's name and the time, which are kept with the value that a gate remembers."""
 NO_VALUES: Mapping[str, Any] = {}
 
 

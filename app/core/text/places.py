@@ -25,7 +25,8 @@ _HOME = re.compile(
 
 
 def plain_path(text: str) -> str | None:
-    """The path in lower case, with slashes, without `.` and `..`, homes as `~`; None for what is no path.
+    """The path in lower case, with slashes, without `.` and `..`, homes as `~`; None for a text that is not a
+    path.
 
     A path of one word is one too: `.bashrc`.
     """
@@ -89,7 +90,7 @@ def normal_uri(uri: str) -> str:
 
 def host_of(uri: str) -> str | None:
     """Scheme and host of the normal form, with a port that is not the scheme's own; quick, as it reads no
-    further. None for what is no absolute URI."""
+    further. None if it is not an absolute URI."""
     read = _ABOVE.match(uri)
     return None if read is None else _above(read[1], read[2])
 

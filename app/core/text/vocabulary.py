@@ -130,7 +130,8 @@ class Vocabulary:
         return [at for at in range(len(run) - _BEGIN + 1) if keyed[at : at + _BEGIN] in self._begins]
 
     def parted(self, run: str) -> Iterator[str]:
-        """The likeliest words of a run of casefolded letters and leet signs; what is no word stays."""
+        """The likeliest words of a run of casefolded letters and leet signs; parts that are not words
+        stay."""
         keyed = key(run)
         best: list[tuple[float, int]] = [(0.0, 0)] + [(float("inf"), 0)] * len(run)
         for start in range(len(run)):

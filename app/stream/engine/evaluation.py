@@ -68,7 +68,7 @@ class Inbound:
 
 
 def receive(arrival: Arrival) -> Inbound:
-    """Read an arrival. A reader that raises makes it an input that nobody looks into."""
+    """Read an arrival. If the reader raises, the input is answered without being read."""
     return Inbound(arrival, guarded(partial(message_of, arrival), _nothing))
 
 
