@@ -105,6 +105,9 @@ class VerifiedSignature(Record):
     key_id: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="hex SHA-256 of the public key")]
     nonce: Id
     novelty: Literal["new", "replayed", "forgotten"]
+    delegate: Annotated[
+        Id | None, Field(description="the registered delegate that signed for the agent; absent for none")
+    ] = None
     signed_at_ms: Annotated[int, Field(ge=0, description="by the signer's clock, ms since 1970")]
 
 

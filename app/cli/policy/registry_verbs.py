@@ -136,6 +136,10 @@ def _enforcement_point(given: _Given) -> _Spec:
     return given.name, {"tenant_id": given.tenant, "public_key": given.key}
 
 
+def _delegate(given: _Given) -> _Spec:
+    return given.name, {"tenants": [given.tenant], "keys": [{"public_key": given.key}]}
+
+
 def _fact(given: _Given) -> _Spec:
     now = rfc3339(time.time_ns() // 1_000_000)
     return given.name, {"value": {"limit": 100}, "valid_from": now, "tenant_id": given.tenant}
@@ -180,6 +184,7 @@ _SPECS: dict[str, Callable[[_Given], _Spec]] = {
     "org": _org,
     "freeze": _freeze,
     "enforcement_point": _enforcement_point,
+    "delegate": _delegate,
     "fact": _fact,
     "source": _source,
     "provenance": _provenance,

@@ -216,6 +216,11 @@ def verdict_record(
     return OutRecord(VERDICTS, form.kind, body, subject, alike=alike)
 
 
+def _entries_used(arrival: Arrival, context: ActionContext) -> dict[str, str]:
+    used = used_entries(context) if context.freezes else context.entries
+    return used if arrival.signature is None else arrival.signature.entries(used)
+
+
 def about_action(
     arrival: Arrival, context: ActionContext, seen: ActionSeen, counted: int | None
 ) -> dict[str, Any]:
@@ -228,7 +233,7 @@ def about_action(
         "tier": context.tier,
         "policy_bundle_id": context.bundle_asked_for,
         "bundle_hash": context.bundle.hash,
-        "registry_hashes": used_entries(context) if context.freezes else context.entries,
+        "registry_hashes": _entries_used(arrival, context),
         "stages": context.bundle.stages,
         "advisories": remarks(context),
         "session": recorded(seen, context.flags, counted),

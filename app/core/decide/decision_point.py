@@ -32,10 +32,11 @@ if TYPE_CHECKING:
 
     from app.core.actions.stage import Stage
     from app.core.decide.kinds import Message
-    from app.core.foundation.arrival import Arrival
+    from app.core.foundation.arrival import Arrival, InputSignature
     from app.core.foundation.limits import SessionLimits
     from app.core.foundation.requests import Answer, Request
     from app.core.policy.policy import Policy
+    from app.core.registry.registry_entries import Agent
     from app.core.state.book import Book
     from app.core.state.session import SessionState
     from topics.record_reading import Unreadable
@@ -134,9 +135,9 @@ class DecisionPoint:
 def checked(parts: PointParts, arrival: Arrival, signer: str, state: SessionState) -> Arrival:
     """The arrival with what came of its signature; unchanged where the agent that it names does not sign."""
     agent = parts.policy.registry.signing_agent(signer)
-    if agent is None or agent.keys is None:
+    if agent is None:
         return arrival
-    signature = check_signature(agent.keys, agent.signature_window_ms, arrival)
+    signature = _signature_of(parts, agent, arrival)
     if signature.refusal is None:
         draft, owner = SessionDraft(state, parts.limits, arrival.timestamp_ms), who(agent.tenant, agent.id)
         signature = signature.known_as(novelty_of(draft, owner, arrival, signature, parts.limits))
@@ -149,11 +150,16 @@ def checked_again(
     """The same where a record says whether the session knew the nonce."""
     kind = BY_MODEL[type(message)]
     agent = parts.policy.registry.signing_agent(getattr(message, kind.signer)) if kind.signer else None
-    if agent is None or agent.keys is None:
+    if agent is None:
         return arrival
-    signature = check_signature(agent.keys, agent.signature_window_ms, arrival)
+    signature = _signature_of(parts, agent, arrival)
     said = recorded.get("signature")
     return arrival.checked(signature.known_as(said["novelty"]) if said else signature)
+
+
+def _signature_of(parts: PointParts, agent: Agent, arrival: Arrival) -> InputSignature:
+    delegates = parts.policy.registry.delegates_of(agent.tenant)
+    return check_signature(agent.keys or (), agent.signature_window_ms, arrival, delegates)
 
 
 def _asking_nobody(decision: Decision) -> Generator[Request, Answer, Decision]:

@@ -90,6 +90,14 @@ def is_memory_id(text: str) -> bool:
 Novelty = Literal["new", "replayed", "forgotten"]
 
 
+class SignedFor(NamedTuple):
+    """The registered delegate whose key signed for an agent: its id, and its entry's key and hash."""
+
+    id: str
+    entry: str
+    entry_hash: str
+
+
 class InputSignature(NamedTuple):
     """What the check of an agent's signature came to. `refusal`: a code and what it names, where the input
     does not count; the other fields are those of a signature that is valid. `window_ms`: how far its time may
@@ -105,6 +113,7 @@ class InputSignature(NamedTuple):
     nonce: str = ""
     window_ms: int = 0
     novelty: Novelty = "new"
+    delegate: SignedFor | None = None
 
     def known_as(self, novelty: Novelty) -> InputSignature:
         """With what the session says. A forgotten one counts no more; a replayed one where its kind of input
@@ -128,12 +137,20 @@ class InputSignature(NamedTuple):
         """The `signature` of a decision; None where no valid one was found."""
         if self.key_id is None:
             return None
+        recorded: dict[str, Any] = {} if self.delegate is None else {"delegate": self.delegate.id}
         return {
+            **recorded,
             "key_id": self.key_id,
             "nonce": self.nonce,
             "novelty": self.novelty,
             "signed_at_ms": self.signed_at_ms,
         }
+
+    def entries(self, used: dict[str, str]) -> dict[str, str]:
+        """The registry entries that a decision used, with the delegate's where one signed."""
+        if self.delegate is None:
+            return used
+        return dict(sorted({**used, self.delegate.entry: self.delegate.entry_hash}.items()))
 
 
 FORGOTTEN = "stale: signed before what the session still remembers of this agent"

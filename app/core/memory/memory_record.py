@@ -76,7 +76,7 @@ def decision_record(
         "content_characters": len(write.content),
         "policy_bundle_id": context.bundle_asked_for,
         "bundle_hash": context.bundle.hash,
-        "registry_hashes": context.entries(),
+        "registry_hashes": _entries_used(arrival, context),
         "seen": recorded(context.seen),
         "model_outputs": judged.model_outputs,
         "decided_at": rfc3339(arrival.timestamp_ms),
@@ -85,6 +85,11 @@ def decision_record(
     return OutRecord(
         MEMORY_DECISIONS, "MemoryDecision", hashed(_with_signature(body, arrival)), write.session_id
     )
+
+
+def _entries_used(arrival: Arrival, context: WriteContext) -> dict[str, str]:
+    used = context.entries()
+    return used if arrival.signature is None else arrival.signature.entries(used)
 
 
 def _with_signature(body: dict[str, Any], arrival: Arrival) -> dict[str, Any]:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, Self
 from cryptography.exceptions import InvalidSignature
 from pydantic import Field, model_validator
 
-from app.core.foundation.arrival import InputSignature
+from app.core.foundation.arrival import InputSignature, SignedFor
 from app.core.foundation.clock import rfc3339
-from app.core.foundation.strict import Instant, StrictModel
+from app.core.foundation.strict import Instant, Name, StrictModel
 from topics.agent_signature import read_signature, signed_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -49,6 +49,16 @@ AgentKeyList = Annotated[list[AgentKeySpec], Field(min_length=1, max_length=8)]
 WindowSeconds = Annotated[int, Field(ge=1, le=3600)]
 
 
+class DelegateSpec(StrictModel):
+    """A gateway that signs for the agents of these `tenants`: it knows them by their API keys. An input that
+    it signed counts as if the agent had signed it, and the decision names the delegate. `keys` are like those
+    of an agent.
+    """
+
+    tenants: Annotated[list[Name], Field(min_length=1, max_length=1024)]
+    keys: AgentKeyList
+
+
 class AgentKey(NamedTuple):
     """A key of an agent; times in ms since 1970, None for no bound."""
 
@@ -77,6 +87,16 @@ class AgentKey(NamedTuple):
         return True
 
 
+class Delegate(NamedTuple):
+    """A gateway that may sign for the agents of these tenants. `key` is "kind/id@revision"."""
+
+    id: str
+    key: str
+    hash: str
+    tenants: frozenset[str]
+    keys: tuple[AgentKey, ...]
+
+
 def key_of(keys: Iterable[AgentKey], key_id: str, at_ms: int) -> AgentKey | str:
     """The key with this id, or why there is none or it is not valid at this time."""
     key = next((one for one in keys if one.id == key_id), None)
@@ -85,8 +105,13 @@ def key_of(keys: Iterable[AgentKey], key_id: str, at_ms: int) -> AgentKey | str:
     return key.unusable(at_ms) or key
 
 
-def check_signature(keys: Iterable[AgentKey], window_ms: int, arrival: Arrival) -> InputSignature:
-    """Check the signature of an agent's input. Repeats of a nonce are checked elsewhere (state/nonces.py)."""
+def check_signature(
+    keys: Collection[AgentKey], window_ms: int, arrival: Arrival, delegates: Iterable[Delegate] = ()
+) -> InputSignature:
+    """Check the signature of an agent's input. Repeats of a nonce are checked elsewhere (state/nonces.py).
+
+    `delegates` may sign for the agent; they are asked only if none of its own keys is named.
+    """
     raw = arrival.signature_header
     if raw is None:
         return InputSignature("missing: the record has no header sluice-signature")
@@ -94,7 +119,11 @@ def check_signature(keys: Iterable[AgentKey], window_ms: int, arrival: Arrival) 
     if said is None:
         return InputSignature("malformed: the header sluice-signature is not of the form that is read")
     now = arrival.timestamp_ms
-    key = key_of(keys, said.key_id, now)
+    delegate = None
+    if all(one.id != said.key_id for one in keys):
+        named = (one for one in delegates if any(key.id == said.key_id for key in one.keys))
+        delegate = next(named, None)
+    key = key_of(keys if delegate is None else delegate.keys, said.key_id, now)
     if isinstance(key, str):
         return InputSignature(key)
     if abs(now - said.signed_at_ms) > window_ms:
@@ -106,4 +135,5 @@ def check_signature(keys: Iterable[AgentKey], window_ms: int, arrival: Arrival) 
     )
     if not key.verifies(said.signature, message):
         return InputSignature(f"bad_signature: not of {said.key_id} over this record")
-    return InputSignature(None, said.key_id, said.signed_at_ms, said.nonce, window_ms)
+    by = None if delegate is None else SignedFor(delegate.id, delegate.key, delegate.hash)
+    return InputSignature(None, said.key_id, said.signed_at_ms, said.nonce, window_ms, delegate=by)

@@ -53,7 +53,7 @@ def merged(parts: Iterable[Registry]) -> Registry:
     """One registry of several without an entry in common, each with what was compiled for it."""
     whole = Registry()
     for part in parts:
-        for name in ("agents", "tools", "orgs", "enforcement_points", "sources", "approvers"):
+        for name in ("agents", "tools", "orgs", "enforcement_points", "delegates", "sources", "approvers"):
             getattr(whole, name).update(getattr(part, name))
         for name in ("provenance", "known_bad"):
             for called, entry in getattr(part, name).items():

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from app.core.registry.quality_entries import found_bad
 
 if TYPE_CHECKING:
+    from app.core.registry.agent_keys import Delegate
     from app.core.registry.facts import Fact
     from app.core.registry.quality_entries import Known, KnownBad, Provenance, QualityOverrideEntry
     from app.core.registry.registry_entries import (
@@ -37,6 +38,7 @@ class Registry:
         self.tools: dict[str, Tool] = {}
         self.orgs: dict[str, Org] = {}
         self.enforcement_points: dict[str, EnforcementPoint] = {}
+        self.delegates: dict[str, Delegate] = {}
         self.freezes: dict[tuple[str, str], list[Freeze]] = {}
         self.facts: dict[str, list[Fact]] = {}
         self.sources: dict[tuple[str, str], Source] = {}
@@ -66,6 +68,10 @@ class Registry:
         """The agent of this name, if its inputs need a signature."""
         agent = self.agents.get(name)
         return None if agent is None or agent.keys is None else agent
+
+    def delegates_of(self, tenant: str) -> tuple[Delegate, ...]:
+        """The delegates that may sign for the agents of a tenant."""
+        return tuple(one for one in self.delegates.values() if tenant in one.tenants)
 
     def reporter_tenant(self, reporter: str) -> str | None:
         """The tenant of an enforcement point or agent; None for an id that is neither."""

@@ -26,6 +26,7 @@ PublishedKind = Literal[
     "org",
     "freeze",
     "enforcement_point",
+    "delegate",
     "fact",
     "source",
     "provenance",

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from app.core.foundation.clock import milliseconds_of
 from app.core.foundation.strict import StrictModel
-from app.core.registry.agent_keys import AgentKey
+from app.core.registry.agent_keys import AgentKey, Delegate, DelegateSpec
 from app.core.registry.facts import Fact, FactSpec
 from app.core.registry.keys import PublicKey
 from app.core.registry.quality_entries import (
@@ -108,6 +108,11 @@ def _freeze(registry: Registry, base: Base, freeze: FreezeSpec) -> None:
 
 def _enforcement_point(registry: Registry, base: Base, point: EnforcementPointSpec) -> None:
     registry.enforcement_points[base[0]] = EnforcementPoint(*base, point.tenant_id, _key(point.public_key))
+
+
+def _delegate(registry: Registry, base: Base, delegate: DelegateSpec) -> None:
+    keys = tuple(map(_agent_key, delegate.keys))
+    registry.delegates[base[0]] = Delegate(*base, frozenset(delegate.tenants), keys)
 
 
 def _approver(registry: Registry, base: Base, approver: ApproverSpec) -> None:
@@ -215,6 +220,7 @@ KINDS: dict[Kind, EntryKind[Any]] = {
     "org": EntryKind(OrgSpec, _org),
     "freeze": EntryKind(FreezeSpec, _freeze),
     "enforcement_point": EntryKind(EnforcementPointSpec, _enforcement_point),
+    "delegate": EntryKind(DelegateSpec, _delegate),
     "fact": EntryKind(FactSpec, _fact),
     "source": EntryKind(SourceSpec, _source),
     "provenance": EntryKind(ProvenanceSpec, _provenance),

@@ -116,7 +116,7 @@ def common_to(arrival: Arrival, context: RetrievalContext) -> Common:
         "enforcement": context.org.enforcement,
         "policy_bundle_id": context.bundle_asked_for,
         "bundle_hash": context.bundle.hash,
-        "registry_hashes": dict(sorted(context.entries().items())),
+        "registry_hashes": dict(sorted(_entries_used(arrival, context).items())),
         "decided_at": moment,
         "input": dict(sorted(arrival.coordinates().items())),
     }
@@ -126,6 +126,11 @@ def common_to(arrival: Arrival, context: RetrievalContext) -> Common:
     if signature is not None:
         every = dict(sorted({**every, SIGNATURE: signature}.items()))
     return Common(arrival.decision_id, every, sha256(begun[:-1]))
+
+
+def _entries_used(arrival: Arrival, context: RetrievalContext) -> dict[str, str]:
+    used = context.entries()
+    return used if arrival.signature is None else arrival.signature.entries(used)
 
 
 def decision_record(
