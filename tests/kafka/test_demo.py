@@ -66,6 +66,7 @@ def test_a_run_answers_everything_and_leaves_nothing(wish: RunOptions, tmp_path:
     _limits_bite(result)
     _totals_are_the_inputs_own(result)
     _every_escalation_ends(result)
+    _a_guarded_tool_runs_where_a_person_agreed(result)
     _unreadable_records_alone_are_dead_letters(result)
     _a_person_s_override_lets_an_item_through(result)
     _the_report_has_what_was_decided_and_what_nobody_decided_on(result)
@@ -115,6 +116,19 @@ def _every_escalation_ends(result: Result) -> None:
     endings = Counter(one.get("decision", "expired") for one in result.answers.endings.values())
     assert endings.total() == len(result.answers.escalations)
     assert min(endings[how] for how in ("approve", "deny", "expired")) > 0
+
+
+def _a_guarded_tool_runs_where_a_person_agreed(result: Result) -> None:
+    assert {one.answer: one.ran for one in result.refunds} == {
+        "approve": 1,
+        "deny": 0,
+        "wait": 0,
+        "forged": 0,
+    }
+    told = {one.answer: one.told for one in result.refunds}
+    assert "unsigned_agent" in told["forged"]
+    assert "approval_denied" in told["deny"]
+    assert "approval_expired" in told["wait"]
 
 
 def _unreadable_records_alone_are_dead_letters(result: Result) -> None:

@@ -27,7 +27,7 @@ from app.cli.demo.material import RunOptions, prepare
 from app.cli.demo.run import perform
 from app.cli.demo.run_place import KeptError, WorkerError, recall, stop_kept
 from app.cli.ledger.ledger import report_fields
-from app.cli.output import WELL, WRONG, console, errors, print_json, shown, stop
+from app.cli.output import WELL, WRONG, console, errors, print_json, print_parts, shown, stop
 from app.cli.quality.page import page
 from app.settings import ROOT
 from topics.catalog import ADMITTED, DEAD_LETTERS, MEMORY_DECISIONS, VERDICTS
@@ -169,7 +169,8 @@ def _run(*, keep: bool, json: bool) -> bool:
     if json:
         print_json(summary_fields(result, seconds))
     else:
-        print_result(teller, result, seconds)
+        print_result(teller, result)
+        print_parts(("", sentence(result, seconds)), teller)
     if keep and result.well:
         html = page(result.examined.quality, _now())
         (result.place.folder / PAGE).write_text(html, encoding="utf-8")
@@ -188,6 +189,34 @@ def _run_name() -> str:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+_MOST_UNANSWERED = 5
+
+
+def sentence(result: Result, seconds: float) -> str:
+    """Whether the run went well, and if not, what did not."""
+    answers, examined = result.answers, result.examined
+    took = f"[dim]The demo took {seconds:.1f} s.[/]"
+    if result.well:
+        return (
+            f"[bold green]✓ All {answers.published} inputs were answered, each once, the ledger is intact "
+            f"({examined.report.records} records),\n"
+            f"  and all {examined.reruns.total} decisions came out the same when executed again.[/]\n"
+            f"{took}"
+        )
+    missing = [shown(one.fields) for one in answers.unanswered[:_MOST_UNANSWERED]]
+    counts = (
+        f"{len(answers.unanswered)} of {answers.published} inputs unanswered, "
+        f"{answers.answered_twice} answered twice, {answers.held} memories still held, "
+        f"{answers.unfounded} items shown without a decision, "
+        f"{sum(not one.well for one in result.refunds)} guarded calls that ran otherwise than approved, "
+        f"the ledger {'intact' if examined.report.intact else 'not intact'}, "
+        f"{examined.reruns.counts['identical']} of {examined.reruns.total} reruns identical, "
+        f"statistics {'equal' if examined.memories.equal else 'not equal'}."
+    )
+    kept = f"Kept for you to look at: {result.place.folder}. {took}"
+    return "\n".join([f"[bold red]Not well:[/] {counts}", *missing, kept])
 
 
 GENERATED = "row estimates, sessions, registry, outcomes, unreadable records, memory metadata, reviews, "
@@ -217,6 +246,7 @@ def summary_fields(result: Result, seconds: float) -> dict[str, Any]:
         },
         "escalations": len(answers.escalations),
         "endings": Counter(one.get("decision", "expired") for one in answers.endings.values()),
+        "guarded": [one._asdict() for one in result.refunds],
         "settled": len(settled(answers)),
         "dead_letters": [
             {"code": one.body["code"], "path": one.body["path"]} for one in answers.of(DEAD_LETTERS)

@@ -256,7 +256,7 @@ def by_session(answers: Answers) -> list[SessionTally]:
         tally.actions = max(tally.actions, int(after["aggregateActionCount"]))
         tally.see(one.body["sequence"], after)
     for body in answers.bodies[VERDICTS]:
-        if body.get("schema") == RESOLVED_VERDICT:
+        if body.get("schema") == RESOLVED_VERDICT and body["session_id"] in tallies:
             after, tally = body["session"]["after"], tallies[body["session_id"]]
             tally.actions = max(tally.actions, int(after["aggregateActionCount"]))
             tally.see(body["sequence"], after)

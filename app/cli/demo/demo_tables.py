@@ -14,6 +14,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from app.cli.demo.demo_answers import cause_of, examples_of, settled
+from app.cli.demo.refunds import CLERK, REFUND
 from app.cli.ledger.ledger import report_parts
 from app.cli.ledger.quarantine import By, counted_parts
 from app.cli.ledger.record_line import COLOURS
@@ -23,20 +24,20 @@ from app.cli.quality.quality import report_parts as quality_parts
 from topics.catalog import DEAD_LETTERS, MEMORY_DECISIONS, VERDICTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from types import SimpleNamespace
 
     from rich.console import Console, RenderableType
 
     from app.cli.demo.demo_answers import Answers
     from app.cli.demo.material import Material
+    from app.cli.demo.refunds import Refund
     from app.cli.demo.run import Result
 
 Cell = str | int | Text
 _BAR, _BAR_WIDTH = "█", 30
 _EXAMPLES = 3
 _SETTLED_SHOWN = 6
-_MOST_UNANSWERED = 5
 _MOST_RERUNS = 10
 _STORY = """An action id counts once: the same bytes again get the first answer, other bytes are denied. A
 memory derived from an unknown one waits for a review, and a review counts once. An item is served (pass),
@@ -111,9 +112,9 @@ def print_opening(console: Console, material: Material) -> None:
     )
 
 
-def print_result(console: Console, result: Result, seconds: float) -> None:
-    """Every table, what the commands report of the ledger, and at the end one sentence."""
-    for part in _tables(result.answers, result.material.config.recipe):
+def print_result(console: Console, result: Result) -> None:
+    """Every table, and what the commands report of the ledger."""
+    for part in (*_tables(result.answers, result.material.config.recipe), _guarded(result.refunds)):
         print_parts(("", part), console)
     examined = result.examined
     reports: tuple[tuple[str, Iterable[RenderableType]], ...] = (
@@ -124,7 +125,6 @@ def print_result(console: Console, result: Result, seconds: float) -> None:
     )
     for command, parts in reports:
         print_parts((f"\n[bold]`sluice {command}` says:[/]\n", *parts), console)
-    print_parts(("", _sentence(result, seconds)), console)
 
 
 def _tables(answers: Answers, recipe: SimpleNamespace) -> Iterator[RenderableType]:
@@ -267,24 +267,14 @@ def _flags(body: dict[str, Any]) -> str:
     return ", ".join(said)
 
 
-def _sentence(result: Result, seconds: float) -> str:
-    answers, examined = result.answers, result.examined
-    took = f"[dim]The demo took {seconds:.1f} s.[/]"
-    if result.well:
-        return (
-            f"[bold green]✓ All {answers.published} inputs were answered, each once, the ledger is intact "
-            f"({examined.report.records} records),\n"
-            f"  and all {examined.reruns.total} decisions came out the same when executed again.[/]\n"
-            f"{took}"
-        )
-    missing = [shown(one.fields) for one in answers.unanswered[:_MOST_UNANSWERED]]
-    counts = (
-        f"{len(answers.unanswered)} of {answers.published} inputs unanswered, "
-        f"{answers.answered_twice} answered twice, {answers.held} memories still held, "
-        f"{answers.unfounded} items shown without a decision, "
-        f"the ledger {'intact' if examined.report.intact else 'not intact'}, "
-        f"{examined.reruns.counts['identical']} of {examined.reruns.total} reruns identical, "
-        f"statistics {'equal' if examined.memories.equal else 'not equal'}."
+def _guarded(refunds: Sequence[Refund]) -> Table:
+    """What became of the calls of a guarded tool."""
+    columns = "proposed action", number("amount"), "a person's answer", number("the tool ran")
+    rows = ((one.action_id, one.amount, one.answer, one.ran, one.told) for one in refunds)
+    return table(
+        f"Tool {REFUND}, guarded by the client of agent {CLERK}, which signs",
+        *columns,
+        Column("what the client told the agent", overflow="fold"),
+        rows=rows,
+        caption="forged: proposed in the agent's name without its key",
     )
-    kept = f"Kept for you to look at: {result.place.folder}. {took}"
-    return "\n".join([f"[bold red]Not well:[/] {counts}", *missing, kept])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from app.cli.demo.demo_answers import ENTERED
 from app.cli.demo.demo_sessions import STORY_AGAIN, STORY_READ
 from app.cli.demo.material import input_of
+from app.cli.demo.refunds import TURNS
 from app.cli.demo.throwaway_trust import OWNER, REVIEWER
 from app.core.actions.action_kinds import ACTION, OUTCOME
 from app.core.decide.review import REVIEW
@@ -111,7 +112,7 @@ def make_approvals(
     made = []
     opened = sorted(answers.escalations, key=lambda one: one["action_id"])
     for place, one in enumerate(opened):
-        turn = recipe.turns[place % len(recipe.turns)]
+        turn = TURNS.get(one["action_id"]) or recipe.turns[place % len(recipe.turns)]
         if turn == "wait":
             continue
         by, key = (OWNER, trust.owner) if one["required_role"] == "vp" else (REVIEWER, trust.reviewer)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from app.adapters.kafka.kafka_publish import Outgoing
+from app.cli.demo import refunds
 from app.cli.demo.demo_sessions import (
     ALTERED,
     DAY_MS,
@@ -263,7 +264,8 @@ def prepare(wish: RunOptions) -> Material:
     (telling,) = (session for session in sessions if session.id == story)
     opening = [input_of(RETRIEVAL, fields, now) for fields in reading.story(telling)]
     registry = generated_registry(rows, readings, trust.feed.public.text)
-    policy = [*trust.policy(bundle, registry), trust.quality_bundle(quality)]
+    clerk = refunds.registry_entries(TENANT, trust.agent.public.text)
+    policy = [*trust.policy(bundle, registry), *trust.entries(clerk), trust.quality_bundle(quality)]
     plan = make_plan(sessions, story, now)
     return Material(rows, writes, sessions, opening, plan, config, bundle, quality, policy)
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import shutil
 import signal
 import tempfile
-import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,17 +14,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from app.adapters.kafka.kafka_evidence import KafkaEvidence
 from app.adapters.kafka.kafka_ledger import read_values, verify_ledger
-from app.adapters.kafka.kafka_publish import publish
 from app.adapters.kafka.kafka_quarantine import KafkaQuarantine
-from app.adapters.kafka.kafka_read import open_reader
 from app.adapters.kafka.kafka_rerun import rerun_all
 from app.adapters.kafka.kafka_topics import create
 from app.bootstrap import build_installation
 from app.broker import locate
 from app.cli.demo import run_place
-from app.cli.demo.demo_answers import TOPICS, Answers
-from app.cli.demo.follow_ups import make_approvals, make_outcomes, make_reports, make_reviews, override_items
 from app.cli.demo.run_place import RunPlace, start_worker
+from app.cli.demo.talk import Talk
 from app.cli.demo.throwaway_trust import publish_policy
 from app.cli.ledger.quarantine import count_gate
 from app.core.reports.ledger_values import ALARM, DECISION, REPORTED, LedgerValues
@@ -34,35 +29,24 @@ from app.core.reports.report import quality_report
 from app.core.reports.report_tally import QualityTally
 from app.core.rerun.rerun_result import RerunTally
 from app.settings import load_settings
-from topics.catalog import ALARMS, BY_NAME, QUALITY_DECISIONS, REGISTRY, SESSION_EVENTS
+from topics.catalog import ALARMS, QUALITY_DECISIONS, REGISTRY, SESSION_EVENTS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from app.adapters.kafka.kafka_read import StoredRecord
     from app.broker.handle import Broker
     from app.broker.process_identity import ProcessIdentity
-    from app.cli.demo.material import Material, Planned, RunOptions
-    from app.cli.demo.run_place import Worker
+    from app.cli.demo.demo_answers import Answers
+    from app.cli.demo.material import Material, RunOptions
+    from app.cli.demo.refunds import Refund
+    from app.cli.demo.talk import Step
     from app.cli.ledger.quarantine import GateCounts
     from app.core.reports.report import QualityReport
     from app.verifier.ledger_findings import Report
 
-PATIENCE_S = 30.0
-"""How long no new answer may come before the rest counts as unanswered."""
 REPLICAS = 1
 BROKER_VARIABLE = "KAFKA_BOOTSTRAP_SERVERS"
-
-
-class Step(Protocol):
-    """A step under way."""
-
-    def say(self, detail: str) -> None:
-        """What came of it."""
-
-    def progress(self, published: int, answered: int, total: int) -> None:
-        """How far the publishing and the answering are."""
 
 
 class Narrator(Protocol):
@@ -90,16 +74,25 @@ class Result:
     worker: ProcessIdentity
     material: Material
     answers: Answers
+    refunds: Sequence[Refund]
     examined: Examined
 
     @property
     def well(self) -> bool:
-        """Every input was answered once, no item was shown without a decision, no memory is held any more,
-        the ledger is intact, its counts are the worker's, and every decision came out the same again.
+        """Every input was answered once, no item was shown without a decision, no memory is held any more, a
+        guarded tool ran once if a person approved it and otherwise not at all, the ledger is intact, its
+        counts are the worker's, and every decision came out the same again.
         """
         answers, found = self.answers, self.examined
         answered = not (answers.unanswered or answers.answered_twice or answers.held or answers.unfounded)
-        return answered and found.report.intact and found.memories.equal and found.reruns.all_identical
+        guarded = bool(self.refunds) and all(one.well for one in self.refunds)
+        return (
+            answered
+            and guarded
+            and found.report.intact
+            and found.memories.equal
+            and found.reruns.all_identical
+        )
 
 
 def perform(wish: RunOptions, material: Material, narrator: Narrator) -> Result:
@@ -142,9 +135,10 @@ def _performed(wish: RunOptions, folder: Path, material: Material, narrator: Nar
             worker.wait_ready()
             step.say(f"process {worker.identity.pid} decides")
         with narrator.step("Inputs") as step:
-            answers = asyncio.run(Talk(place, material, wish, step, worker).hold())
+            talk = Talk(place, material, wish, step, worker)
+            answers = asyncio.run(talk.hold())
             step.say(f"{answers.published} inputs published, {answers.answered} answered")
-        result = Result(place, worker.identity, material, answers, examine(place, narrator))
+        result = Result(place, worker.identity, material, answers, talk.refunds, examine(place, narrator))
         if wish.keep and result.well:
             if broker.kind != "external":
                 locate.remember(wish.home, broker)
@@ -184,84 +178,6 @@ def undisturbed() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-class Talk:
-    """A run's traffic: it publishes inputs and reads the ledger in between."""
-
-    def __init__(
-        self, place: RunPlace, material: Material, wish: RunOptions, step: Step, worker: Worker
-    ) -> None:
-        self._place, self._material, self._wish = place, material, wish
-        self._step, self._worker = step, worker
-        self._answers = Answers(place.prefix, material.config.recipe.story.session)
-
-    async def hold(self) -> Answers:
-        """Publish what is planned; then outcomes, reviews, approvals, stores' reports and signed overrides;
-        wait until what nobody answered has expired; then ask again for what was denied.
-
-        Returns also when answers stay away: see `Answers.unanswered`.
-        """
-        config, now, trust, answers = self._material.config, self._wish.now, self._wish.trust, self._answers
-        recipe, place = config.recipe, self._place
-        names = [f"{place.prefix}{name}" for name in TOPICS]
-        async with open_reader(place.bootstrap_servers, names, "beginning") as reader:
-            batches = reader.follow(None)
-            await self._exchange(self._material.opening, batches)
-            await self._exchange(self._material.plan, batches)
-            overrides = override_items(answers, config.readings.story.override, now())
-            await publish_policy(place.bootstrap_servers, place.prefix, trust.overrides(overrides.entries))
-            in_force = time.monotonic() + recipe.reload_s
-            rng = random.Random(recipe.seed)  # noqa: S311 - seeded
-            follow_ups = [
-                *make_outcomes(answers, recipe, rng, now()),
-                *make_reviews(answers, config.memories, trust.reviewer, now()),
-                *make_approvals(answers, recipe.approvals, trust, now()),
-                *make_reports(answers, config.readings.story, now()),
-            ]
-            await self._exchange(follow_ups, batches)
-            expired = time.monotonic() + recipe.review_s + PATIENCE_S
-            await self._read(batches, lambda: answers.held > 0 and time.monotonic() < expired)
-            await self._read(batches, lambda: time.monotonic() < in_force)
-            await self._exchange(overrides.again, batches)
-        return answers
-
-    async def _exchange(self, plan: Sequence[Planned], batches: AsyncIterator[list[StoredRecord]]) -> None:
-        """Publish in bursts, reading in between; then read until all is answered or nothing comes."""
-        answers, burst = self._answers, self._material.config.recipe.burst
-        total = answers.published + len(plan)
-        for start in range(0, len(plan), burst):
-            await self._publish(plan[start : start + burst])
-            answers.take(await anext(batches))
-            self._step.progress(answers.published, answers.answered, total)
-        answered, last = answers.answered, time.monotonic()
-
-        def waiting() -> bool:
-            nonlocal answered, last
-            if answers.answered > answered:
-                answered, last = answers.answered, time.monotonic()
-            self._step.progress(answers.published, answered, total)
-            return bool(answers.unanswered) and time.monotonic() < last + PATIENCE_S
-
-        await self._read(batches, waiting)
-
-    async def _read(self, batches: AsyncIterator[list[StoredRecord]], waiting: Callable[[], bool]) -> None:
-        """Read as long as this is worth waiting for. Raises WorkerError when the worker has ended."""
-        while waiting():
-            self._worker.check()
-            self._answers.take(await anext(batches))
-
-    async def _publish(self, burst: Sequence[Planned]) -> None:
-        """Each topic's records in order, the topics side by side."""
-
-        async def publish_to(name: str) -> None:
-            planned = [one for one in burst if one.topic == name]
-            topic, most = f"{self._place.prefix}{name}", BY_NAME[name].max_message_bytes
-            records = [one.outgoing for one in planned]
-            placed = await publish(self._place.bootstrap_servers, topic, records, max_request_bytes=most)
-            self._answers.expect(planned, placed)
-
-        await asyncio.gather(*map(publish_to, {one.topic for one in burst}))
 
 
 def examine(place: RunPlace, narrator: Narrator) -> Examined:

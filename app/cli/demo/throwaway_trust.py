@@ -26,23 +26,27 @@ OWNER = "owner"
 REVIEWER = "reviewer"
 _DECIDES = "approver"
 """The role that an override takes, and an approval below the highest tier."""
-FEED = "feed"
+FEED, AGENT = "feed", "agent"
 ControlRecord = tuple[str, bytes, bytes]
 """Topic (base name), key and value of a control record."""
 
 
 class ThrowawayTrust:
-    """The keys of a root, of an owner who may publish everything, of a reviewer, and of a feed of items.
+    """The keys of a root, of an owner who may publish everything, of a reviewer, of a feed of items, and of
+    an agent that signs.
 
     They are in memory alone, unless `write` puts them into files.
     """
 
     def __init__(self) -> None:
-        self._private = {name: Ed25519PrivateKey.generate() for name in ("root", OWNER, REVIEWER, FEED)}
+        self._private = {
+            name: Ed25519PrivateKey.generate() for name in ("root", OWNER, REVIEWER, FEED, AGENT)
+        }
         self.root = SigningKey(self._private["root"])
         self.owner = SigningKey(self._private[OWNER])
         self.reviewer = SigningKey(self._private[REVIEWER])
         self.feed = SigningKey(self._private[FEED])
+        self.agent = SigningKey(self._private[AGENT])
 
     @property
     def root_key(self) -> str:
@@ -51,10 +55,14 @@ class ThrowawayTrust:
 
     def write(self, folder: Path) -> None:
         """Private keys as PKCS#8 PEM, readable by the user alone, for commands that sign."""
-        for name, private in self._private.items():
+        for name in self._private:
             path = folder / f"{name}.pem"
             path.touch(mode=0o600, exist_ok=False)
-            path.write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+            path.write_bytes(self.pem(name))
+
+    def pem(self, name: str) -> bytes:
+        """A private key as PKCS#8 PEM."""
+        return self._private[name].private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
     def approver(self) -> ControlRecord:
         """The owner's own entry, signed by the root key."""

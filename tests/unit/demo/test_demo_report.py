@@ -10,9 +10,10 @@ import pytest
 from rich.console import Console
 
 from app.broker.process_identity import ProcessIdentity
-from app.cli.demo.demo import summary_fields
+from app.cli.demo.demo import sentence, summary_fields
 from app.cli.demo.demo_answers import Answers
 from app.cli.demo.demo_tables import print_result
+from app.cli.demo.refunds import Refund
 from app.cli.demo.run import Examined, Result
 from app.cli.demo.run_place import RunPlace
 from app.cli.ledger.quarantine import GateCounts
@@ -39,12 +40,16 @@ def result(material: Material, *reruns: Rerun) -> Result:
     report = Report({}, (), len(reruns))
     examined = Examined(report, tally, GateCounts({}), quality_report(QualityTally()))
     place = RunPlace("demo-test", Path("kept"), "broker:9092", "", Path("keys"))
-    return Result(place, ProcessIdentity(1, ""), material, Answers(place.prefix), examined)
+    return Result(place, ProcessIdentity(1, ""), material, Answers(place.prefix), REFUNDS, examined)
+
+
+REFUNDS = [Refund("refund-1", 10, "approve", 1, "10 sent back")]
 
 
 def printed(of: Result) -> str:
     screen = Console(file=StringIO(), width=200)
-    print_result(screen, of, 1.0)
+    print_result(screen, of)
+    screen.print(sentence(of, 1.0))
     assert isinstance(screen.file, StringIO)
     return screen.file.getvalue()
 
