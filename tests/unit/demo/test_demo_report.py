@@ -17,6 +17,7 @@ from app.cli.demo.refunds import Refund
 from app.cli.demo.run import Examined, Result
 from app.cli.demo.run_place import RunPlace
 from app.cli.ledger.quarantine import GateCounts
+from app.cli.output import print_parts
 from app.core.reports.report import quality_report
 from app.core.reports.report_tally import QualityTally
 from app.core.rerun.rerun_result import Difference, Rerun, RerunTally
@@ -49,7 +50,7 @@ REFUNDS = [Refund("refund-1", 10, "approve", 1, "10 sent back")]
 def printed(of: Result) -> str:
     screen = Console(file=StringIO(), width=200)
     print_result(screen, of)
-    screen.print(sentence(of, 1.0))
+    print_parts(("", sentence(of, 1.0)), screen)
     assert isinstance(screen.file, StringIO)
     return screen.file.getvalue()
 
