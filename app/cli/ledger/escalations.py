@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
-from pydantic import ValidationError
 
 from app.cli.ledger.escalated_actions import (
     escalations,
@@ -20,22 +19,18 @@ from app.cli.ledger.escalated_actions import (
     whose,
 )
 from app.cli.ledger.held_memories import asked, connected
-from app.cli.ledger.quarantine_review import end_review, outcome_of, outgoing, print_review
+from app.cli.ledger.quarantine_review import Sending, print_to_sign, send_review, signed_or_stop
 from app.cli.output import WRONG, console, errors, print_json, shown, span_ms, stop
 from app.cli.policy.key_files import private_keys_or_stop
 from app.core.foundation.arrival import coordinates_of, escalation_id
 from app.core.foundation.clock import milliseconds_of, rfc3339
-from app.core.foundation.strict import first_error, json_object
-from app.core.trust.signing import signed_review
+from app.core.foundation.strict import json_object
 from topics.catalog import ACTIONS
 
 if TYPE_CHECKING:
     from app.adapters.kafka.kafka_quarantine import KafkaQuarantine
     from app.cli.ledger.escalated_actions import Escalated
-    from topics.records import ReviewDecision
 
-SOURCE = "/sluice/escalations"
-"""ce_source of the answers that this command publishes."""
 SHOWN, BEGINNING = 4000, 1200
 """Characters of an action on the screen, and before signing."""
 Subject = Annotated[
@@ -244,15 +239,9 @@ def revoke(
         "approver_id": approver,
         "justification": justification,
     }
-    try:
-        signed = signed_review(fields, signer)
-    except ValidationError as error:
-        stop(first_error(error))
+    signed = signed_or_stop(fields, signer)
     line(f"grant {shown(given.grant_id)}: {shown(given.tool)} for {shown(given.agent_id)}", errors)
-    if not yes:
-        typer.confirm("Sign this and revoke it?", abort=True, err=True)
-    reviewed = asked(kafka.review(outgoing(signed, SOURCE), outcome_of, wait))
-    end_review(given.grant_id, reviewed, f"{wait:g} s", "escalations", as_json=False)
+    send_review(signed, Sending(kafka, "escalations", "grant_id", wait, yes=yes), "revoke it")
 
 
 def _span_or_stop(span: str) -> int:
@@ -286,24 +275,11 @@ def _answer(
         "digest": opened.action_digest,
         **said,
     }
-    try:
-        signed = signed_review(fields, signer)
-    except ValidationError as error:
-        stop(first_error(error))
-    _show(found, signed)
-    if not yes:
-        typer.confirm(f"Sign this and {said['decision']}?", abort=True, err=True)
-    reviewed = asked(kafka.review(outgoing(signed, SOURCE), outcome_of, wait))
-    if as_json:
-        print_review("escalation_id", signed, reviewed)
-    end_review(opened.escalation_id, reviewed, f"{wait:g} s", "escalations", as_json=as_json)
-
-
-def _show(found: Escalated, signed: ReviewDecision) -> None:
+    signed = signed_or_stop(fields, signer)
     print_whole(found, errors, BEGINNING)
-    errors.print("to be signed:", highlight=False)
-    for name, value in signed.model_dump(exclude={"signature"}, exclude_unset=True).items():
-        errors.print(f"  {name}: {shown(value)}", soft_wrap=True, highlight=False)
+    print_to_sign(signed)
+    how = Sending(kafka, "escalations", "escalation_id", wait, yes=yes, as_json=as_json)
+    send_review(signed, how, said["decision"])
 
 
 def _listed(one: Escalated, now: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`sluice quarantine review`: a signed decision on a held memory, and what became of it."""
+"""`sluice quarantine review`, and what every command does that signs a review and waits for its outcome."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ from topics.headers import input_headers
 
 if TYPE_CHECKING:
     from app.adapters.kafka.kafka_publish import PublishedAt
-    from app.adapters.kafka.kafka_quarantine import Reviewed
+    from app.adapters.kafka.kafka_quarantine import KafkaQuarantine, Reviewed
     from app.adapters.kafka.kafka_read import StoredRecord
     from app.cli.ledger.held_memories import Life
+    from app.core.registry.keys import SigningKey
     from topics.records import ReviewDecision
 
 
@@ -47,7 +48,7 @@ _ENDED = "sluice/escalation_resolved/v1"
 
 
 class Outcome(NamedTuple):
-    """`reason` is a code and `message` a sentence; both empty where the review did what it says."""
+    """`reason` is a code and `message` a sentence; both are empty if the review took effect."""
 
     word: Word
     reason: str = ""
@@ -60,8 +61,10 @@ class Outcome(NamedTuple):
 
 
 def outcome_of(placed: PublishedAt, record: StoredRecord) -> Outcome | None:
-    """What a record says of the review at this place; None where it is about something else, or only says
-    that the memory expired: the refusal comes with it."""
+    """The outcome of the review at this place, if the record tells it; otherwise None.
+
+    A record that only says that the memory expired does not count: the refusal of the review follows.
+    """
     fields = _object(record.value)
     source = fields.get("input")
     if not isinstance(source, dict):
@@ -91,8 +94,6 @@ def _object(value: bytes | None) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-SOURCE = "/sluice/quarantine"
-"""ce_source of the reviews that this command publishes."""
 BEGINNING = 600
 """Characters of the content that are shown before signing."""
 
@@ -138,18 +139,11 @@ def review(  # noqa: PLR0913 - the command's options
     (signer,) = private_keys_or_stop([key])
     kafka = connected()
     found = asked(life(kafka, place))
-    fields = _fields(found, decision, approver, justification)
-    try:
-        signed = signed_review(fields, signer)
-    except ValidationError as error:
-        stop(first_error(error))
-    _show(found, signed)
-    if not yes:
-        typer.confirm(f"Sign this and {decision}?", abort=True, err=True)
-    reviewed = asked(kafka.review(outgoing(signed, SOURCE), outcome_of, wait))
-    if as_json:
-        print_review("memory_id", signed, reviewed)
-    end_review(found.memory_id, reviewed, f"{wait:g} s", "quarantine", as_json=as_json)
+    signed = signed_or_stop(_fields(found, decision, approver, justification), signer)
+    print_life(found, _now_ms(), to=errors, most=BEGINNING)
+    print_to_sign(signed)
+    how = Sending(kafka, "quarantine", "memory_id", wait, yes=yes, as_json=as_json)
+    send_review(signed, how, str(decision))
 
 
 def _fields(found: Life, decision: ReviewWord, approver: str, justification: str) -> dict[str, str]:
@@ -169,15 +163,45 @@ def _fields(found: Life, decision: ReviewWord, approver: str, justification: str
     }
 
 
-def _show(found: Life, signed: ReviewDecision) -> None:
-    print_life(found, _now_ms(), to=errors, most=BEGINNING)
+def signed_or_stop(fields: dict[str, Any], signer: SigningKey) -> ReviewDecision:
+    """A review of these fields with its signature. Ends the command if a field is wrong."""
+    try:
+        return signed_review(fields, signer)
+    except ValidationError as error:
+        stop(first_error(error))
+
+
+def print_to_sign(signed: ReviewDecision) -> None:
+    """What the signature covers, on standard error."""
     errors.print("to be signed:", highlight=False)
     for name, value in signed.model_dump(exclude={"signature"}, exclude_unset=True).items():
         errors.print(f"  {name}: {shown(value)}", soft_wrap=True, highlight=False)
 
 
-def outgoing(signed: ReviewDecision, source: str) -> Outgoing:
-    """A review as it is published; `source`: who says so, in its ce_source."""
+class Sending(NamedTuple):
+    """How a review is sent. `verbs` is the group of commands that shows more, `name` the field of the
+    review's subject in JSON, `wait` the seconds to wait for the outcome; `yes`: without asking."""
+
+    kafka: KafkaQuarantine
+    verbs: str
+    name: str
+    wait: float
+    yes: bool = False
+    as_json: bool = False
+
+
+def send_review(signed: ReviewDecision, how: Sending, verb: str) -> NoReturn:
+    """Ask the user, publish the review, wait for its outcome, show it, and end the command."""
+    if not how.yes:
+        typer.confirm(f"Sign this and {verb}?", abort=True, err=True)
+    reviewed = asked(how.kafka.review(_outgoing(signed, f"/sluice/{how.verbs}"), outcome_of, how.wait))
+    if how.as_json:
+        _print_review(how.name, signed, reviewed)
+    _end_review(signed.subject_id, reviewed, f"{how.wait:g} s", how.verbs, as_json=how.as_json)
+
+
+def _outgoing(signed: ReviewDecision, source: str) -> Outgoing:
+    """A review as it is published; `source` is its ce_source."""
     headers = input_headers(signed.subject_id, "ReviewDecision", source, rfc3339(_now_ms()))
     return Outgoing(
         signed.session_id.encode(), signed.model_dump_json(exclude_unset=True).encode(), tuple(headers)
@@ -188,8 +212,8 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def print_review(name: str, signed: ReviewDecision, reviewed: Reviewed[Outcome]) -> None:
-    """A review and what became of it, as JSON; `name`: the field of its subject."""
+def _print_review(name: str, signed: ReviewDecision, reviewed: Reviewed[Outcome]) -> None:
+    """A review and its outcome as JSON; `name` is the field of its subject."""
     outcome = reviewed.outcome
     print_json(
         {
@@ -202,10 +226,10 @@ def print_review(name: str, signed: ReviewDecision, reviewed: Reviewed[Outcome])
     )
 
 
-def end_review(
+def _end_review(
     subject: str, reviewed: Reviewed[Outcome], waited: str, verbs: str, *, as_json: bool
 ) -> NoReturn:
-    """Say what became of a review, and end the command; `verbs`: the group of commands that shows more."""
+    """Show the outcome of a review, and end the command."""
     outcome, placed = reviewed.outcome, reviewed.placed
     place = f"{placed.topic}:{placed.partition}:{placed.offset}"
     if outcome is None:
