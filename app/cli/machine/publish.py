@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from dataclasses import asdict, dataclass
+import time
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,6 +26,8 @@ from app.cli.output import (
     stop,
     stop_unknown_topics,
 )
+from app.cli.policy.key_files import private_keys_or_stop
+from app.client.sender import agent_signature
 from topics.catalog import ACTIONS, CATALOG
 from topics.headers import input_headers
 from topics.record_reading import Unreadable, read
@@ -82,6 +85,18 @@ def unchecked(numbered: Iterable[tuple[int, bytes]], key_field: str) -> Iterator
         yield InputLine(number, Outgoing(best_key(value, key_field), value, ()))
 
 
+def signed(line: InputLine, topic: str, pem: bytes) -> InputLine:
+    """A line with its agent's signature: `pem` is the agent's private key, `topic` the base name.
+
+    Raises ClientError.
+    """
+    if isinstance(line.content, Invalid):
+        return line
+    session, value = (line.content.key or b"").decode("utf-8", "replace"), line.content.value
+    header = agent_signature(pem, topic, session, value, time.time_ns() // 1_000_000)
+    return replace(line, content=replace(line.content, headers=(*line.content.headers, header)))
+
+
 def best_key(value: bytes, field: str) -> bytes | None:
     """The field's value as a key where the line is an object that has it as a string, else None."""
     try:
@@ -105,7 +120,7 @@ def register(cli: typer.Typer) -> None:
     cli.command(name="publish")(publish_command)
 
 
-def publish_command(
+def publish_command(  # noqa: PLR0913 - an option each
     file: Annotated[str, typer.Argument(metavar="FILE|-", help="JSON lines; - is standard input.")],
     *,
     topic: Annotated[str, typer.Option(help=f"One of {', '.join(INPUTS)}.")] = ACTIONS,
@@ -113,6 +128,10 @@ def publish_command(
         str, typer.Option(help="The field that is the key. A session keeps its order only by session_id.")
     ] = "session_id",
     raw: Annotated[bool, typer.Option("--raw", help="Publish each line as it is, unchecked.")] = False,
+    agent_key: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Private key (PEM) of the agent, if its registry entry has keys."),
+    ] = None,
     skip_invalid: Annotated[
         bool, typer.Option("--skip-invalid", help="Leave invalid lines out instead of publishing nothing.")
     ] = False,
@@ -127,6 +146,9 @@ def publish_command(
 
     Memory writes, retrievals with their items, stores' reports, outcomes
     and reviews have their own topics: name the topic with --topic.
+
+    With --agent-key the command signs each line for its agent, at the time
+    of this machine's clock. The key of each line must be its session.
 
     Exit codes: 0 all published, 1 some lines are invalid, 2 could not do
     it.
@@ -149,6 +171,8 @@ def publish_command(
         _tell_invalid(line, json=json)
     if wrong and not skip_invalid:
         stop(f"{len(wrong)} of {len(lines)} lines are invalid; nothing was published", WRONG)
+    if agent_key is not None:
+        lines = [signed(line, topic, _key_in(agent_key)) for line in lines]
     _publish(lines, INPUTS[topic], json=json)
     raise typer.Exit(WRONG if wrong else WELL)
 
@@ -158,6 +182,12 @@ def _contents(file: str) -> bytes:
         return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except OSError as error:
         stop(f"cannot read {file}: {error.strerror}")
+
+
+def _key_in(path: Path) -> bytes:
+    """A private key's PEM, which names no part of itself in errors."""
+    private_keys_or_stop([path])
+    return path.read_bytes()
 
 
 def _publish(lines: list[InputLine], topic: Topic, *, json: bool) -> None:
