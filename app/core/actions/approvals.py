@@ -25,7 +25,7 @@ from app.core.actions.resolution import (
 )
 from app.core.actions.standing_grants import given_record, grant_of, object_to_grant
 from app.core.foundation.clock import rfc3339
-from app.core.foundation.refusals import refused
+from app.core.foundation.refusals import Objection, refused_review
 from app.core.foundation.requests import ask_for_input, input_in
 from app.core.registry.keys import signed_by
 from app.core.state.book import EscalationKept, GrantKept
@@ -55,13 +55,6 @@ if TYPE_CHECKING:
 APPROVE, DENY = "approve", "deny"
 ROLES: Mapping[str, frozenset[str]] = {"approver": frozenset({"approver", "vp"}), "vp": frozenset({"vp"})}
 """The roles that may answer, by the required one."""
-
-
-class Objection(NamedTuple):
-    """Why an answer is refused, as a code and a sentence; the escalation stays as it is."""
-
-    reason: str
-    message: str
 
 
 def evaluate(
@@ -115,7 +108,7 @@ def judge_again(
         if isinstance(found, ResolvedAction):
             return found.verdict
         against = found
-    return _refusal(arrival, review, against)
+    return refused_review(arrival, review, against)
 
 
 def _judged(
@@ -226,15 +219,9 @@ def _unknown(review: ReviewDecision) -> Objection:
     return Objection("unknown_subject", f"no escalation of this session is known under {review.subject_id}")
 
 
-def _refusal(arrival: Arrival, review: ReviewDecision, why: Objection) -> OutRecord:
-    now = arrival.timestamp_ms
-    about = review.session_id, review.subject_id, why.reason, why.message
-    return refused(arrival.coordinates(), now, *about)
-
-
 def refuse(arrival: Arrival, review: ReviewDecision, draft: SessionDraft, why: Objection) -> Decision:
     """The decision on an answer that is refused."""
-    return _ended(draft, [_refusal(arrival, review, why)])
+    return _ended(draft, [refused_review(arrival, review, why)])
 
 
 def _ended(draft: SessionDraft, records: list[OutRecord], *changes: EscalationKept) -> Decision:
@@ -247,7 +234,7 @@ def _too_late(waits: _Answered) -> Decision:
     escalation, now = waits.escalation, waits.arrival.timestamp_ms
     record, change = expire(escalation, now, waits.arrival)
     why = Objection("expired", f"the escalation expired at {rfc3339(escalation.expires_ms)}")
-    return _ended(waits.draft, [record, _refusal(waits.arrival, waits.review, why)], change)
+    return _ended(waits.draft, [record, refused_review(waits.arrival, waits.review, why)], change)
 
 
 def _denied(waits: _Answered) -> Decision:

@@ -6,13 +6,13 @@ settles stands under its signature: the digest and the coordinates of one action
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from app.core.foundation.arrival import outcome_id
 from app.core.foundation.canonical import wire_int
 from app.core.foundation.chain import OutRecord
 from app.core.foundation.clock import rfc3339
-from app.core.foundation.refusals import refused
+from app.core.foundation.refusals import Objection, refused
 from app.core.registry.agent_keys import UNSIGNED_AGENT
 from app.core.registry.keys import is_signed
 from app.core.state.decision import Decision
@@ -56,7 +56,7 @@ def evaluate(
     """
     draft, signature = SessionDraft(state, parts.limits, arrival.timestamp_ms), arrival.signature
     if signature is not None and signature.refusal is not None:
-        unsigned = OutcomeRefusal(UNSIGNED_AGENT, signature.refusal)
+        unsigned = Objection(UNSIGNED_AGENT, signature.refusal)
         return Decision(None, [_refused(draft, outcome, arrival.coordinates(), unsigned)])
     records = time_records(draft)
     signed = is_signed(parts.policy.registry, outcome)
@@ -109,36 +109,29 @@ def settle_early(
     return records
 
 
-class OutcomeRefusal(NamedTuple):
-    """Why an outcome does not count: the reason's code, and a sentence."""
-
-    reason: str
-    message: str
-
-
-UNBOUND = OutcomeRefusal(
+UNBOUND = Objection(
     "outcome_unbound",
     "a signed outcome needs action_digest and input, the digest and the coordinates of the action it settles",
 )
-MISBOUND = OutcomeRefusal(
+MISBOUND = Objection(
     "outcome_misbound", "input is no action of this partition, or action_digest is not the digest in input"
 )
-USED = OutcomeRefusal("outcome_replayed", "a signed outcome has settled this action already")
-SETTLED = OutcomeRefusal(
+USED = Objection("outcome_replayed", "a signed outcome has settled this action already")
+SETTLED = Objection(
     "already_settled", "a signed outcome has settled this action, and one that is not signed says no more"
 )
-OF_ANOTHER = OutcomeRefusal(
+OF_ANOTHER = Objection(
     "outcome_replayed", "the action that this outcome is signed for is not remembered here, or no longer"
 )
-REPEATED = OutcomeRefusal("outcome_replayed", "this signed record was decided before")
-WAITS = OutcomeRefusal("outcome_replayed", "the same signed outcome waits for its action already")
-UNKNOWN = OutcomeRefusal(
+REPEATED = Objection("outcome_replayed", "this signed record was decided before")
+WAITS = Objection("outcome_replayed", "the same signed outcome waits for its action already")
+UNKNOWN = Objection(
     "unknown_subject", "no such action is known, and an outcome of a reporter nobody registered does not wait"
 )
-FULL = OutcomeRefusal("early_outcomes_full", "too many outcomes of this session wait for their action")
+FULL = Objection("early_outcomes_full", "too many outcomes of this session wait for their action")
 
 
-def _unbound(arrival: Arrival, outcome: ActionOutcome) -> OutcomeRefusal | None:
+def _unbound(arrival: Arrival, outcome: ActionOutcome) -> Objection | None:
     bound = outcome.input
     if bound is None or outcome.action_digest is None:
         return UNBOUND
@@ -156,7 +149,7 @@ def _spent(
     outcome: ActionOutcome,
     report: EarlyOutcome,
     known: list[tuple[Who, RecentAction]],
-) -> OutcomeRefusal | None:
+) -> Objection | None:
     """Why a well-formed outcome neither settles anything nor waits; None where it does."""
     if known:
         spent = all(settled_for_good(one, report) for _, one in known)
@@ -176,10 +169,10 @@ def _refused(
     draft: SessionDraft,
     outcome: ActionOutcome | EarlyOutcome,
     coordinates: dict[str, Any],
-    why: OutcomeRefusal,
+    why: Objection,
 ) -> OutRecord:
     session_id = draft.state.session_id
-    return refused(coordinates, draft.now, session_id, outcome.action_id, why.reason, why.message)
+    return refused(coordinates, draft.now, session_id, outcome.action_id, why)
 
 
 def _settle(

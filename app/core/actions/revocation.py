@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.core.actions.approvals import DENY, Objection, refuse
+from app.core.actions.approvals import DENY, refuse
 from app.core.actions.escalating import told_of_signer
 from app.core.actions.standing_grants import ROLES, revoked_record
+from app.core.foundation.refusals import Objection
 from app.core.registry.keys import signed_by
 from app.core.state.book import GrantKept
 from app.core.state.decision import Decision

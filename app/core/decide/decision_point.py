@@ -16,7 +16,7 @@ from app.core.actions import escalating
 from app.core.actions.stage import StageOrder
 from app.core.decide.kinds import BY_MODEL, BY_TOPIC, DECISIONS
 from app.core.foundation.chain import OutRecord
-from app.core.foundation.refusals import INTERNAL_ERROR, dead_letter, ids_in, refused, well_formed
+from app.core.foundation.refusals import INTERNAL_ERROR, Objection, dead_letter, ids_in, refused, well_formed
 from app.core.memory import reviews
 from app.core.policy.policy import PointParts, standings
 from app.core.registry.agent_keys import check_signature
@@ -208,7 +208,7 @@ def fault_again(
 
 def _refused(arrival: Arrival, session_id: str | None, subject: str | None, reason: str) -> OutRecord:
     now = arrival.timestamp_ms
-    return refused(arrival.coordinates(), now, session_id, subject, INTERNAL_ERROR, reason)
+    return refused(arrival.coordinates(), now, session_id, subject, Objection(INTERNAL_ERROR, reason))
 
 
 def unreadable(arrival: Arrival, error: Unreadable) -> Decision:

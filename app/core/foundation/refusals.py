@@ -7,7 +7,7 @@ a readable input about something unknown or impossible. Neither changes anything
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
@@ -18,6 +18,7 @@ from topics.catalog import DEAD_LETTERS, MAX_INPUT_VALUE_BYTES, SESSION_EVENTS
 
 if TYPE_CHECKING:
     from app.core.foundation.arrival import Arrival
+    from topics.records import ReviewDecision
 
 DEAD_LETTER = "sluice/dead_letter/v1"
 INTERNAL_ERROR = "internal_error"
@@ -89,13 +90,19 @@ def well_formed(text: str) -> str:
 INPUT_REFUSED = "sluice/input_refused/v1"
 
 
+class Objection(NamedTuple):
+    """Why a readable input does not count, as a code and a sentence."""
+
+    reason: str
+    message: str
+
+
 def refused(
     coordinates: dict[str, Any],
     now_ms: int,
     session_id: str | None,
     subject: str | None,
-    reason: str,
-    message: str,
+    why: Objection,
 ) -> OutRecord:
     """The record of a refusal. `coordinates` are those of the refused input, even if a later input or a timer
     refuses it."""
@@ -106,9 +113,14 @@ def refused(
         "topic": coordinates["topic"],
         "session_id": session_id,
         "subject": subject,
-        "reason": reason,
-        "message": message,
+        "reason": why.reason,
+        "message": why.message,
         "decided_at": rfc3339(now_ms),
         "input": coordinates,
     }
     return OutRecord(SESSION_EVENTS, "InputRefused", body, session_id or "")
+
+
+def refused_review(arrival: Arrival, review: ReviewDecision, why: Objection) -> OutRecord:
+    """The record of the refusal of a review; what it is about stays as it is."""
+    return refused(arrival.coordinates(), arrival.timestamp_ms, review.session_id, review.subject_id, why)

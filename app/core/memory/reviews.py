@@ -10,12 +10,12 @@ a review and of time, the one that the partition decides first is the one that h
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from app.core.foundation.arrival import escalation_id
 from app.core.foundation.chain import OutRecord
 from app.core.foundation.clock import rfc3339
-from app.core.foundation.refusals import refused
+from app.core.foundation.refusals import Objection, refused_review
 from app.core.foundation.requests import ask_for_input, input_in
 from app.core.memory.admitted import Released, admitted
 from app.core.registry.keys import signed_by
@@ -131,13 +131,6 @@ ROLE = "reviewer"
 APPROVE = "approve"
 
 
-class ReviewRefusal(NamedTuple):
-    """Why a review counts for nothing; the memory stays as it is."""
-
-    reason: str
-    message: str
-
-
 def evaluate(
     parts: PointParts, arrival: Arrival, review: ReviewDecision, state: SessionState, shared: Shared
 ) -> Generator[Request, Answer, Decision]:
@@ -156,7 +149,7 @@ def evaluate(
             return _refused(arrival, review, draft, _unknown(review))
         write = _content(answer, held)
         if write is None:
-            gone = ReviewRefusal(
+            gone = Objection(
                 "content_unavailable", "the input that holds the content could not be read again"
             )
             return _refused(arrival, review, draft, gone)
@@ -165,41 +158,41 @@ def evaluate(
 
 def _wrong(
     registry: Registry, arrival: Arrival, review: ReviewDecision, held: Held | None
-) -> ReviewRefusal | None:
+) -> Objection | None:
     if held is None or held.session_id != review.session_id:
         return _unknown(review)
     if review.decision == "deny":
-        return ReviewRefusal("wrong_decision", "a memory is approved or rejected; deny answers an escalation")
+        return Objection("wrong_decision", "a memory is approved or rejected; deny answers an escalation")
     if review.digest != held.content_digest:
-        return ReviewRefusal("wrong_digest", "the review is of other content than what is held")
+        return Objection("wrong_digest", "the review is of other content than what is held")
     frozen = registry.freezes_of(held.tenant, held.agent_id, held.session_id)
     if frozen and review.decision == APPROVE:
-        return ReviewRefusal("frozen", f"frozen_{frozen[0].subject}: {frozen[0].reason}")
+        return Objection("frozen", f"frozen_{frozen[0].subject}: {frozen[0].reason}")
     return _wrong_signer(registry, arrival, review, held)
 
 
 def _wrong_signer(
     registry: Registry, arrival: Arrival, review: ReviewDecision, held: Held
-) -> ReviewRefusal | None:
+) -> Objection | None:
     approver = registry.approvers.get(review.approver_id)
     if (
         approver is None
         or ROLE not in approver.roles
         or not approver.acts_for(held.tenant, arrival.timestamp_ms)
     ):
-        return ReviewRefusal("not_a_reviewer", f"no reviewer of this tenant in force: {review.approver_id}")
+        return Objection("not_a_reviewer", f"no reviewer of this tenant in force: {review.approver_id}")
     if review.approver_id in (held.agent_id, held.source_id):
-        return ReviewRefusal("own_memory", "who wrote a memory does not review it")
+        return Objection("own_memory", "who wrote a memory does not review it")
     if not signed_by(approver.public_key, review):
-        return ReviewRefusal("wrong_signature", "the signature is not the reviewer's over this review")
+        return Objection("wrong_signature", "the signature is not the reviewer's over this review")
     return None
 
 
-def _unknown(review: ReviewDecision) -> ReviewRefusal:
+def _unknown(review: ReviewDecision) -> Objection:
     if review.subject_id.startswith(escalation_id(RETRIEVALS)):
         told = "denied items are answered by a signed override: `sluice quality override`"
-        return ReviewRefusal("wrong_decision", told)
-    return ReviewRefusal("unknown_subject", f"nothing of this session waits under {review.subject_id}")
+        return Objection("wrong_decision", told)
+    return Objection("unknown_subject", f"nothing of this session waits under {review.subject_id}")
 
 
 def _content(answer: Answer, held: Held) -> ProposedMemoryWrite | None:
@@ -209,25 +202,15 @@ def _content(answer: Answer, held: Held) -> ProposedMemoryWrite | None:
     return None if isinstance(write, Unreadable) else write
 
 
-def _refused(arrival: Arrival, review: ReviewDecision, draft: SessionDraft, why: ReviewRefusal) -> Decision:
-    record = refused(
-        arrival.coordinates(),
-        arrival.timestamp_ms,
-        review.session_id,
-        review.subject_id,
-        why.reason,
-        why.message,
-    )
-    records = [*time_records(draft), record]
+def _refused(arrival: Arrival, review: ReviewDecision, draft: SessionDraft, why: Objection) -> Decision:
+    records = [*time_records(draft), refused_review(arrival, review, why)]
     return Decision(None if draft.state.gone else draft.transition(), records)
 
 
 def _too_late(arrival: Arrival, review: ReviewDecision, draft: SessionDraft, held: Held) -> Decision:
     """The input's own time is past the memory's: it finds it expired, timer or not."""
     event, change = expire(held, arrival.timestamp_ms, arrival)
-    decision = _refused(
-        arrival, review, draft, ReviewRefusal("expired", "the memory expired before the review")
-    )
+    decision = _refused(arrival, review, draft, Objection("expired", "the memory expired before the review"))
     decision.records.insert(-1, event)
     decision.book = (change,)
     return decision

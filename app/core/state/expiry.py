@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from app.core.foundation.chain import OutRecord
 from app.core.foundation.clock import rfc3339
-from app.core.foundation.refusals import refused
+from app.core.foundation.refusals import Objection, refused
 from app.core.state.decision import Decision
 from app.core.state.draft import SessionDraft
 from app.core.state.session import totals
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from app.core.state.session import SessionState
 
 SCHEMA_FOLDED = "sluice/session_folded/v1"
+NEVER_CAME = Objection("unknown_subject", "no such action came within the window")
 
 
 def expire(limits: SessionLimits, key: bytes, state: SessionState, now_ms: int) -> Decision | None:
@@ -32,16 +33,9 @@ def time_records(draft: SessionDraft) -> list[OutRecord]:
     """The records of everything whose time was over before the draft's `now`."""
     if not draft.refused and not draft.folded:
         return []
+    session_id = draft.state.session_id
     records = [
-        refused(
-            one.coordinates(),
-            draft.now,
-            draft.state.session_id,
-            one.action_id,
-            "unknown_subject",
-            "no such action came within the window",
-        )
-        for one in draft.refused
+        refused(one.coordinates(), draft.now, session_id, one.action_id, NEVER_CAME) for one in draft.refused
     ]
     return [*records, _folded(draft)] if draft.folded else records
 
