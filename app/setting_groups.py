@@ -216,6 +216,8 @@ class GatewaySettings(_Group):
     requests_per_s: Annotated[float, Field(gt=0)] = 100.0
     burst: Positive = 200
     allowed_origins: tuple[str, ...] = ()
+    idempotency_file: Path | None = None
+    redis_url: SecretStr | None = None
 
     @model_validator(mode="after")
     def _default_fits(self) -> GatewaySettings:

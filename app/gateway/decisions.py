@@ -33,6 +33,7 @@ SOURCE = "/gateway/agents/"
 _ID_KINDS = {ACTIONS: verdict_id, REVIEWS: resolved_id}
 """Verdicts by the topic of their input: a first one, and one that an approval led to."""
 COME_AGAIN_S = 1
+NOT_THERE = 404
 
 
 class Decisions:
@@ -50,13 +51,25 @@ class Decisions:
 
     async def ask(self, kind: InputKind, prepared: PreparedInput, request_id: str) -> dict[str, Any]:
         """Publish an input, and wait for the record that answers it. Raises HttpError."""
-        key = self._signing_key if prepared.agent.keys is not None else None
-        source = f"{SOURCE}{prepared.agent.id}"
+        key = self._signing_key if prepared.signs else None
+        source = f"{SOURCE}{prepared.agent}"
         headers = headers_of(kind, source, prepared.session, prepared.name, prepared.value, key)
         headers.append((REQUEST_ID, request_id.encode()))
         what = OutgoingInput(kind, prepared.name, prepared.session, prepared.value, headers)
         async with _told_in_http(kind):
             return (await self._exchange.ask(what, prepared.wait_s)).record
+
+    async def first(self, record: dict[str, Any], caller: Caller) -> dict[str, Any]:
+        """The decision that a repeat refers to, where it is still there; else the record itself."""
+        original = record.get("duplicate_of")
+        if not isinstance(original, str):
+            return record
+        try:
+            return await self.verdict(original, caller) or record
+        except HttpError as error:
+            if error.status == NOT_THERE:
+                return record
+            raise
 
     async def verdict(self, an_id: str, caller: Caller) -> dict[str, Any] | None:
         """The record of gate.verdicts of this id; None: its input is there, and not decided yet.

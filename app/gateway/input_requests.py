@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -28,19 +29,29 @@ SHORTEST_WAIT_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """What is known of a request beside its body. `agent` and `session` are those of its headers."""
+    """What is known of a request beside its body. `agent` and `session` are those of its headers;
+    `idempotency`: the name of its idempotency key, from which new ids are made then."""
 
     caller: Caller
     request_id: str
     agent: str | None = None
     session: str | None = None
+    idempotency: str | None = None
+
+    def new_id(self, what: str) -> str:
+        """For what the request does not name."""
+        if self.idempotency is None:
+            return uuid.uuid4().hex
+        return sha256(f"{what}:{self.idempotency}".encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedInput:
-    """An input to publish for an agent of the registry. `name`: the caller's or a new id of it."""
+    """An input to publish for an agent of the registry. `name`: the caller's or a new id of it; `signs`:
+    whether the agent's inputs need a signature."""
 
-    agent: Agent
+    agent: str
+    signs: bool
     session: str
     name: str
     value: bytes
@@ -67,7 +78,7 @@ def prepare_action(
     """The action of POST /v1/evaluate. Raises HttpError."""
     fields = fields_of(body, ProposedAction)
     agent, session = bind(fields, context, registry)
-    fields["action_id"] = fields.get("action_id") or uuid.uuid4().hex
+    fields["action_id"] = fields.get("action_id") or context.new_id("action")
     mode = fields.get("mode")
     if mode == "SHADOW" and not registry.is_in_shadow(agent.tenant):
         raise HttpError(
@@ -79,7 +90,7 @@ def prepare_action(
     if fields.get("deadline_ms") is None:
         fields["deadline_ms"] = int(1000 * wait_s)
     value = checked_bytes(fields, ProposedAction)
-    return PreparedInput(agent, session, str(fields["action_id"]), value, wait_s)
+    return PreparedInput(agent.id, agent.keys is not None, session, str(fields["action_id"]), value, wait_s)
 
 
 def fields_of(body: bytes, model: type[Record]) -> dict[str, Any]:
@@ -120,7 +131,7 @@ def bind(fields: dict[str, Any], context: RequestContext, registry: RegistryView
     if agent_id is None:
         raise HttpError(400, "missing_field", "say for which agent: agentId or X-Mnemom-Agent")
     agent = registered_agent(agent_id, context.caller, registry)
-    session = _one(fields.get("session_id"), context.session, "session_id") or uuid.uuid4().hex
+    session = _one(fields.get("session_id"), context.session, "session_id") or context.new_id("session")
     fields |= {"agent_id": agent_id, "session_id": session, "request_id": context.request_id}
     return agent, session
 

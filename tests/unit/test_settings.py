@@ -12,7 +12,13 @@ from app.settings import DEFAULT_FILE, Settings, SettingsError, load_settings, n
 if TYPE_CHECKING:
     from pathlib import Path
 
-COMMENTED = {"worker.ready_file", "analysis.api_key", "gateway.signing_key"}
+COMMENTED = {
+    "worker.ready_file",
+    "analysis.api_key",
+    "gateway.signing_key",
+    "gateway.idempotency_file",
+    "gateway.redis_url",
+}
 
 
 def test_the_default_file_names_every_setting_and_its_default() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import signal
+import sqlite3
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import typer
 
     from app.gateway.edge import Edge
+    from app.gateway.idempotency import AnswerStore
     from app.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -105,6 +107,10 @@ def build_gateway(settings: Settings) -> Edge:
     if given.signing_key is not None:
         private_keys_or_stop([given.signing_key])
         signing_key = given.signing_key.read_bytes()
+    try:
+        answers = _answer_store(settings)
+    except (ValueError, sqlite3.Error) as error:
+        stop(f"gateway.redis_url or gateway.idempotency_file: {error}")
     exchange = Exchange(kafka.bootstrap_servers, kafka.topic_prefix)
     reader = KafkaControlReader(kafka.bootstrap_servers, {real_names(settings)[REGISTRY]: REGISTRY})
     registry = RegistryView(reader, roots, settings.policy.refresh_s, settings.policy.max_lag_s)
@@ -117,5 +123,16 @@ def build_gateway(settings: Settings) -> Edge:
             RateLimiter(given.requests_per_s, given.burst),
             WaitLimits(given.wait_s, given.longest_wait_s),
             EdgeRules(given.max_body_bytes, given.request_timeout_s, given.allowed_origins),
+            answers,
         )
     )
+
+
+def _answer_store(settings: Settings) -> AnswerStore:
+    """Where answers under idempotency keys are kept. Raises ValueError and sqlite3.Error."""
+    from app.gateway.idempotency import RedisAnswers, SqliteAnswers  # noqa: PLC0415 - an extra
+
+    given = settings.gateway
+    if given.redis_url is not None:
+        return RedisAnswers(given.redis_url.get_secret_value(), settings.kafka.topic_prefix)
+    return SqliteAnswers(None if given.idempotency_file is None else given.idempotency_file.expanduser())

@@ -1,0 +1,117 @@
+"""The routes that ask for a decision: the body becomes an input, the committed record the answer."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fastapi.responses import Response
+from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations
+
+from app.client.input_kinds import ACTION
+from app.gateway.callers import Callers, facts_of
+from app.gateway.evaluation_shapes import EVALUATION_SCHEMA, evaluation_of, status_of
+from app.gateway.idempotency import (
+    IdempotentRequests,
+    RememberedRequest,
+    StoredAnswer,
+    fingerprint_of,
+)
+from app.gateway.input_requests import PreparedInput, prepare_action
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from app.client.input_kinds import InputKind
+    from app.gateway.decisions import Decisions
+    from app.gateway.input_requests import RequestContext, WaitLimits
+    from app.gateway.registry_view import RegistryView
+    from app.gateway.response_headers import ResponseFacts
+
+    Prepare = Callable[[bytes, RequestContext, RegistryView, WaitLimits], PreparedInput]
+    Render = Callable[[Mapping[str, Any]], StoredAnswer]
+
+
+@dataclass(frozen=True, slots=True)
+class DecidingRoute:
+    """A kind of question: its input, how a body becomes one, and how the answering record is told."""
+
+    path: str
+    kind: InputKind
+    prepare: Prepare
+    render: Render
+
+
+@dataclass(frozen=True, slots=True)
+class DecidingRoutes:
+    """What the routes stand on."""
+
+    callers: Callers
+    decisions: Decisions
+    registry: RegistryView
+    wait: WaitLimits
+    idempotent: IdempotentRequests
+
+    async def evaluate(self, request: Request) -> Response:
+        """Decide on an action (seeds 000 and 001)."""
+        return await self._decide(request, EVALUATE)
+
+    async def _decide(self, request: Request, route: DecidingRoute) -> Response:
+        context = await self.callers.context(request)
+        body, facts = await request.body(), facts_of(request)
+        if context.idempotency is None:
+            prepared = route.prepare(body, context, self.registry, self.wait)
+            facts.agent, facts.session = prepared.agent, prepared.session
+            record = await self.decisions.ask(route.kind, prepared, context.request_id)
+            return respond(route.render(record), facts)
+        named = (context.agent or "").encode(), (context.session or "").encode()
+        fingerprint = fingerprint_of(route.path.encode(), *named, body)
+
+        def prepare() -> RememberedRequest:
+            prepared = route.prepare(body, context, self.registry, self.wait)
+            facts.agent, facts.session = prepared.agent, prepared.session
+            value = prepared.value.decode()
+            said = prepared.agent, prepared.signs, prepared.session, prepared.name
+            return RememberedRequest(fingerprint, *said, value, prepared.wait_s)
+
+        async def decide(asked: RememberedRequest) -> StoredAnswer:
+            prepared = PreparedInput(
+                asked.agent, asked.signs, asked.session, asked.name, asked.value.encode(), asked.wait_s
+            )
+            record = await self.decisions.ask(route.kind, prepared, context.request_id)
+            return route.render(await self.decisions.first(record, context.caller))
+
+        answer, facts.is_replay = await self.idempotent.answer(context.idempotency, prepare, decide)
+        return respond(answer, facts)
+
+
+def respond(answer: StoredAnswer, facts: ResponseFacts) -> Response:
+    """The response with this answer."""
+    for name, value in answer.facts.items():
+        setattr(facts, name, value)
+    return Response(answer.body.encode(), answer.status, media_type="application/json")
+
+
+def written(body: Mapping[str, Any]) -> str:
+    """A body as it is sent."""
+    return json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def render_evaluation(record: Mapping[str, Any], status: int | None = None) -> StoredAnswer:
+    """The answer about a verdict; `status` None: by seed 000's rule."""
+    facts = {
+        "schema": EVALUATION_SCHEMA,
+        "checkpoints": record["checkpoints"],
+        "advisories": record["advisories"],
+        "agent": record["agent_id"],
+        "session": record["session_id"],
+        "is_decision_on_action": True,
+        "log": {"verdict_id": record["verdict_id"], "verdict": record["verdict"]},
+    }
+    return StoredAnswer(
+        status_of(record) if status is None else status, written(evaluation_of(record)), facts
+    )
+
+
+EVALUATE = DecidingRoute("/v1/evaluate", ACTION, prepare_action, render_evaluation)

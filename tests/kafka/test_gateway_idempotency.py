@@ -1,0 +1,182 @@
+"""The same request again is decided once, whichever gateway it comes to, and whatever died in between."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+import pytest
+
+from app.cli.demo.throwaway_trust import publish_policy
+from load.sites import neutral_policy
+from tests.kafka.gateway_process import Gateway, action, entries, running_gateway
+from tests.kafka.installation import END_S, running, site_on, stored
+from topics.catalog import ACTIONS, VERDICTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from load.sites.site import Site
+    from load.sites.worker_process import WorkerProcess
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture(scope="module")
+def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    made = site_on(kafka, tmp_path_factory.mktemp("idempotency"), module_prefix.rstrip("."))
+    asyncio.run(publish_policy(kafka, made.prefix, made.trust.entries(entries())))
+    return made
+
+
+@pytest.fixture(scope="module")
+def worker(site: Site) -> Iterator[WorkerProcess]:
+    yield from running(site)
+
+
+@pytest.fixture(scope="module")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Redis of our own."""
+    program = shutil.which("redis-server")
+    assert program, "these tests need redis-server (on Debian and Ubuntu: apt-get install redis-server)"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    folder = tmp_path_factory.mktemp("redis")
+    words = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(words, stdout=log, stderr=log)
+    try:
+        while True:
+            assert process.poll() is None, (folder / "log").read_text()
+            try:
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                break
+            except OSError:
+                time.sleep(0.05)
+        yield f"redis://127.0.0.1:{port}/0"
+    finally:
+        process.terminate()
+        process.wait(END_S)
+
+
+@pytest.fixture(scope="module")
+def two(site: Site, worker: WorkerProcess, redis_url: str) -> Iterator[tuple[Gateway, Gateway]]:
+    """Two gateways with one Redis."""
+    with (
+        running_gateway(site, "one", wait_s=50, redis_url=redis_url) as one,
+        running_gateway(site, "two", wait_s=50, redis_url=redis_url) as other,
+    ):
+        yield one, other
+
+
+def new_key() -> dict[str, str]:
+    return {"Idempotency-Key": uuid.uuid4().hex}
+
+
+def verdicts(site: Site, session: str) -> list[dict[str, Any]]:
+    return [json.loads(one.value or b"") for one in stored(site, VERDICTS) if session in str(one.value)]
+
+
+def check_replays(answers: list[httpx2.Response], fresh: int) -> None:
+    """All the same body and decision, `fresh` of them no replay, each under a request id of its own."""
+    assert len({one.content for one in answers}) == 1
+    assert len({one.status_code for one in answers}) == 1
+    assert len({one.headers["X-Mnemom-Request-Id"] for one in answers}) == len(answers)
+    assert len({one.headers["X-Mnemom-Verdict"] for one in answers}) == 1
+    assert sum("Idempotent-Replay" not in one.headers for one in answers) == fresh
+    assert {one.headers.get("Idempotent-Replay", "true") for one in answers} == {"true"}
+
+
+def test_a_repeat_gets_the_stored_body_verbatim_at_either_gateway(
+    site: Site, two: tuple[Gateway, Gateway]
+) -> None:
+    key, request = two[0].key(agents=[neutral_policy.AGENT]), action("", traceId="t")
+    del request["sessionId"]
+    given = new_key()
+    answers = []
+    for gateway in (*two, *two):
+        with gateway.client(key) as client:
+            answers.append(client.post("/v1/evaluate", json=request, headers=given))
+    check_replays(answers, 1)
+    assert len(verdicts(site, answers[0].json()["session_id"])) == 1
+    with two[1].client(key) as client:
+        other = client.post("/v1/evaluate", json=request | {"rows_affected": 11}, headers=given)
+        assert (other.status_code, other.json()["error"]["code"]) == (422, "idempotency_conflict")
+        assert "Idempotent-Replay" not in other.headers
+    with two[1].client() as client:
+        own = client.post("/v1/evaluate", json=request, headers=given)
+        assert own.status_code == 200
+        assert own.json()["action_id"] != answers[0].json()["action_id"], "keys are per caller"
+
+
+def test_two_at_once_are_one_decision(site: Site, two: tuple[Gateway, Gateway]) -> None:
+    key, session, given = two[0].key(agents=[neutral_policy.AGENT]), f"s-{uuid.uuid4().hex}", new_key()
+    together = threading.Barrier(8)
+
+    def post(number: int) -> httpx2.Response:
+        with two[number % 2].client(key) as client:
+            client.get("/healthz")
+            together.wait()
+            return client.post("/v1/evaluate", json=action(session), headers=given)
+
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(post, range(8)))
+    check_replays(answers, 1)
+    made = verdicts(site, session)
+    assert sum(one["duplicate_of"] is None for one in made) == 1
+    assert made[-1]["session"]["after"]["aggregateActionCount"] == 1
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["redis", "file"])
+def test_a_gateway_killed_in_between_leaves_one_decision(
+    site: Site, worker: WorkerProcess, redis_url: str, shared: bool
+) -> None:
+    name = f"killed-{'redis' if shared else 'file'}"
+    file = str(site.folder / f"{name}.sqlite")
+    store = {"redis_url": redis_url} if shared else {"idempotency_file": file}
+    session, given = f"s-{uuid.uuid4().hex}", new_key()
+    with running_gateway(site, name, wait_s=50, **store) as first:
+        key = first.key(agents=[neutral_policy.AGENT])
+        worker.send(signal.SIGSTOP)
+        try:
+            with ThreadPoolExecutor(1) as thread:
+                lost = thread.submit(_post, first, key, session, given)
+                while not [one for one in stored(site, ACTIONS) if session in str(one.value)]:
+                    time.sleep(0.05)
+                first.kill()
+                with pytest.raises(httpx2.TransportError):
+                    lost.result()
+        finally:
+            worker.send(signal.SIGCONT)
+    with running_gateway(site, f"{name}-2", wait_s=50, **store) as second:
+        again = _post(second, key, session, given)
+        third = _post(second, key, session, given)
+    assert again.status_code == 200
+    check_replays([again, third], 0)
+    made = verdicts(site, session)
+    assert sum(one["duplicate_of"] is None for one in made) == 1
+    assert again.json()["verdict_id"] == made[0]["verdict_id"]
+    assert made[-1]["session"]["after"]["aggregateActionCount"] == 1
+
+
+def _post(gateway: Gateway, key: str, session: str, headers: dict[str, str]) -> httpx2.Response:
+    with gateway.client(key) as client:
+        return client.post("/v1/evaluate", json=action(session), headers=headers)
+
+
+@pytest.mark.parametrize("wrong", ["", "x" * 256])
+def test_a_key_that_is_none_is_refused(two: tuple[Gateway, Gateway], wrong: str) -> None:
+    with two[0].client() as client:
+        answer = client.post("/v1/evaluate", json=action("s"), headers={"Idempotency-Key": wrong})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_idempotency_key")
