@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.core.actions.escalating import EXPIRED, End, counted_record, expire, resolved_record, told_of_signer
 from app.core.actions.resolution import (
     Approval,
     ResolvedAction,
@@ -32,6 +31,14 @@ from app.core.state.book import EscalationKept, GrantKept
 from app.core.state.decision import Decision
 from app.core.state.draft import SessionDraft
 from app.core.state.escalation import Vote
+from app.core.state.escalation_records import (
+    EXPIRED,
+    End,
+    counted_record,
+    expire,
+    resolved_record,
+    told_of_signer,
+)
 from app.core.state.expiry import time_records
 from topics.record_reading import Unreadable, read
 from topics.records import ProposedAction
@@ -241,7 +248,11 @@ def _denied(waits: _Answered) -> Decision:
     parts, arrival, review, draft, escalation = waits
     end = End(DENY, "BLOCK", f"approval_denied: {review.approver_id}", None)
     change = EscalationKept(escalation.after("denial", arrival.timestamp_ms, outcome="BLOCK"))
-    return _ended(draft, [resolved_record(escalation, arrival, told_of_signer(parts, review), end)], change)
+    return _ended(
+        draft,
+        [resolved_record(escalation, arrival, told_of_signer(parts.policy.registry, review), end)],
+        change,
+    )
 
 
 def _counted(waits: _Answered) -> Decision:
@@ -249,7 +260,9 @@ def _counted(waits: _Answered) -> Decision:
     votes = (*escalation.votes, _vote(parts, arrival, review))
     change = EscalationKept(escalation.after("approval", arrival.timestamp_ms, votes=votes))
     return _ended(
-        draft, [counted_record(escalation, arrival, told_of_signer(parts, review), len(votes))], change
+        draft,
+        [counted_record(escalation, arrival, told_of_signer(parts.policy.registry, review), len(votes))],
+        change,
     )
 
 
@@ -266,7 +279,7 @@ def _approved(waits: _Answered, book: Book) -> Generator[Request, Answer, Decisi
         return refuse(arrival, review, draft, resolved)
     body = resolved.verdict.body
     end = End(APPROVE, body["outcome"], body["blockReason"], body["verdict_id"])
-    told = resolved_record(escalation, arrival, told_of_signer(parts, review), end)
+    told = resolved_record(escalation, arrival, told_of_signer(parts.policy.registry, review), end)
     records = [*time_records(draft), resolved.verdict, told]
     count_resolved(draft, escalation, resolved)
     after = escalation.after(

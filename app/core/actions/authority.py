@@ -22,11 +22,13 @@ from pydantic import BaseModel, Field
 
 from app.core.actions.pipeline import INCONCLUSIVE
 from app.core.actions.stage import PASSED, Detail, Gate, StageResult
+from app.core.foundation.arrival import escalation_id, verdict_id
 from app.core.foundation.canonical import wire_int
 from app.core.foundation.strict import StrictModel
 from app.core.policy.bundles import BundlePart
 from app.core.quality_bundle.loosenings import Loosening
 from app.core.registry.registry import link_violations
+from app.core.state.escalation import Escalation
 from topics.records.base import (
     LedgerCount,  # noqa: TC001 - pydantic reads the annotations
     Tier,  # noqa: TC001 - pydantic reads the annotations
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from app.core.actions.stage import ActionContext
+    from app.core.foundation.arrival import Arrival
     from topics.records import ProposedAction
 
 
@@ -247,6 +250,33 @@ def _passed(tier: str, agent_tier: str | None) -> StageResult:
 def required_role(tier: str) -> Literal["approver", "vp"]:
     """Who may approve an action of this tier."""
     return "vp" if tier == "T4" else "approver"
+
+
+def escalation_of(arrival: Arrival, context: ActionContext) -> Escalation:
+    """The escalation of an action, bound to the digest of exactly this action.
+
+    The bundle says how long it waits. Actions open one in high_stakes mode under enforcement, because then an
+    agent waits (seed 001, Gate 4).
+    """
+    action, now = context.action, arrival.timestamp_ms
+    return Escalation(
+        escalation_id(arrival.decision_id),
+        verdict_id(arrival.decision_id),
+        action.action_id,
+        action.agent_id,
+        action.session_id,
+        context.tenant,
+        action.tool_name,
+        arrival.digest,
+        context.tier,
+        required_role(context.tier),
+        context.bundle.approvals.needed(context.tier),
+        arrival.topic,
+        arrival.partition,
+        arrival.offset,
+        now,
+        now + context.bundle.escalation_ttl_ms,
+    )
 
 
 def _own_reasons(context: ActionContext) -> list[str]:

@@ -17,9 +17,8 @@ from app.core.actions.assessment import (
     standing_of,
     unregistered,
 )
-from app.core.actions.authority import OBLIGATIONS
+from app.core.actions.authority import OBLIGATIONS, escalation_of
 from app.core.actions.delegation import run_proven
-from app.core.actions.escalating import escalation_of, expire, opened
 from app.core.actions.outcomes import settle_early
 from app.core.actions.pipeline import Evaluation
 from app.core.actions.stage import Decided, StageResult
@@ -44,9 +43,10 @@ from app.core.actions.verdict import (
 from app.core.foundation.arrival import REPLAYED, escalation_id, verdict_id
 from app.core.foundation.canonical import hex_of
 from app.core.registry.agent_keys import UNSIGNED_AGENT
-from app.core.state.book import EscalationKept, GrantKept
+from app.core.state.book import GrantKept
 from app.core.state.decision import Decision
 from app.core.state.draft import SessionDraft
+from app.core.state.escalation_records import open_in, opened
 from app.core.state.expiry import time_records
 from app.core.state.nonces import keep_nonce
 from app.core.state.reservations import Sighting
@@ -293,8 +293,5 @@ def _keep(
             records += settle_early(parts, draft, counted.owner, counted.action_id, counted.offset)
     if judged.waits is None:
         return Decision(draft.transition(), records, (judged.grant and (GrantKept(judged.grant),)) or ())
-    over = len(book.open) + 1 - parts.limits.max_escalations
-    now, crowding = judged.waits.opened_ms, book.open.crowding(over) if over > 0 else ()
-    evicted = [expire(one, now, evicted=True) for one in crowding]
-    changes = (*(change for _, change in evicted), EscalationKept(judged.waits))
-    return Decision(draft.transition(), [*records, *(record for record, _ in evicted)], changes)
+    evicted, changes = open_in(book, judged.waits, parts.limits.max_escalations)
+    return Decision(draft.transition(), [*records, *evicted], changes)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.core.actions.approvals import DENY, refuse
-from app.core.actions.escalating import told_of_signer
 from app.core.actions.standing_grants import ROLES, revoked_record
 from app.core.foundation.refusals import Objection
 from app.core.registry.keys import signed_by
 from app.core.state.book import GrantKept
 from app.core.state.decision import Decision
 from app.core.state.draft import SessionDraft
+from app.core.state.escalation_records import told_of_signer
 from app.core.state.expiry import time_records
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def evaluate(
     against = _object_to(parts, arrival, review, grant)
     if against is not None or grant is None:
         return refuse(arrival, review, draft, against or _unknown(review))
-    record = revoked_record(grant, arrival, told_of_signer(parts, review))
+    record = revoked_record(grant, arrival, told_of_signer(parts.policy.registry, review))
     after = None if draft.state.gone else draft.transition()
     return Decision(after, [*time_records(draft), record], (GrantKept(grant._replace(uses=0)),))
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from app.core.actions import escalating
 from app.core.actions.stage import StageOrder
 from app.core.decide.kinds import BY_MODEL, BY_TOPIC, DECISIONS
 from app.core.foundation.chain import OutRecord
@@ -21,7 +20,7 @@ from app.core.memory import reviews
 from app.core.policy.policy import PointParts, standings
 from app.core.registry.agent_keys import check_signature
 from app.core.retrieval import alarms
-from app.core.state import expiry
+from app.core.state import escalation_records, expiry
 from app.core.state.decision import Decision, Shared
 from app.core.state.draft import SessionDraft
 from app.core.state.nonces import novelty_of
@@ -105,7 +104,7 @@ class DecisionPoint:
     def expire_held(self, book: Book, now_ms: int, limit: int) -> Decision | None:
         """What time alone does to a partition's quarantine and open escalations at `now_ms`, `limit` of each;
         None when nothing is due."""
-        found = (reviews.expired(book, now_ms, limit), escalating.expired(book, now_ms, limit))
+        found = (reviews.expired(book, now_ms, limit), escalation_records.expired(book, now_ms, limit))
         due = [one for one in found if one is not None]
         if not due:
             return None

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.core.actions.authority import required_role
-from app.core.foundation.arrival import escalation_id, verdict_id
 from app.core.foundation.chain import OutRecord
 from app.core.foundation.clock import rfc3339
 from app.core.state.book import EscalationKept
 from app.core.state.decision import Decision
-from app.core.state.escalation import Escalation
 from topics.catalog import ESCALATIONS
 
 if TYPE_CHECKING:
-    from app.core.actions.stage import ActionContext
     from app.core.foundation.arrival import Arrival
-    from app.core.policy.policy import PointParts
+    from app.core.registry.registry import Registry
     from app.core.state.book import Book
+    from app.core.state.escalation import Escalation
     from topics.records import ReviewDecision
 
 EXPIRED = "nobody decided in time"
@@ -26,33 +23,6 @@ _EXPIRED = "sluice/escalation_expired/v1"
 _COUNTED = "sluice/approval_counted/v1"
 _RESOLVED = "sluice/escalation_resolved/v1"
 _OPENED = "sluice/escalation_opened/v1"
-
-
-def escalation_of(arrival: Arrival, context: ActionContext) -> Escalation:
-    """The escalation of an action, bound to the digest of exactly this action.
-
-    The bundle says how long it waits. Actions open one in high_stakes mode under enforcement, because then an
-    agent waits (seed 001, Gate 4).
-    """
-    action, now = context.action, arrival.timestamp_ms
-    return Escalation(
-        escalation_id(arrival.decision_id),
-        verdict_id(arrival.decision_id),
-        action.action_id,
-        action.agent_id,
-        action.session_id,
-        context.tenant,
-        action.tool_name,
-        arrival.digest,
-        context.tier,
-        required_role(context.tier),
-        context.bundle.approvals.needed(context.tier),
-        arrival.topic,
-        arrival.partition,
-        arrival.offset,
-        now,
-        now + context.bundle.escalation_ttl_ms,
-    )
 
 
 def opened(arrival: Arrival, escalation: Escalation, reason: str) -> OutRecord:
@@ -79,9 +49,9 @@ class End(NamedTuple):
     verdict_id: str | None
 
 
-def told_of_signer(parts: PointParts, review: ReviewDecision) -> dict[str, Any]:
+def told_of_signer(registry: Registry, review: ReviewDecision) -> dict[str, Any]:
     """The fields about the approver that the records of an answer have."""
-    approver = parts.policy.registry.approvers[review.approver_id]
+    approver = registry.approvers[review.approver_id]
     return {
         "approver_id": approver.id,
         "approver_entry": approver.key,
@@ -136,6 +106,18 @@ def expire(
     }
     after = escalation.after("eviction" if evicted else "time", now_ms, outcome="BLOCK")
     return event("EscalationExpired", told, escalation, now_ms, arrival), EscalationKept(after)
+
+
+def open_in(
+    book: Book, escalation: Escalation, most: int
+) -> tuple[list[OutRecord], tuple[EscalationKept, ...]]:
+    """The records and changes with which an escalation opens, but for the record of the opening. Where `most`
+    are open, the agent that has the most loses its oldest one."""
+    over = len(book.open) + 1 - most
+    crowding = book.open.crowding(over) if over > 0 else ()
+    evicted = [expire(one, escalation.opened_ms, evicted=True) for one in crowding]
+    changes = (*(change for _, change in evicted), EscalationKept(escalation))
+    return [record for record, _ in evicted], changes
 
 
 def expired(book: Book, now_ms: int, limit: int) -> Decision | None:
