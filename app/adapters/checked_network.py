@@ -145,9 +145,9 @@ _MOST_OF_A_TENANT = 32
 
 
 class HostNames:
-    """A thread for each name that is being asked for. Whoever asks for the same one waits with the first: a
-    server of names that does not answer keeps one thread of a host, however many references name it, and of
-    all hosts no more than the share of the tenant that asked."""
+    """A thread for each name that is being asked for. A caller that asks for the same name waits with the
+    first: a server of names that does not answer keeps one thread of a host, however many references name it,
+    and of all hosts no more than the share of the tenant that asked."""
 
     def __init__(self, system: System = socket.getaddrinfo) -> None:
         self._system = system

@@ -240,7 +240,7 @@ class LocalBroker:
 def launch(layout: Layout, port: int | None = None, more: Mapping[str, str] | None = None) -> LocalBroker:
     """Start a broker on `port` (and the next free one for its controller), or on free ports.
 
-    `more`: broker properties that it gets beside those of every broker of ours.
+    `more`: broker properties in addition to those of every broker of ours.
 
     Raises BrokerError: no JDK, no Maven, jars other than the manifest's, port taken, not ready in time.
     """

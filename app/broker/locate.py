@@ -85,7 +85,7 @@ def start_broker(
 ) -> Broker:
     """A new broker of ours on loopback: in Docker if a daemon answers, else on the local JVM.
 
-    `more`: broker properties that it gets beside those of every broker of ours.
+    `more`: broker properties in addition to those of every broker of ours.
     """
     ways: dict[str, Callable[[], Broker]] = {
         "Docker": lambda: docker.launch(port, more),

@@ -29,7 +29,7 @@ SHORTEST_WAIT_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """What is known of a request beside its body. `agent` and `session` are those of its headers;
+    """What is known of a request apart from its body. `agent` and `session` are those of its headers;
     `idempotency`: the name of its idempotency key, from which new ids are made then."""
 
     caller: Caller

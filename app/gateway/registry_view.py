@@ -65,7 +65,7 @@ class RegistryView:
         return found if found is not None and found.tenant == tenant else None
 
     def is_in_shadow(self, tenant: str) -> bool:
-        """Whether the gate holds nobody up for this tenant."""
+        """Whether the gate blocks no action of this tenant."""
         org = self.registry.orgs.get(tenant)
         return org is not None and org.enforcement == "shadow"
 

@@ -1,4 +1,4 @@
-"""Consumers that ports keep for their questions: connected once, given up by nobody who merely stops waiting.
+"""Consumers that ports keep for their questions: connected once, and kept even if a caller stops waiting.
 
 What one asks for is read as committed, but ends and times are asked of a `read_uncommitted` consumer: see
 `kafka_read`. Beside an open transaction the stable offset lies below what was committed already.

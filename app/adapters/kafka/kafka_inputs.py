@@ -55,7 +55,7 @@ class KafkaInputs:
         await self._pool.close()
 
     async def _serve(self, part: TopicPartition, asked: Asked) -> None:
-        """Answer until nobody waits. Nothing is awaited between finding that out and the end."""
+        """Answer until no caller waits. Nothing is awaited between finding that out and the end."""
         why: Exception = PortUnavailable("inputs are no longer read")
         try:
             async with self._pool.one() as consumer:
@@ -72,7 +72,7 @@ class KafkaInputs:
 
 
 def _waiting(asked: Asked) -> list[int]:
-    """Offsets that somebody still waits for, ascending; the others are forgotten."""
+    """Offsets for which a caller still waits, ascending; the others are forgotten."""
     for offset in [one for one, answers in asked.items() if all(answer.done() for answer in answers)]:
         del asked[offset]
     return sorted(asked)

@@ -107,7 +107,7 @@ def make_reports(answers: Answers, story: SimpleNamespace, time: str) -> list[Pl
 def make_approvals(
     answers: Answers, recipe: SimpleNamespace, trust: ThrowawayTrust, time: str
 ) -> list[Planned]:
-    """Signed answers to escalated actions, by turns as the recipe says; "wait": nobody answers. The owner
+    """Signed answers to escalated actions, by turns as the recipe says; "wait": no answer is sent. The owner
     answers where a VP must, the reviewer elsewhere."""
     made = []
     opened = sorted(answers.escalations, key=lambda one: one["action_id"])

@@ -157,7 +157,7 @@ class KeptError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class KeptRun:
-    """The worker, and the folders of its run and its keys; the broker's note lies beside it."""
+    """The worker, and the folders of its run and its keys; the broker's note lies next to it."""
 
     run: str
     folder: Path

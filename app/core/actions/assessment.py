@@ -172,7 +172,7 @@ _MODE_ABSENT = {
 
 
 def remarks(context: ActionContext) -> list[dict[str, Any]]:
-    """On an absent mode, totals that are not the session's, and flags that nobody acknowledged.
+    """On an absent mode, totals that are not the session's, and flags that were not acknowledged.
 
     They are advisories about the input itself, for people, and change no decision (seed 002).
     """

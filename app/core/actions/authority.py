@@ -121,8 +121,8 @@ class _Chain(NamedTuple):
 
 
 def _chain(context: ActionContext) -> _Chain:
-    """Where nothing is told, an agent that nobody may call is a root; another may stand anywhere. An agent
-    that signs stands where its grants say (app/core/actions/delegation.py)."""
+    """If the action states nothing, an agent that no other may call is a root; any other agent may be at
+    any place. The place of an agent that signs follows from its grants (app/core/actions/delegation.py)."""
     ancestors, told = _ancestors(context.action), context.action.governance_context
     if context.agent is not None and context.agent.keys is not None:
         depth = 0 if told is None else len(told.grants or ())

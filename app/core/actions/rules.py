@@ -1,7 +1,8 @@
 """Stage "rules": the bundle's invariants, assertions and forbidden conditions (seed 000, Stage 1).
 
-Block beats escalate: one rule that failed denies, whatever others could not say; one that nobody could decide
-asks a person. All rules are evaluated and listed, so that a verdict shows everything that was wrong.
+Block beats escalate: a rule that failed denies, even if other rules could not be decided. A rule that could
+not be decided asks a person. All rules are evaluated and listed, so that a verdict shows everything that was
+wrong.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ MOST_KEPT = 4096
 
 
 def find_loosenings(before: list[Rule], after: list[Rule]) -> Iterator[Loosening]:
-    """A rule that is gone or that a person may overrule now; of changed conditions nobody can tell which asks
-    for more."""
+    """A rule that is gone or that a person may overrule now. A changed condition counts too, because it
+    cannot be told which condition is stricter."""
     newer = {one.id: one for one in after}
     for old in before:
         path, new = (f"[{old.id}]",), newer.get(old.id)

@@ -54,7 +54,7 @@ class StageResult(NamedTuple):
 class ActionContext:
     """All that a stage may look at.
 
-    `bundle` is the agent's own, or the default where nobody knows it; `bundle_granted` says whether it is
+    `bundle` is the agent's own, or the default if the agent is not known; `bundle_granted` says whether it is
     the one `bundle_asked_for`. `now_ms` is the input's broker time. `action_type` is the registry's or the
     classified one, `types` this and the one that the caller claims; `reversible` (None for unknown), `tier`
     and `risk` (per mille) are the strictest of both, `reversibilities` what each of them says. `rows` is

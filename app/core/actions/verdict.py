@@ -173,8 +173,8 @@ def verdict_record(
 
     `form`: another one for a verdict that answers an approval.
 
-    `about`: by wire names what the verdict says beside the stages' evaluation and its ruling, which are all
-    of the fields that have no value here; its advisories follow those of the stages.
+    `about`: by wire names what the verdict says in addition to the stages' evaluation and its ruling, which
+    are all of the fields that have no value here; its advisories follow those of the stages.
 
     `rerun_hash` is over the canonical form of the list of the values of RERUN_FIELDS, gateResults without
     durations: all inputs of the decision and the decision. Raises CanonicalError when a stage's detail is no

@@ -34,7 +34,7 @@ class WorkBudget:
     """The bounds of all expressions that may be asked for, from the quickest to the closest."""
 
     def __init__(self, expressions: Sequence[Expression], enough: int = MAX_WORK) -> None:
-        """`enough`: the work up to which nobody asks how much less it is."""
+        """`enough`: below this much work the exact amount is not computed."""
         self.enough = enough
         self._coarse = coarse(one.work for one in expressions)
         self._safe = next(

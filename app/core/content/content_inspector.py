@@ -176,7 +176,7 @@ class ContentInspector:
 
     @cached_property
     def names(self) -> Names:
-        """Reads the ids and references that are released beside a content."""
+        """Reads the ids and references that are released together with a content."""
         return Names(self._detector.vocabulary, self._inspected, self.inspect_as_it_stands)
 
     @property

@@ -1,7 +1,6 @@
-"""Inspects what is released beside a content: ids, references, classes, which are free text as well.
-
-A reader sees them beside the content, so an order in an id is an order. They count as the content's findings
-do, each field by itself and all of a record as one text, in case one was split over them.
+"""Inspects what is released together with a content: ids, references and classes, which are free
+text as well. A reader sees them next to the content, so an order in an id is an order. They count as the
+content's findings do, each field by itself and all of a record as one text, in case one was split over them.
 """
 
 from __future__ import annotations

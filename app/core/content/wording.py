@@ -1,4 +1,4 @@
-"""What an id says in words: without the numbers, hashes and random signs that tell nobody anything.
+"""What an id says in words: without numbers, hashes and random signs, which mean nothing to a reader.
 
 Ids of one system differ in just these, so that most have the same wording and are inspected once. What could
 be a text in disguise is left as it is: digits that stand for letters, hex and base64 of something readable,
@@ -97,7 +97,7 @@ def readings(a_wording: str) -> list[str]:
 
 
 def says_something(a_wording: str, words: Vocabulary) -> bool:
-    """Whether there is a word in it that could be part of an order; some word nobody knows may be one."""
+    """Whether there is a word in it that could be part of an order. An unknown word may be one."""
     return (
         not a_wording.isascii()
         or "%" in a_wording

@@ -1,7 +1,7 @@
 """How every text of a released record is kept from being an order. The only list; docs/released.md shows it.
 
-A record that leaves the ledger for those who read memories and items holds texts beside the content. A field
-that is missing here fails the tests, and so does one that is said to be read and is not.
+A record that leaves the ledger for those who read memories and items holds texts in addition to the content.
+A field that is missing here fails the tests, and so does one that is said to be read and is not.
 """
 
 from __future__ import annotations

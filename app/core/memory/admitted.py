@@ -83,8 +83,8 @@ SCHEMA = "sluice/admitted_memory/v1"
 
 
 class Released(NamedTuple):
-    """What is known of the memory beside its write: `source_type` is the one that counted, `coordinates` are
-    the write's, whoever released it."""
+    """What is known of the memory in addition to its write: `source_type` is the one that counted,
+    `coordinates` are the write's, whoever released it."""
 
     memory_id: str
     tenant: str

@@ -103,7 +103,8 @@ def ceiling(answer: object) -> Ceiling | None:
 def analysed(answer: Answer, policy: AnalysisPolicy, characters: int = 0) -> Analysis:
     """What the shell's answer means for the decision on a content of so many characters.
 
-    What was not shown was not judged: an answer on a part counts where it lowers, and is inconclusive beside.
+    What was not shown was not judged: an answer on a part counts, because it can only lower the trust,
+    but the analysis is inconclusive.
     """
     if answer.status != "answered":
         return _without_answer(f"{answer.status}: {answer.detail}", policy)

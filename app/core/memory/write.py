@@ -152,7 +152,7 @@ def _shadowed(context: WriteContext, judged: Judgement) -> str | None:
 
 
 def _wanted(context: WriteContext, shared: Shared) -> list[OutRecord]:
-    """Its provenance is resolved now, beside the decision, so that it is recorded when the memory is read."""
+    """Its provenance is resolved now, in the background, so that it is recorded when the memory is read."""
     quality, uri = context.quality, context.write.provenance_uri
     if quality is None or context.agent is None or not isinstance(uri, str):
         return []

@@ -218,7 +218,7 @@ class _RecordedQuarantine(Book):
 
 
 def recorded_beside(records: Sequence[dict[str, Any]], arrival: Arrival) -> Shared:
-    """What the partition kept beside the session, as the records have it."""
+    """What the partition kept in addition to the session, as the records have it."""
     if arrival.topic == MEMORY_WRITES:
         memory = next(one for one in records if one["schema"] == MEMORY)
         tenant = UNREGISTERED if memory["tenant_id"] is None else memory["tenant_id"]

@@ -1,4 +1,5 @@
-"""What of a retrieval is released beside the bodies: ids, classes and references, which are free text too.
+"""What is released of a retrieval together with the bodies: ids, classes and references, which are free text
+too.
 
 They are read by the content's detectors, and what is found counts as if it were in the body of the item that
 they name; what is found in the request's own ids counts for every item. Where an item is not let through, an

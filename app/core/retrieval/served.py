@@ -69,7 +69,7 @@ def nothing_served(
 
 
 def _unsafe_of_request(context: RetrievalContext) -> frozenset[str]:
-    """The request's own fields that are not released: its ids stand beside whatever is."""
+    """The request's own fields that are not released."""
     read, bundle = context.names.request, context.quality
     if bundle is None or not context.names.unsafe:
         return context.names.unsafe

@@ -197,7 +197,7 @@ _LEAST_PORTIONS = 6
 _LONGEST_PORTION = 8
 _TWO = 2
 _LONG = 12
-"""Characters that nobody writes apart for another reason."""
+"""Characters that are not written apart for any other reason."""
 _WINDOW = 256
 """Characters on each side of a word looked for that are parted into words, in a run longer than both: parting
 takes 1.5 us a character, looking for words .1."""

@@ -158,7 +158,7 @@ class Gatherer:
             self._note(frame.acts, Said(key, here, within == "carried"))
 
     def _note(self, noted: list[Noted], one: Noted) -> None:
-        """Keep it, unless there are too many of them to be a request that somebody wrote."""
+        """Keep it, unless there are more of them than a real request has."""
         if len(noted) < MOST_OF_A_KIND:
             noted.append(one)
         else:

@@ -48,7 +48,7 @@ PROGRAMS = vocabulary(
     "commandcontext processbuilder start system popen run exec startprocess new system! cmd call",
     "check_call check_output popen capture2e capture3 async",
 )
-"""What starts a program that is given as a word, its arguments beside or in a list."""
+"""What starts a program that is given as a word, with its arguments after it or in a list."""
 PROGRAMS_OF = {
     "command": frozenset(["deno", "exec", "process", "", "std", "tokio"]),
     "new": frozenset(["command", "processbuilder"]),
@@ -117,7 +117,7 @@ WITH_PYTHON = vocabulary(
 )
 """Names that Python has too: what it does with them, its own reader knows."""
 REQUESTS = vocabulary("fetch request newrequest axios got ky delete http ajax ofetch send execute_request")
-"""What sends a request of a method that is said beside it."""
+"""What sends a request with a method that is given as another argument."""
 
 
 def _last(names: frozenset[str]) -> frozenset[str]:

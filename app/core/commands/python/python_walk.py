@@ -187,7 +187,7 @@ class Walker(Protocol):
         """An attribute of what is known already."""
 
     def found_call(self, callee: PythonValue, args: list[PythonValue]) -> PythonValue:
-        """A call that somebody else makes."""
+        """A call that other code makes."""
 
     def inner(self, text: str) -> PythonValue:
         """A program within the program; the value of its last expression."""

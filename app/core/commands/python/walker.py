@@ -197,7 +197,7 @@ class ProgramWalker:
         return attribute(base, node.attr) if own is None else own
 
     def found_call(self, callee: PythonValue, args: list[PythonValue]) -> PythonValue:
-        """A call that somebody else makes: a thread, `map`, an unpickler."""
+        """A call that other code makes: a thread, `map`, an unpickler."""
         own = self.functions.own(callee, "")
         if own is not None:
             return self.functions.call(own, args, {})

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from app.core.commands.shell.shell_reading import ShellScope
 
 MOST_BRACE_WORDS = 32
-"""Words that one brace expansion may give: nobody names more targets by hand, and products grow fast."""
+"""How many words one brace expansion may give. People do not name more targets, and products grow fast."""
 
 _ANSI_C = re.compile(r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL)
 _BACKSLASH = re.compile(r"\\(.)", re.DOTALL)

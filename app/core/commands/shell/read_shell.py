@@ -126,7 +126,7 @@ def _roughly(text: str, scope: ShellScope) -> None:
 
 
 def _uncalled(scope: ShellScope) -> None:
-    """Functions that the text defines without calling them may be called by whoever sources it."""
+    """A program that sources the text may call functions that the text defines without calling them."""
     for name, body in list(scope.functions.items()):
         if name not in scope.called:
             run(body, scope)

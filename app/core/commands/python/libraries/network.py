@@ -123,7 +123,7 @@ _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def cloud_handler(name: str) -> Callable[[Called], PythonValue] | None:
-    """Who knows the call, None where nobody here does."""
+    """The function that evaluates the call; None if the call is not known."""
     if name.startswith("boto3."):
         return _cloud_client if name == "boto3.client" else _aws if name.startswith(_AWS) else None
     if name.startswith("kubernetes."):

@@ -49,7 +49,7 @@ def same_path(call: Called) -> PythonValue:
 
 
 def renamed_path(call: Called) -> PythonValue:
-    """`path.with_suffix(...)`, `path.with_name(...)`: another file beside it."""
+    """`path.with_suffix(...)`, `path.with_name(...)`: another file in the same folder."""
     return known(posixpath.join(posixpath.dirname(word(call.base)), HOLE), call.base, name=PATH)
 
 
