@@ -101,7 +101,7 @@ class SessionSettings(_Group):
             )
         return self
 
-    def limits(self, memory: MemorySettings) -> SessionLimits:
+    def limits(self, memory: MemorySettings, approvals: ApprovalSettings) -> SessionLimits:
         """In ms, as the core takes them, with the bounds of a partition."""
         return SessionLimits(
             action_window_ms=int(self.action_window_s * 1000),
@@ -115,6 +115,7 @@ class SessionSettings(_Group):
             max_state_bytes=self.max_state_bytes,
             max_quarantine=memory.max_quarantine_size,
             max_source_histories=memory.max_source_histories,
+            max_escalations=approvals.max_escalations,
         )
 
 
@@ -123,6 +124,12 @@ class MemorySettings(_Group):
 
     max_quarantine_size: Positive = 1000
     max_source_histories: Positive = 100_000
+
+
+class ApprovalSettings(_Group):
+    """How many escalations a partition keeps open; quorum, routes and the time to answer are the bundle's."""
+
+    max_escalations: Positive = 10_000
 
 
 class PolicySettings(_Group):
@@ -245,6 +252,7 @@ class Settings(_Group):
     worker: WorkerSettings = WorkerSettings()
     session: SessionSettings = SessionSettings()
     memory: MemorySettings = MemorySettings()
+    approvals: ApprovalSettings = ApprovalSettings()
     policy: PolicySettings = PolicySettings()
     embedding: EmbeddingSettings = EmbeddingSettings()
     analysis: AnalysisSettings = AnalysisSettings()
@@ -255,4 +263,4 @@ class Settings(_Group):
 
     def limits(self) -> SessionLimits:
         """Of sessions and of a partition, as the core takes them."""
-        return self.session.limits(self.memory)
+        return self.session.limits(self.memory, self.approvals)

@@ -25,7 +25,7 @@ from app.core.rerun.rerunner import Rerunner
 from app.core.rerun.walk import DECIDED, PartitionWalk, WrittenRecord, entry_of, together
 from app.core.state.session import KEY_PREFIX, SessionState
 from app.core.trust.in_force import PolicyInForce
-from app.setting_groups import MemorySettings, SessionSettings
+from app.setting_groups import Settings
 from app.settings import ROOT
 from app.verifier.export import Located
 from app.verifier.verify import verify
@@ -44,7 +44,7 @@ BEGAN_MS, HOUR = 1_763_730_000_000, 3_600_000
 LAG_MS = 10_000
 VERSION = "0.1.0+attacked"
 PARTITION = 3
-LIMITS = SessionSettings().limits(MemorySettings())
+LIMITS = Settings().limits()
 SHIPPED = json.loads(Path(ROOT, "config", "bundles", "default.json").read_bytes())
 QUALITY = json.loads(Path(ROOT, "config", "quality", "default.json").read_bytes())
 WIPES = {

@@ -143,3 +143,10 @@ def test_the_usual_name_of_the_brokers_is_understood_beside_other_settings(
     assert (kafka.bootstrap_servers, kafka.partitions) == ("usual:9092", 3)
     monkeypatch.setenv("SLUICE_KAFKA__BOOTSTRAP_SERVERS", "own:9092")
     assert load_settings().kafka.bootstrap_servers == "own:9092"
+
+
+def test_a_partition_s_bounds_are_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLUICE_MEMORY__MAX_QUARANTINE_SIZE", "7")
+    monkeypatch.setenv("SLUICE_APPROVALS__MAX_ESCALATIONS", "8")
+    limits = load_settings().limits()
+    assert (limits.max_quarantine, limits.max_escalations) == (7, 8)
