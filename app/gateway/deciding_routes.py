@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fastapi.responses import Response
 from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations
 
-from app.client.input_kinds import ACTION
+from app.client.input_kinds import ACTION, OUTCOME, RETRIEVAL, WRITE
+from app.gateway.answer_rendering import render_evaluation, render_memory, render_outcome, render_retrieval
 from app.gateway.callers import Callers, facts_of
-from app.gateway.evaluation_shapes import EVALUATION_SCHEMA, evaluation_of, status_of
 from app.gateway.idempotency import (
     IdempotentRequests,
     RememberedRequest,
     StoredAnswer,
     fingerprint_of,
 )
-from app.gateway.input_requests import PreparedInput, prepare_action
+from app.gateway.input_requests import (
+    PreparedInput,
+    prepare_action,
+    prepare_outcome,
+    prepare_retrieval,
+    prepare_write,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -57,6 +62,18 @@ class DecidingRoutes:
         """Decide on an action (seeds 000 and 001)."""
         return await self._decide(request, EVALUATE)
 
+    async def memory(self, request: Request) -> Response:
+        """Decide whether a memory may be kept (seed 003)."""
+        return await self._decide(request, WRITE_MEMORY)
+
+    async def retrieval(self, request: Request) -> Response:
+        """Decide which retrieved items the agent may see (seed 004)."""
+        return await self._decide(request, RETRIEVE)
+
+    async def outcome(self, request: Request) -> Response:
+        """Take what an action really did."""
+        return await self._decide(request, REPORT)
+
     async def _decide(self, request: Request, route: DecidingRoute) -> Response:
         context = await self.callers.context(request)
         body, facts = await request.body(), facts_of(request)
@@ -93,25 +110,7 @@ def respond(answer: StoredAnswer, facts: ResponseFacts) -> Response:
     return Response(answer.body.encode(), answer.status, media_type="application/json")
 
 
-def written(body: Mapping[str, Any]) -> str:
-    """A body as it is sent."""
-    return json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-
-
-def render_evaluation(record: Mapping[str, Any], status: int | None = None) -> StoredAnswer:
-    """The answer about a verdict; `status` None: by seed 000's rule."""
-    facts = {
-        "schema": EVALUATION_SCHEMA,
-        "checkpoints": record["checkpoints"],
-        "advisories": record["advisories"],
-        "agent": record["agent_id"],
-        "session": record["session_id"],
-        "is_decision_on_action": True,
-        "log": {"verdict_id": record["verdict_id"], "verdict": record["verdict"]},
-    }
-    return StoredAnswer(
-        status_of(record) if status is None else status, written(evaluation_of(record)), facts
-    )
-
-
 EVALUATE = DecidingRoute("/v1/evaluate", ACTION, prepare_action, render_evaluation)
+WRITE_MEMORY = DecidingRoute("/v1/memory/evaluate", WRITE, prepare_write, render_memory)
+RETRIEVE = DecidingRoute("/v1/retrievals/evaluate", RETRIEVAL, prepare_retrieval, render_retrieval)
+REPORT = DecidingRoute("/v1/outcomes", OUTCOME, prepare_outcome, render_outcome)

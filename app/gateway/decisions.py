@@ -13,9 +13,17 @@ from aiokafka.errors import KafkaError
 
 from app.client.answers import ActionNotDecided, ClientError, InputPlace, InputUnreadable
 from app.client.exchange import OutgoingInput
-from app.client.input_kinds import ACTION, ACTIONS, DEAD_LETTERS, REVIEWS, VERDICTS
+from app.client.input_kinds import (
+    ACTION,
+    ACTIONS,
+    DEAD_LETTERS,
+    MEMORY_DECISIONS,
+    MEMORY_WRITES,
+    REVIEWS,
+    VERDICTS,
+)
 from app.client.sender import headers_of
-from app.core.foundation.arrival import coordinates_of, resolved_id, verdict_id
+from app.core.foundation.arrival import coordinates_of, memory_id, resolved_id, verdict_id
 from app.gateway.http_errors import HttpError, not_found
 from topics.json_text import parse
 
@@ -30,8 +38,8 @@ if TYPE_CHECKING:
 REQUEST_ID = "X-Mnemom-Request-Id"
 SOURCE = "/gateway/agents/"
 """ce_source of what the gateway publishes, before the agent's id."""
-_ID_KINDS = {ACTIONS: verdict_id, REVIEWS: resolved_id}
-"""Verdicts by the topic of their input: a first one, and one that an approval led to."""
+_ID_KINDS = {ACTIONS: verdict_id, REVIEWS: resolved_id, MEMORY_WRITES: memory_id}
+"""Decisions by the topic of their input."""
 COME_AGAIN_S = 1
 NOT_THERE = 404
 
@@ -65,14 +73,15 @@ class Decisions:
         if not isinstance(original, str):
             return record
         try:
-            return await self.verdict(original, caller) or record
+            return await self.decision(original, caller) or record
         except HttpError as error:
             if error.status == NOT_THERE:
                 return record
             raise
 
-    async def verdict(self, an_id: str, caller: Caller) -> dict[str, Any] | None:
-        """The record of gate.verdicts of this id; None: its input is there, and not decided yet.
+    async def decision(self, an_id: str, caller: Caller) -> dict[str, Any] | None:
+        """The record of this decision on an action or a memory write, or the verdict that an approval led to;
+        None: its input is there, and not decided yet.
 
         Raises HttpError: 404 where there is no such, or it is of others.
         """
@@ -94,11 +103,12 @@ class Decisions:
             raise not_found(an_id)
         place = InputPlace(*at, found.timestamp_ms)
         ids = [an_id, f"dead_letter:{topic}:{at[0]}:{at[1]}"]
-        answer = await self._exchange.reader.look_back(ids, place, [VERDICTS, DEAD_LETTERS])
+        answers = MEMORY_DECISIONS if topic == MEMORY_WRITES else VERDICTS
+        answer = await self._exchange.reader.look_back(ids, place, [answers, DEAD_LETTERS])
         if answer is None:
             fields = parse(found.value)
             agent = fields.get("agent_id") if isinstance(fields, dict) else None
-            if topic != ACTIONS or not isinstance(agent, str) or not caller.speaks_for(agent):
+            if topic == REVIEWS or not isinstance(agent, str) or not caller.speaks_for(agent):
                 raise not_found(an_id)
             return None
         record = answer.record

@@ -8,11 +8,11 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from app.client.sender import bytes_of
+from app.client.sender import bytes_of, outcome_name
 from app.gateway.http_errors import HttpError, unreadable
 from topics.json_text import Unreadable, parse
 from topics.record_reading import read
-from topics.records import ProposedAction
+from topics.records import ActionOutcome, ProposedAction, ProposedMemoryWrite, ProposedRetrieval
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -93,6 +93,48 @@ def prepare_action(
     return PreparedInput(agent.id, agent.keys is not None, session, str(fields["action_id"]), value, wait_s)
 
 
+def prepare_write(
+    body: bytes, context: RequestContext, registry: RegistryView, limits: WaitLimits
+) -> PreparedInput:
+    """The memory write of POST /v1/memory/evaluate. Raises HttpError."""
+    fields = fields_of(body, ProposedMemoryWrite)
+    agent, session = bind(fields, context, registry)
+    name = fields["write_id"] = fields.get("write_id") or context.new_id("write")
+    value = checked_bytes(fields, ProposedMemoryWrite)
+    return PreparedInput(agent.id, agent.keys is not None, session, name, value, limits.default_s)
+
+
+def prepare_retrieval(
+    body: bytes, context: RequestContext, registry: RegistryView, limits: WaitLimits
+) -> PreparedInput:
+    """The items of POST /v1/retrievals/evaluate; the retrieval's id is the request's. Raises HttpError."""
+    fields = fields_of(body, ProposedRetrieval)
+    agent, session = bind(fields, context, registry)
+    value = checked_bytes(fields, ProposedRetrieval)
+    return PreparedInput(
+        agent.id, agent.keys is not None, session, context.request_id, value, limits.default_s
+    )
+
+
+def prepare_outcome(
+    body: bytes, context: RequestContext, registry: RegistryView, limits: WaitLimits
+) -> PreparedInput:
+    """The outcome of POST /v1/outcomes: of the caller's agent, or signed by an enforcement point of its
+    tenant. Raises HttpError."""
+    fields = fields_of(body, ActionOutcome)
+    session = _one(fields.get("session_id"), context.session, "session_id")
+    reporter = _one(fields.get("reported_by"), context.agent, "reported_by") or _alone(context.caller)
+    fields |= {"session_id": session, "reported_by": reporter}
+    value = checked_bytes({name: one for name, one in fields.items() if one is not None}, ActionOutcome)
+    signs = False
+    if fields.get("signature") is None or not registry.is_enforcement_point(
+        str(reporter), context.caller.tenant
+    ):
+        signs = registered_agent(str(reporter), context.caller, registry).keys is not None
+    name = outcome_name(str(session), str(fields["action_id"]))
+    return PreparedInput(str(reporter), signs, str(session), name, value, limits.default_s)
+
+
 def fields_of(body: bytes, model: type[Record]) -> dict[str, Any]:
     """The body's fields by the wire names of a record. Raises HttpError if it is not a JSON object or has a
     field twice."""
@@ -125,15 +167,18 @@ def bind(fields: dict[str, Any], context: RequestContext, registry: RegistryView
     id. Raises HttpError."""
     if fields.get("request_id") is not None:
         raise HttpError(400, "unknown_field", "the gateway gives each request its id", path="$.request_id")
-    only = context.caller.agents
-    alone = next(iter(only)) if only is not None and len(only) == 1 else None
-    agent_id = _one(fields.get("agent_id"), context.agent, "agent_id") or alone
+    agent_id = _one(fields.get("agent_id"), context.agent, "agent_id") or _alone(context.caller)
     if agent_id is None:
         raise HttpError(400, "missing_field", "say for which agent: agentId or X-Mnemom-Agent")
     agent = registered_agent(agent_id, context.caller, registry)
     session = _one(fields.get("session_id"), context.session, "session_id") or context.new_id("session")
     fields |= {"agent_id": agent_id, "session_id": session, "request_id": context.request_id}
     return agent, session
+
+
+def _alone(caller: Caller) -> str | None:
+    """The one agent that a key is bound to."""
+    return next(iter(caller.agents)) if caller.agents is not None and len(caller.agents) == 1 else None
 
 
 def registered_agent(agent_id: str, caller: Caller, registry: RegistryView) -> Agent:

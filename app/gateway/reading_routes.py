@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING
 from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations
 from starlette.responses import Response  # noqa: TC002 - as above
 
+from app.gateway.answer_rendering import render_evaluation, written
 from app.gateway.callers import Callers, facts_of
-from app.gateway.deciding_routes import render_evaluation, respond, written
-from app.gateway.evaluation_shapes import PENDING_SCHEMA, PendingResponse
-from app.gateway.http_errors import HttpError
+from app.gateway.deciding_routes import respond
+from app.gateway.http_errors import HttpError, not_found
 from app.gateway.idempotency import StoredAnswer
+from app.gateway.openapi_shapes import PENDING_SCHEMA, PendingResponse
 
 if TYPE_CHECKING:
     from app.client.exchange import Exchange
     from app.gateway.decisions import Decisions
     from app.gateway.registry_view import RegistryView
+
+VERDICT_IDS = ("verdict:", "resolved:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,9 @@ class ReadingRoutes:
     async def verdict(self, request: Request, verdict_id: str) -> Response:
         """The decision of this id, as POST /v1/evaluate gives it."""
         context = await self.callers.context(request)
-        record = await self.decisions.verdict(verdict_id, context.caller)
+        if not verdict_id.startswith(VERDICT_IDS):
+            raise not_found(verdict_id)
+        record = await self.decisions.decision(verdict_id, context.caller)
         if record is not None:
             return respond(render_evaluation(record, 200), facts_of(request))
         pending = PendingResponse(verdict_id=verdict_id).model_dump()

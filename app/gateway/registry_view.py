@@ -64,6 +64,11 @@ class RegistryView:
         found = self.registry.agents.get(name)
         return found if found is not None and found.tenant == tenant else None
 
+    def is_enforcement_point(self, name: str, tenant: str) -> bool:
+        """Whether this is an enforcement point of the tenant."""
+        found = self.registry.enforcement_points.get(name)
+        return found is not None and found.tenant == tenant
+
     def is_in_shadow(self, tenant: str) -> bool:
         """Whether the gate blocks no action of this tenant."""
         org = self.registry.orgs.get(tenant)

@@ -15,16 +15,21 @@ from starlette.exceptions import HTTPException
 from app.gateway.callers import Callers, facts_of
 from app.gateway.deciding_routes import DecidingRoutes
 from app.gateway.edge import ERROR_SCHEMA, Edge, EdgeRules, error_headers
-from app.gateway.evaluation_shapes import (
+from app.gateway.http_errors import HttpError
+from app.gateway.idempotency import AnswerStore, IdempotentRequests
+from app.gateway.openapi_shapes import (
     ErrorResponse,
     EvaluationResponse,
     PendingResponse,
-    request_schema,
+    action_schema,
+    answer_schema,
+    outcome_schema,
+    retrieval_schema,
+    write_schema,
 )
-from app.gateway.http_errors import HttpError
-from app.gateway.idempotency import AnswerStore, IdempotentRequests
 from app.gateway.reading_routes import ReadingRoutes
 from topics.headers import API_VERSION
+from topics.records import MemoryDecision, ReservationSettled, ServedRetrieval
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -112,9 +117,47 @@ def _add_deciding(app: FastAPI, routes: DecidingRoutes) -> None:
             202: {"model": EvaluationResponse, "description": "needs_human"},
             422: {"model": EvaluationResponse | ErrorResponse, "description": "denied, with `error` in it"},
         },
-        openapi_extra=_with_body(request_schema()),
+        openapi_extra=_with_body(action_schema()),
         **_KEYED,
     )
+
+    records: tuple[tuple[str, Any, str, dict[str, Any], dict[str, Any]], ...] = (
+        (
+            "/v1/memory/evaluate",
+            routes.memory,
+            "Decide whether a memory may be kept",
+            write_schema(),
+            answer_schema(MemoryDecision),
+        ),
+        (
+            "/v1/retrievals/evaluate",
+            routes.retrieval,
+            "Decide which items the agent may see",
+            retrieval_schema(),
+            answer_schema(ServedRetrieval),
+        ),
+        (
+            "/v1/outcomes",
+            routes.outcome,
+            "Take what an action really did",
+            outcome_schema(),
+            answer_schema(ReservationSettled),
+        ),
+    )
+    for path, handler, summary, asked, answered in records:
+        app.add_api_route(
+            path,
+            handler,
+            methods=["POST"],
+            summary=summary,
+            responses={
+                **_ERRORS,
+                200: {"description": "decided", "content": {"application/json": {"schema": answered}}},
+                422: {"model": ErrorResponse},
+            },
+            openapi_extra=_with_body(asked),
+            **_KEYED,
+        )
 
 
 def _add_reading(app: FastAPI, routes: ReadingRoutes) -> None:

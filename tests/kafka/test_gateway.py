@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from app.cli.demo.throwaway_trust import publish_policy
-from app.gateway.evaluation_shapes import EvaluationResponse
+from app.gateway.openapi_shapes import EvaluationResponse
 from load.sites import neutral_policy
 from tests.kafka.gateway_process import (
     ESCALATING_TOOL,

@@ -1,4 +1,4 @@
-"""What the gateway answers about an action, and the shapes of its OpenAPI document."""
+"""The shapes of requests and answers: models and JSON Schemas for the OpenAPI document. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.client.answers import Verdict, refusal_of
 from app.gateway.http_errors import error_body
-from topics.records import ProposedAction
+from topics.records import ActionOutcome, ProposedAction, ProposedMemoryWrite, ProposedRetrieval
 from topics.records.base import (  # noqa: TC001 - pydantic reads the annotations
     Digest,
     Enforcement,
@@ -24,6 +24,8 @@ from topics.records.verdicts import Advisory, Checkpoints, GateResult  # noqa: T
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from topics.records.base import Record
 
 EVALUATION_SCHEMA = "sluice/evaluation/v1"
 PENDING_SCHEMA = "sluice/pending/v1"
@@ -112,33 +114,80 @@ def status_of(record: Mapping[str, Any]) -> int:
     return 422 if record["verdict"] == "denied" else 202
 
 
-def request_schema() -> dict[str, Any]:
-    """The JSON Schema of POST /v1/evaluate's body: ProposedAction, with what a request may leave to the
-    gateway, in the names of seed 001 or in seed 000's form. Other spellings are read too (agent_id)."""
-    schema = ProposedAction.model_json_schema(by_alias=True, ref_template="#/$defs/{model}")
-    properties = schema["properties"]
-    del properties["request_id"]
-    for snake, seed in (("agent_id", "agentId"), ("session_id", "sessionId")):
-        properties[seed] = properties.pop(snake)
-    properties["mode"] = {
+LEDGER_FIELDS = frozenset(
+    ("partition", "sequence", "prev_hash", "event_hash", "decider_version", "schema", "seen", "input")
+)
+"""Of a record, what belongs to the ledger and not to the answer."""
+_SEEDS_NAMES = {"agent_id": "agentId", "session_id": "sessionId"}
+"""How seed 001's request names them; the other spelling is read too."""
+
+
+def answer_fields(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A record as an answer."""
+    return {name: value for name, value in record.items() if name not in LEDGER_FIELDS}
+
+
+def answer_schema(model: type[Record]) -> dict[str, Any]:
+    """The JSON Schema of a record as an answer."""
+    schema = _whole(model)
+    schema["properties"] = answer_fields(schema["properties"])
+    schema["required"] = [name for name in schema.get("required", ()) if name not in LEDGER_FIELDS]
+    return schema
+
+
+def action_schema() -> dict[str, Any]:
+    """The body of POST /v1/evaluate: ProposedAction, with what a request may leave to the gateway, in seed
+    001's names or in seed 000's form."""
+    schema = _request(ProposedAction, "request_id")
+    schema["properties"]["mode"] = {
         "anyOf": [
             {"enum": ["standard", "high_stakes", "ENFORCE", "SHADOW"], "type": "string"},
             {"type": "null"},
         ],
         "description": "ENFORCE reads as high_stakes; SHADOW only where the tenant is in shadow",
     }
-    properties["proposed_action"] = SeedAction.model_json_schema()
-    definitions = schema.pop("$defs", {})
-    inlined: dict[str, Any] = _inline(schema, definitions)
-    inlined["required"] = []
-    inlined["oneOf"] = [
+    schema["properties"]["proposed_action"] = _whole(SeedAction)
+    schema["required"] = []
+    schema["oneOf"] = [
         {"required": ["toolName", "parameters"], "not": {"required": ["proposed_action"]}},
         {
             "required": ["proposed_action"],
             "not": {"anyOf": [{"required": ["toolName"]}, {"required": ["parameters"]}]},
         },
     ]
-    return inlined
+    return schema
+
+
+def write_schema() -> dict[str, Any]:
+    """The body of POST /v1/memory/evaluate."""
+    return _request(ProposedMemoryWrite, "request_id", left_out=("write_id",))
+
+
+def retrieval_schema() -> dict[str, Any]:
+    """The body of POST /v1/retrievals/evaluate."""
+    return _request(ProposedRetrieval, "request_id")
+
+
+def outcome_schema() -> dict[str, Any]:
+    """The body of POST /v1/outcomes."""
+    return _request(ActionOutcome, left_out=("reported_by",))
+
+
+def _request(model: type[Record], *never: str, left_out: tuple[str, ...] = ()) -> dict[str, Any]:
+    """A record as a request: without the fields that the gateway alone fills in (`never`)."""
+    schema = _whole(model)
+    properties = {_SEEDS_NAMES.get(name, name): one for name, one in schema["properties"].items()}
+    schema["properties"] = {name: one for name, one in properties.items() if name not in never}
+    optional = {*never, *left_out, *_SEEDS_NAMES}
+    schema["required"] = [name for name in schema.get("required", ()) if name not in optional]
+    return schema
+
+
+def _whole(model: type[Record]) -> dict[str, Any]:
+    """A record's schema without references."""
+    schema = model.model_json_schema(by_alias=True)
+    whole: dict[str, Any] = _inline(schema, schema.pop("$defs", {}))
+    return whole
 
 
 def _inline(part: Any, definitions: Mapping[str, Any]) -> Any:

@@ -1,0 +1,85 @@
+"""Committed records as HTTP answers: status, body, and what seed 002's headers say of them. Pure."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from app.gateway.edge import ERROR_SCHEMA
+from app.gateway.http_errors import error_body
+from app.gateway.idempotency import StoredAnswer
+from app.gateway.openapi_shapes import EVALUATION_SCHEMA, answer_fields, evaluation_of, status_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FRONT_ONLY = {
+    "source": "sluice.gateway",
+    "text": "autonomy, integrity and back are observed only: content came in, and nothing is done or said",
+    "severity": "info",
+}
+
+
+def written(body: Mapping[str, Any]) -> str:
+    """A body as it is sent."""
+    return json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def render_evaluation(record: Mapping[str, Any], status: int | None = None) -> StoredAnswer:
+    """The answer about a verdict; `status` None: by seed 000's rule."""
+    facts = {
+        "schema": EVALUATION_SCHEMA,
+        "checkpoints": record["checkpoints"],
+        "advisories": record["advisories"],
+        "agent": record["agent_id"],
+        "session": record["session_id"],
+        "is_decision_on_action": True,
+        "log": {"verdict_id": record["verdict_id"], "verdict": record["verdict"]},
+    }
+    return StoredAnswer(
+        status_of(record) if status is None else status, written(evaluation_of(record)), facts
+    )
+
+
+def render_memory(record: Mapping[str, Any]) -> StoredAnswer:
+    """The answer about a record of gate.memory.decisions: 200 whatever was decided; `action` says it."""
+    held = record["action"] != "allow"
+    front = "enforced" if held else "observed" if record.get("shadowAction") else "pass"
+    facts = {
+        **_content_facts(record, front),
+        "log": {"memory_id": record["memory_id"], "action": record["action"]},
+    }
+    return StoredAnswer(200, written(answer_fields(record)), facts)
+
+
+def render_retrieval(record: Mapping[str, Any]) -> StoredAnswer:
+    """The answer about a record of gate.memory.retrievals.served."""
+    outcomes = {one["outcome"] for one in record["items"]}
+    if record["withheld"] or "downgrade" in outcomes:
+        front = "enforced"
+    else:
+        front = "nudged" if "flag" in outcomes else "pass"
+    facts = {**_content_facts(record, front), "log": {"served_id": record["served_id"]}}
+    return StoredAnswer(200, written(answer_fields(record)), facts)
+
+
+def render_outcome(record: Mapping[str, Any]) -> StoredAnswer:
+    """The answer about an outcome: settled, or 422 where it was refused."""
+    if "refusal_id" not in record:
+        facts = {"schema": record["schema"], "session": record["session_id"]}
+        return StoredAnswer(200, written(answer_fields(record)), facts)
+    details = {"subject": record.get("subject"), "refusal_id": record["refusal_id"]}
+    body = error_body(record["reason"], record["message"], details)
+    return StoredAnswer(422, written(body), {"schema": ERROR_SCHEMA})
+
+
+def _content_facts(record: Mapping[str, Any], front: str) -> dict[str, Any]:
+    """Of content that came in: the checkpoint `front` is what judged it."""
+    checkpoints = {"front": front, "autonomy": "observed", "integrity": "observed", "back": "observed"}
+    return {
+        "schema": record["schema"],
+        "checkpoints": checkpoints,
+        "advisories": [FRONT_ONLY],
+        "agent": record["agent_id"],
+        "session": record["session_id"],
+    }

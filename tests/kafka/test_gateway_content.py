@@ -1,0 +1,136 @@
+"""Memories, retrieved items and outcomes over HTTP: answered from what the worker committed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from app.cli.demo.throwaway_trust import publish_policy
+from load.sites import neutral_policy
+from tests.kafka.gateway_process import OTHER_TENANT, Gateway, action, entries, running_gateway
+from tests.kafka.installation import running, site_on, stored
+from tests.kafka.memories import write
+from tests.kafka.retrievals import item
+from tests.unit.gateway.test_response_headers import parse_mnemom_verdict
+from topics.catalog import MEMORY_DECISIONS, SESSION_EVENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from load.sites.site import Site
+    from load.sites.worker_process import WorkerProcess
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture(scope="module")
+def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    made = site_on(kafka, tmp_path_factory.mktemp("content"), module_prefix.rstrip("."))
+    asyncio.run(publish_policy(kafka, made.prefix, made.trust.entries(entries())))
+    return made
+
+
+@pytest.fixture(scope="module")
+def worker(site: Site) -> Iterator[WorkerProcess]:
+    yield from running(site)
+
+
+@pytest.fixture(scope="module")
+def gateway(site: Site, worker: WorkerProcess) -> Iterator[Gateway]:
+    with running_gateway(site, wait_s=50) as started:
+        yield started
+
+
+def memory(session: str, **more: Any) -> dict[str, Any]:
+    """A write as a request says it, without the ids that the gateway gives."""
+    fields = write(session, "w") | more
+    del fields["agent_id"], fields["write_id"]
+    return fields
+
+
+@pytest.mark.parametrize(
+    ("content", "decided", "front"),
+    [("The order was paid.", "allow", "pass"), (neutral_policy.ATTACK, "reject", "enforced")],
+)
+def test_a_memory_is_decided_and_the_front_checkpoint_says_so(
+    site: Site, gateway: Gateway, content: str, decided: str, front: str
+) -> None:
+    session = f"s-{uuid.uuid4().hex}"
+    with gateway.client() as client:
+        answer = client.post("/v1/memory/evaluate", json=memory(session, content=content))
+    assert (answer.status_code, answer.json()["action"]) == (200, decided)
+    assert parse_mnemom_verdict(answer.headers["X-Mnemom-Verdict"]) == {
+        "front": front,
+        "autonomy": "observed",
+        "integrity": "observed",
+        "back": "observed",
+    }
+    assert answer.headers["X-Mnemom-Schema"] == "sluice/memory_decision/v1"
+    assert "X-AIP-Verdict" not in answer.headers
+    (record,) = [one for one in stored(site, MEMORY_DECISIONS) if session in str(one.value)]
+    committed = json.loads(record.value or b"")
+    assert answer.json().items() <= committed.items()
+    assert answer.headers["X-Mnemom-Request-Id"] in str(record.headers) + str(record.value) + gateway.said()
+    assert {"trustScore", "reason", "rerun_hash"} <= answer.json().keys()
+
+
+def test_a_memory_under_a_key_is_decided_once(site: Site, gateway: Gateway) -> None:
+    session, given = f"s-{uuid.uuid4().hex}", {"Idempotency-Key": uuid.uuid4().hex}
+    key = gateway.key(agents=[neutral_policy.AGENT])
+    with gateway.client(key) as client:
+        answers = [client.post("/v1/memory/evaluate", json=memory(session), headers=given) for _ in range(3)]
+        other = client.post("/v1/retrievals/evaluate", json={"items": [item("i")]}, headers=given)
+    assert len({one.content for one in answers}) == 1
+    assert [one.headers.get("Idempotent-Replay") for one in answers] == [None, "true", "true"]
+    assert len([one for one in stored(site, MEMORY_DECISIONS) if session in str(one.value)]) == 1
+    assert (other.status_code, other.json()["error"]["code"]) == (422, "idempotency_conflict")
+
+
+def test_items_are_served_or_withheld(gateway: Gateway) -> None:
+    session = f"s-{uuid.uuid4().hex}"
+    bad = item("bad") | {"confidence_score": None}
+    with gateway.client() as client:
+        good = client.post(
+            "/v1/retrievals/evaluate",
+            json={"session_id": session, "items": [item("good")], "autonomy_tier": "bounded"},
+        )
+        mixed = client.post(
+            "/v1/retrievals/evaluate",
+            json={"sessionId": session, "items": [item("good"), bad], "autonomy_tier": "high_privilege"},
+        )
+    assert [one["item_id"] for one in good.json()["items"]] == ["good"]
+    assert good.json()["items"][0]["body"] == item("good")["body"]
+    assert good.json()["request_id"] == good.headers["X-Mnemom-Request-Id"]
+    assert parse_mnemom_verdict(good.headers["X-Mnemom-Verdict"])["front"] == "pass"
+    assert [one["item_id"] for one in mixed.json()["withheld"]] == ["bad"]
+    assert parse_mnemom_verdict(mixed.headers["X-Mnemom-Verdict"])["front"] == "enforced"
+
+
+def test_an_outcome_settles_what_was_reserved(site: Site, gateway: Gateway) -> None:
+    session = f"s-{uuid.uuid4().hex}"
+    with gateway.client() as client:
+        decided = client.post("/v1/evaluate", json=action(session)).json()
+        outcome = {"action_id": decided["action_id"], "sessionId": session, "rows_affected": 12}
+        settled = client.post("/v1/outcomes", json=outcome)
+        again = client.post("/v1/outcomes", json=outcome)
+        unknown = client.post("/v1/outcomes", json=outcome | {"rows_affected": -1})
+    assert (settled.status_code, settled.json()["actual"]) == (200, 12)
+    assert settled.json()["aggregateRowsAffected"] == 12
+    assert settled.json()["reported_by"] == neutral_policy.AGENT
+    assert again.status_code in (200, 422)
+    assert unknown.status_code == 400
+    events = [json.loads(one.value or b"") for one in stored(site, SESSION_EVENTS)]
+    totals = {one.get("aggregateRowsAffected", 12) for one in events if one.get("session_id") == session}
+    assert totals == {12}
+
+
+def test_nobody_reports_for_another_tenants_agent(gateway: Gateway) -> None:
+    outcome = {"action_id": "a", "session_id": "s", "rows_affected": 1, "reported_by": neutral_policy.AGENT}
+    with gateway.client(gateway.key(OTHER_TENANT)) as client:
+        answer = client.post("/v1/outcomes", json=outcome)
+        signed = client.post("/v1/outcomes", json=outcome | {"signature": "AAAA"})
+    assert [one.json()["error"]["code"] for one in (answer, signed)] == ["agent_not_bound"] * 2
