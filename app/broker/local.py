@@ -245,8 +245,8 @@ class LocalBroker:
         return [java, *flags, f"-Dlog4j2.configurationFile={LOG_CONFIG}", "-cp", classpath]
 
     def _classes(self, java: str) -> Path:
-        """Where this JVM keeps, beside the jars, the classes that it read and checked: a start that finds them
-        takes three quarters of the processor time. The JVM itself sees whether they are those of the jars."""
+        """Where this JVM keeps the classes that it read and checked, beside the jars: a start that finds them
+        takes three quarters of the processor time. The JVM sees for itself whether the jars are the same."""
         built = Path(java).resolve()
         name = hashlib.sha256(f"{built} {built.stat().st_mtime_ns}".encode()).hexdigest()[:16]
         return self.layout.jars.with_name(f"classes-{name}.jsa")

@@ -22,6 +22,7 @@ from load.mutation.trials import (
     KILLED,
     SURVIVED,
     affordable,
+    entering,
     get_ready,
     in_child,
     record_reach,
@@ -98,7 +99,7 @@ def _report(mutants: Sequence[Mutant], fates: Sequence[str], reach: Reach) -> No
     print(f"{fates.count(KILLED):4} of {len(fates):4} killed")
     for one, fate in zip(mutants, fates, strict=True):
         if fate == SURVIVED:
-            print(f"{_told(one)}  ({len(affordable(reach, one))} tests)")
+            print(f"{_told(one)}  ({len(entering(reach, one))} tests)")
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(f"{used.ru_utime + used.ru_stime:.0f} s of processor time")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import gc
 import importlib
+import inspect
 import json
 import os
 import resource
@@ -15,6 +16,7 @@ import signal
 import sys
 import time
 from collections import defaultdict
+from functools import _lru_cache_wrapper, partial
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import CodeType, FunctionType
@@ -32,19 +34,22 @@ if TYPE_CHECKING:
 
     from load.mutation.mutants import Mutant
 
-TESTS = tuple(
-    f"tests/unit/core/{area}"
-    for area in (
+TESTS = (
+    *(f"tests/unit/core/{area}" for area in (
         "foundation", "actions", "state", "memory", "retrieval", "trust", "decide", "cases", "rerun",
         "rules", "policy",
-    )
+    )),
+    *sorted(str(file.relative_to(ROOT)) for file in ROOT.glob("tests/unit/core/test_*.py")),
 )  # fmt: skip
 HEAVY = ("anthropic", "cel_expr_python", "cryptography", "numpy", "orjson", "pydantic", "re2", "rfc8785",
          "sqlglot", "tree_sitter")  # fmt: skip
 CPU_S, WALL_S = 60, 900
 """Of one mutant: what runs longer is killed, and counts as found."""
 BUDGET_S = 20.0
-"""Of tests for one mutant, by the time that they took on the unchanged code."""
+"""Of tests for one mutant, by the time that they took on the unchanged code. The others that enter its
+function run when none of these has failed."""
+TIMES = 10
+"""So much longer may the others take."""
 
 
 def _module(file: str) -> str:
@@ -60,14 +65,24 @@ def _functions(file: str) -> dict[str, list[FunctionType]]:
     return found
 
 
+def _caches(files: Sequence[str]) -> list[Any]:
+    """The living caches of functions of imported files."""
+    paths = {str(ROOT / file) for file in files}
+    caches = [one for one in gc.get_objects() if isinstance(one, _lru_cache_wrapper)]
+    return [one for one in caches if inspect.isfunction(one.__wrapped__) and
+            one.__wrapped__.__code__.co_filename in paths]  # fmt: skip
+
+
 class _Runner:
-    """A pytest plugin: notes how long each test took, or picks and orders tests."""
+    """A pytest plugin: notes how long each test took, or picks and orders tests. Before each test it empties
+    `caches`: an answer that an earlier test got is no answer of the function as it is."""
 
     def __init__(
         self, wanted: dict[str, float] | None = None, before: Callable[[], None] | None = None
     ) -> None:
         self._wanted, self._before = wanted, before
         self.current = ""
+        self.caches: list[Any] = []
         self.took: dict[str, float] = defaultdict(float)
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
@@ -88,6 +103,8 @@ class _Runner:
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self.current = nodeid
+        for one in self.caches:
+            one.cache_clear()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.took[report.nodeid] += report.duration
@@ -153,6 +170,7 @@ def record_reach(files: Sequence[str], out: Path) -> int:
     reached: dict[str, set[str]] = defaultdict(set)
 
     def instrument() -> None:
+        runner.caches = _caches(files)
         for file in files:
             codes = {(one.co_qualname, one.co_firstlineno): one for one in codes_in(_saying(file))}
             for name, functions in _functions(file).items():
@@ -186,20 +204,24 @@ def _say(file: str, scope: str, body: Sequence[ast.stmt]) -> None:
             node.body.insert(0, ast.Expr(ast.Call(ast.Name(SAID, ast.Load()), [key], [])))
 
 
-def affordable(reach: Reach, one: Mutant) -> dict[str, float]:
-    """The tests that enter a mutant's function, the quickest, for `BUDGET_S` of their time.
+def entering(reach: Reach, one: Mutant) -> dict[str, float]:
+    """The tests that enter a mutant's function.
 
     Where none does, because its answers are worked out when modules are imported: those that enter the file.
     """
-    entering = reach.get(f"{one.file}:{one.function}") or {
+    return reach.get(f"{one.file}:{one.function}") or {
         name: seconds
         for key, tests in reach.items()
         if key.startswith(f"{one.file}:")
         for name, seconds in tests.items()
     }
+
+
+def affordable(reach: Reach, one: Mutant) -> dict[str, float]:
+    """Of the tests that enter a mutant's function the quickest, for `BUDGET_S` of their time."""
     found: dict[str, float] = {}
     left = BUDGET_S
-    for name, seconds in sorted(entering.items(), key=lambda item: item[1]):
+    for name, seconds in sorted(entering(reach, one).items(), key=lambda item: item[1]):
         left -= seconds
         if left < 0 and found:
             break
@@ -212,7 +234,9 @@ def _tried(one: Mutant, tests: dict[str, float]) -> int:
     code = next(each for each in codes_in(mutated(one)) if each.co_qualname == one.function)
     for function in _functions(one.file)[one.function]:
         function.__code__ = code
-    return _pytest(_Runner(tests), *sorted({name.partition("::")[0] for name in tests}))
+    runner = _Runner(tests)
+    runner.caches = _caches([one.file])
+    return _pytest(runner, *sorted({name.partition("::")[0] for name in tests}))
 
 
 KILLED, SURVIVED = "killed", "survived"
@@ -225,15 +249,19 @@ def try_all(mutants: Sequence[Mutant], reach: Reach, out: Path) -> int:
     gc.unfreeze()
     found = []
     for one in mutants:
-        tests = affordable(reach, one)
-        status = _status_of(one, tests) if tests else 0
-        found.append(KILLED if status < 0 or status == _FAILED else SURVIVED)
+        found.append(_fate(one, affordable(reach, one), entering(reach, one)))
         out.write_text(json.dumps(found), encoding="utf-8")
     return 0
 
 
-def _status_of(one: Mutant, tests: dict[str, float]) -> int:
-    return in_child(lambda: _tried(one, tests), CPU_S, WALL_S)
+def _fate(one: Mutant, first: dict[str, float], all_: dict[str, float]) -> str:
+    others = {name: took for name, took in all_.items() if name not in first}
+    for tests, times in ((first, 1), (others, TIMES)):
+        if tests:
+            status = in_child(partial(_tried, one, tests), times * CPU_S, times * WALL_S)
+            if status < 0 or status == _FAILED:
+                return KILLED
+    return SURVIVED
 
 
 class _Mutating(MetaPathFinder, Loader):

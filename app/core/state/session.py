@@ -233,9 +233,9 @@ def due_ms(stored: bytes) -> int:
     return int(stored[len(_DUE_PREFIX) : _DUE_END])
 
 
-def totals(account: Account | None) -> dict[str, Any]:
+def totals(account: Account) -> dict[str, Any]:
     """An account's totals as ledger records carry them."""
-    return totals_of(0, 0) if account is None else totals_of(account.rows, account.actions)
+    return totals_of(account.rows, account.actions)
 
 
 def totals_of(rows: int, actions: int) -> dict[str, Any]:

@@ -9,7 +9,8 @@ import pytest
 
 from app.core.actions.authority import Controls, TierAuth
 from app.core.actions.fast_reject import FastReject
-from tests.unit.core.scene import LIMITS, START, Session, bundle, counted, entry, kinds, only, point
+from tests.unit.core.scene import LIMITS, START, Session, action, bundle, counted, entry, kinds, only, point
+from topics.catalog import ACTIONS
 
 PLAIN = bundle(patterns={})
 GATES = (Controls(), FastReject(), TierAuth())
@@ -94,6 +95,14 @@ def test_an_outcome_waits_for_its_action_as_long_as_the_window(step: int, settle
     session.now += WINDOW + step
     assert ("ReservationSettled" in kinds(session.propose())) is settles
     assert session.rows == (9 if settles else 1)
+
+
+@pytest.mark.parametrize(("step", "found"), [(-1, []), (0, ["InputRefused"]), (1, ["InputRefused"])])
+def test_a_signed_outcome_waits_for_an_action_of_the_last_window_alone(step: int, found: list[str]) -> None:
+    session = scene()
+    late = session.signed_outcome(session.arrival(ACTIONS, action()), rows_affected=9)
+    session.now += WINDOW + step
+    assert kinds(session.put(late)) == found
 
 
 @pytest.mark.parametrize(("ttl_ms", "expires"), [(1, "13:00:00.001Z"), (60_000, "13:01:00.000Z")])

@@ -32,6 +32,12 @@ def test_an_outcome_raises_the_total_by_the_difference() -> None:
     assert event["outcome_id"] == "outcome:gate.outcomes:3:2"
 
 
+def test_what_touched_no_row_and_says_so_counts_none() -> None:
+    session = reserved(0)
+    event = only(session.report(rows_affected=0), "ReservationSettled")
+    assert (event["reserved"], event["counted"], session.rows) == (0, 0, 0)
+
+
 def test_an_unsigned_outcome_never_lowers() -> None:
     session = reserved()
     event = only(session.report(rows_affected=4), "ReservationSettled")
