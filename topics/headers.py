@@ -79,6 +79,9 @@ _ID_FIELD = {
     "ServedRetrieval": "served_id",
     "RetrievalReported": "report_event_id",
     "RetrievalEscalationOpened": "escalation_id",
+    "RetrievalApprovalCounted": "approval_id",
+    "RetrievalEscalationResolved": "escalation_id",
+    "RetrievalEscalationExpired": "escalation_id",
     "Alarm": "alarm_id",
     "OutcomeAlarm": "alarm_id",
 }

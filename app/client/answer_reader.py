@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ID_HEADER, TYPE_HEADER = "ce_id", "ce_type"
-OPENING = b"sluice.gate.escalation_opened.v1"
+OPENINGS = (b"sluice.gate.escalation_opened.v1", b"sluice.gate.retrieval_escalation_opened.v1")
 POLL_MS = 500
 CLOCKS_APART_MS = 60_000
 """How far the clocks of two brokers may differ."""
@@ -278,6 +278,6 @@ def _id_of(record: Any) -> str:
     """The id of the answer that a record is. None for the opening of an escalation, which has the id of its
     end."""
     headers = dict(record.headers)
-    if headers.get(TYPE_HEADER) == OPENING:
+    if headers.get(TYPE_HEADER) in OPENINGS:
         return ""
     return str(headers.get(ID_HEADER, b""), "utf-8", "replace")

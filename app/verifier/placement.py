@@ -72,6 +72,11 @@ KINDS: dict[str, RecordKind] = {
         "gate.memory.quality_decision", "ledger_event_id", "quality", many=True, of=RETRIEVALS
     ),
     "sluice/retrieval_escalation_opened/v1": RecordKind("gate.escalations", "escalation_id", "escalation"),
+    "sluice/retrieval_escalation_resolved/v1": RecordKind("gate.escalations", "escalation_id"),
+    "sluice/retrieval_escalation_expired/v1": RecordKind("gate.escalations", "escalation_id"),
+    "sluice/retrieval_approval_counted/v1": RecordKind(
+        "gate.escalations", "approval_id", "approval", of=REVIEWS
+    ),
     "sluice/retrieval_reported/v1": RecordKind("gate.session.events", "report_event_id", "report"),
     "sluice/alarm/v1": RecordKind("gate.alarms", "alarm_id"),
     "sluice/outcome_alarm/v1": RecordKind("gate.alarms", "alarm_id"),

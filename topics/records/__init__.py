@@ -8,6 +8,9 @@ from topics.records.escalation_events import (
     GrantGiven,
     GrantRevoked,
     GrantUsed,
+    RetrievalApprovalCounted,
+    RetrievalEscalationExpired,
+    RetrievalEscalationResolved,
 )
 from topics.records.inputs import ActionOutcome, DsseEnvelope, ProposedAction, ReviewDecision
 from topics.records.memory import AdmittedMemory, MemoryDecision, ProposedMemoryWrite
@@ -69,7 +72,10 @@ __all__ = [
     "QuarantineRejected",
     "ReservationSettled",
     "ResolvedVerdict",
+    "RetrievalApprovalCounted",
+    "RetrievalEscalationExpired",
     "RetrievalEscalationOpened",
+    "RetrievalEscalationResolved",
     "RetrievalReport",
     "RetrievalReported",
     "ReviewDecision",

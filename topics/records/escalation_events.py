@@ -66,6 +66,51 @@ class EscalationExpired(_Escalation):
     expired_at: Moment
 
 
+class _RetrievalEscalation(LedgerRecord):
+    escalation_id: Id
+    request_id: Id
+    request_hash: Annotated[Digest, Field(description="an approval counts for exactly this request")]
+    agent_id: Id
+    session_id: Id
+    tenant_id: Id
+    expires_at: Moment
+
+
+class _RetrievalAnswered(_RetrievalEscalation):
+    approver_id: Id
+    approver_entry: Annotated[str, Field(description="kind/id@revision")]
+    approver_hash: Digest
+    justification: Annotated[str, Field(min_length=1)]
+
+
+class RetrievalApprovalCounted(_RetrievalAnswered):
+    """An approval of several that a retrieval's escalation needs; it stays open."""
+
+    schema_name: Annotated[Literal["sluice/retrieval_approval_counted/v1"], Field(alias="schema")]
+    approval_id: Id
+    approvals: Annotated[int, Field(ge=1, description="counted so far")]
+    quorum: Annotated[int, Field(ge=2)]
+
+
+class RetrievalEscalationResolved(_RetrievalAnswered):
+    """An approver's answer ended it. After an approval the agent may send exactly this request once more, and
+    what the quality gate denied is then served with its flags."""
+
+    schema_name: Annotated[Literal["sluice/retrieval_escalation_resolved/v1"], Field(alias="schema")]
+    decision: Literal["approve", "deny"]
+    usable_until: Annotated[Moment | None, Field(description="null for a denial")] = None
+    resolved_at: Moment
+
+
+class RetrievalEscalationExpired(_RetrievalEscalation):
+    """Nobody decided in time, or it had to make room, which counts as denied."""
+
+    schema_name: Annotated[Literal["sluice/retrieval_escalation_expired/v1"], Field(alias="schema")]
+    reason: Annotated[str, Field(min_length=1)]
+    approvals: Annotated[int, Field(ge=0, description="counted until then")]
+    expired_at: Moment
+
+
 class _Grant(LedgerRecord):
     grant_id: Id
     agent_id: Id

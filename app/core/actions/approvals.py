@@ -13,6 +13,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from app.core.actions.approver_rights import (
+    APPROVE,
+    DENY,
+    may_still_approve,
+    object_to_review,
+    unknown,
+)
 from app.core.actions.resolution import (
     Approval,
     ResolvedAction,
@@ -22,11 +29,10 @@ from app.core.actions.resolution import (
     recorded_resolving,
     resolve,
 )
-from app.core.actions.standing_grants import given_record, grant_of, object_to_grant
+from app.core.actions.standing_grants import given_record, grant_of
 from app.core.foundation.clock import rfc3339
 from app.core.foundation.refusals import Objection, refused_review
 from app.core.foundation.requests import ask_for_input, input_in
-from app.core.registry.keys import signed_by
 from app.core.state.book import EscalationKept, GrantKept
 from app.core.state.decision import Decision
 from app.core.state.draft import SessionDraft
@@ -51,17 +57,11 @@ if TYPE_CHECKING:
     from app.core.foundation.chain import OutRecord
     from app.core.foundation.requests import Answer, Request
     from app.core.policy.policy import PointParts, Standing
-    from app.core.registry.registry import Registry
-    from app.core.registry.registry_entries import Approver
     from app.core.state.book import Book, Change
     from app.core.state.decision import Shared
     from app.core.state.escalation import Escalation
     from app.core.state.session import SessionState
     from topics.records import ReviewDecision
-
-APPROVE, DENY = "approve", "deny"
-ROLES: Mapping[str, frozenset[str]] = {"approver": frozenset({"approver", "vp"}), "vp": frozenset({"vp"})}
-"""The roles that may answer, by the required one."""
 
 
 def evaluate(
@@ -70,9 +70,9 @@ def evaluate(
     """Decide on an answer to an escalated action."""
     draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
     escalation = shared.book.escalation(review.subject_id)
-    against = _object_to(parts.policy.registry, arrival, review, escalation)
+    against = object_to_review(parts.policy.registry, arrival, review, escalation)
     if against is not None or escalation is None:
-        return refuse(arrival, review, draft, against or _unknown(review))
+        return refuse(arrival, review, draft, against or unknown(review))
     waits = _Answered(parts, arrival, review, draft, escalation)
     if escalation.expires_ms <= arrival.timestamp_ms:
         return _too_late(waits)
@@ -80,6 +80,8 @@ def evaluate(
         return _denied(waits)
     if len(escalation.votes) + 1 < escalation.quorum:
         return _counted(waits)
+    if escalation.is_of_items:
+        return _released(waits)
     return (yield from _approved(waits, shared.book))
 
 
@@ -101,7 +103,7 @@ def judge_again(
     Returns the refusal of the answer instead where the answer should not have counted.
     """
     escalation = recorded_escalation(recorded)
-    against = _object_to(parts.policy.registry, arrival, review, escalation)
+    against = object_to_review(parts.policy.registry, arrival, review, escalation)
     if against is None and review.decision != APPROVE:
         against = Objection("wrong_decision", "a denial has no resolved verdict")
     if against is None and escalation.expires_ms <= arrival.timestamp_ms:
@@ -135,79 +137,14 @@ def _judged(
     resolved = yield from resolve(parts, arrival, action, approval, read_seen)
     approvers = parts.policy.registry.approvers
     names = [
-        one.approver_id for one in votes if not _still_may(approvers, arrival, escalation, one, resolved)
+        one.approver_id
+        for one in votes
+        if not may_still_approve(approvers, arrival, escalation, one, resolved.role)
     ]
     if names:
         needed = f"the action needs the role {resolved.role} now, which {', '.join(names)} has not in force"
         return Objection("wrong_role", needed)
     return resolved
-
-
-def _object_to(
-    registry: Registry, arrival: Arrival, review: ReviewDecision, escalation: Escalation | None
-) -> Objection | None:
-    if escalation is None or escalation.session_id != review.session_id:
-        return _unknown(review)
-    if review.decision not in (APPROVE, DENY):
-        return Objection("wrong_decision", "an escalation is approved or denied; reject answers a memory")
-    if review.decision == DENY and (review.parameters is not None or review.grant is not None):
-        return Objection("wrong_decision", "parameters and grants go with an approval")
-    if review.digest != escalation.digest:
-        return Objection("wrong_digest", "the answer is to another action than the one that waits")
-    return _object_to_answer(registry, arrival, review, escalation)
-
-
-def _object_to_answer(
-    registry: Registry, arrival: Arrival, review: ReviewDecision, escalation: Escalation
-) -> Objection | None:
-    against = _object_to_signer(registry, arrival, review, escalation)
-    asked_for = None if against is not None else object_to_grant(arrival, review, escalation)
-    if asked_for is not None:
-        return Objection("wrong_grant", asked_for)
-    if against is None and not escalation.is_pending:
-        return Objection("already_ended", escalation.told())
-    if against is None and any(one.approver_id == review.approver_id for one in escalation.votes):
-        return Objection("already_counted", "this approver's approval is counted already")
-    return against
-
-
-def _object_to_signer(
-    registry: Registry, arrival: Arrival, review: ReviewDecision, escalation: Escalation
-) -> Objection | None:
-    approver = registry.approvers.get(review.approver_id)
-    if approver is None or not _in_bounds(approver, arrival, escalation):
-        return Objection(
-            "not_an_approver", f"no approver of this tenant and tool in force: {review.approver_id}"
-        )
-    if not approver.roles & ROLES[escalation.role]:
-        return Objection("wrong_role", f"the escalation needs the role {escalation.role}")
-    agent = registry.agents.get(escalation.agent_id)
-    if review.approver_id in (escalation.agent_id, None if agent is None else agent.owner):
-        return Objection("own_action", "neither an agent nor its owner answers its escalations")
-    if not signed_by(approver.public_key, review):
-        return Objection("wrong_signature", "the signature is not the approver's over this answer")
-    return None
-
-
-def _in_bounds(approver: Approver, arrival: Arrival, escalation: Escalation) -> bool:
-    with_tool = approver.tools is None or escalation.tool in approver.tools
-    return with_tool and approver.acts_for(escalation.tenant, arrival.timestamp_ms)
-
-
-def _still_may(
-    approvers: Mapping[str, Approver],
-    arrival: Arrival,
-    escalation: Escalation,
-    vote: Vote,
-    now: ResolvedAction,
-) -> bool:
-    """Whether a counted approval still counts under the registry and the action's tier of now."""
-    approver = approvers.get(vote.approver_id)
-    return (
-        approver is not None
-        and _in_bounds(approver, arrival, escalation)
-        and bool(approver.roles & ROLES[now.role])
-    )
 
 
 def _vote(parts: PointParts, arrival: Arrival, review: ReviewDecision) -> Vote:
@@ -220,10 +157,6 @@ def _content(answer: Answer, escalation: Escalation) -> ProposedAction | None:
     value = input_in(answer, escalation.digest)
     action = None if value is None else read(ProposedAction, value)
     return None if isinstance(action, Unreadable) else action
-
-
-def _unknown(review: ReviewDecision) -> Objection:
-    return Objection("unknown_subject", f"no escalation of this session is known under {review.subject_id}")
 
 
 def refuse(arrival: Arrival, review: ReviewDecision, draft: SessionDraft, why: Objection) -> Decision:
@@ -266,6 +199,28 @@ def _counted(waits: _Answered) -> Decision:
     )
 
 
+def _released(waits: _Answered) -> Decision:
+    """The last approval of a retrieval's items: the agent may ask for exactly them once more."""
+    parts, arrival, review, draft, escalation = waits
+    approvers = parts.policy.registry.approvers
+    gone = [
+        one.approver_id
+        for one in escalation.votes
+        if not may_still_approve(approvers, arrival, escalation, one)
+    ]
+    if gone:
+        return refuse(arrival, review, draft, Objection("wrong_role", f"no longer in force: {gone[0]}"))
+    after = escalation.after(
+        "last_approval",
+        arrival.timestamp_ms,
+        votes=(*escalation.votes, _vote(parts, arrival, review)),
+        justification=review.justification,
+    )
+    signed = told_of_signer(parts.policy.registry, review)
+    end = End(APPROVE, "ALLOW", None, None)
+    return _ended(draft, [resolved_record(escalation, arrival, signed, end)], EscalationKept(after))
+
+
 def _approved(waits: _Answered, book: Book) -> Generator[Request, Answer, Decision]:
     parts, arrival, review, draft, escalation = waits
 
@@ -274,7 +229,7 @@ def _approved(waits: _Answered, book: Book) -> Generator[Request, Answer, Decisi
 
     resolved = yield from _judged(parts, arrival, review, escalation, reading)
     if book.escalation(review.subject_id) is not escalation:
-        resolved = _unknown(review)
+        resolved = unknown(review)
     if isinstance(resolved, Objection):
         return refuse(arrival, review, draft, resolved)
     body = resolved.verdict.body

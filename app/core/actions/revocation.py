@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.core.actions.approvals import DENY, refuse
+from app.core.actions.approvals import refuse
+from app.core.actions.approver_rights import DENY
 from app.core.actions.standing_grants import ROLES, revoked_record
 from app.core.foundation.refusals import Objection
 from app.core.registry.keys import signed_by

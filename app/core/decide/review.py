@@ -13,7 +13,7 @@ from app.core.foundation.arrival import escalation_id, resolved_id
 from app.core.memory import reviews
 from app.core.policy.kind import AnswerKind, DecisionKind, Kind
 from app.core.state.decision import Decision
-from topics.catalog import ACTIONS, REVIEWS, VERDICTS
+from topics.catalog import ACTIONS, RETRIEVALS, REVIEWS, VERDICTS
 from topics.records import ResolvedVerdict, ReviewDecision
 
 if TYPE_CHECKING:
@@ -26,16 +26,17 @@ if TYPE_CHECKING:
     from app.core.state.decision import Shared
     from app.core.state.session import SessionState
 
-_OF_ACTIONS = escalation_id(ACTIONS)
+_ESCALATED = (escalation_id(ACTIONS), escalation_id(RETRIEVALS))
 
 
 def evaluate(
     parts: PointParts, arrival: Arrival, review: ReviewDecision, state: SessionState, shared: Shared
 ) -> Decision | Generator[Request, Answer, Decision]:
-    """Decide on a person's answer: to an escalated action, a standing grant, or a memory in quarantine."""
+    """Decide on a person's answer: to an escalated action or retrieval, to a standing grant, or to a memory
+    in quarantine."""
     if review.subject_id.startswith(GRANT_PREFIX):
         return revocation.evaluate(parts, arrival, review, state, shared)
-    answered = approvals.evaluate if review.subject_id.startswith(_OF_ACTIONS) else reviews.evaluate
+    answered = approvals.evaluate if review.subject_id.startswith(_ESCALATED) else reviews.evaluate
     return answered(parts, arrival, review, state, shared)
 
 

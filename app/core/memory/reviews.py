@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from app.core.foundation.arrival import escalation_id
 from app.core.foundation.chain import OutRecord
 from app.core.foundation.clock import rfc3339
 from app.core.foundation.refusals import Objection, refused_review
@@ -26,7 +25,7 @@ from app.core.state.expiry import time_records
 from app.core.state.held import Held
 from app.core.state.history import reviewed as feedback
 from app.core.state.session import who
-from topics.catalog import QUARANTINE, RETRIEVALS
+from topics.catalog import QUARANTINE
 from topics.record_reading import Unreadable, read
 from topics.records import ProposedMemoryWrite
 
@@ -189,9 +188,6 @@ def _wrong_signer(
 
 
 def _unknown(review: ReviewDecision) -> Objection:
-    if review.subject_id.startswith(escalation_id(RETRIEVALS)):
-        told = "denied items are answered by a signed override: `sluice quality override`"
-        return Objection("wrong_decision", told)
     return Objection("unknown_subject", f"nothing of this session waits under {review.subject_id}")
 
 

@@ -5,10 +5,11 @@ What holds of a content class for this reader is worked out once, for all items 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.core.registry.registry_entries import hashes_of
+from app.core.registry.registry_entries import Entry, hashes_of
 from app.core.retrieval.bodies import bodies_of
 from app.core.retrieval.dimensions import class_of
 from app.core.retrieval.names import read_names
@@ -121,12 +122,22 @@ def _closed(reader: Reader, named: str | None, content_class: str | None) -> str
     return None
 
 
+@dataclass(frozen=True, slots=True)
+class ItemApproval(Entry):
+    """A person's approval of the items that the quality gate denied in an earlier request of the same bytes.
+    `id` is that of the escalation; `key` and `hash` are those of the approver's registry entry."""
+
+    approver_id: str
+    expires_ms: int
+    justification: str
+
+
 class RetrievalContext(NamedTuple):
     """One per request. `tool` is the registered one that the items are for, if the bundle has times to live
     of its own for it and the agent may use it. `bundle` is the agent's policy bundle, whose detectors read
     the bodies; `quality` the tenant's quality bundle, None where nobody knows the one asked for; `terms` what
     it says of each class to this reader; `names` what the detectors found in ids and references. `now_ms` is
-    the request's broker time.
+    the request's broker time. `approval`: what lets an item through that the quality gate denies.
     """
 
     retrieval: ProposedRetrieval
@@ -147,6 +158,7 @@ class RetrievalContext(NamedTuple):
     recorded: Resolutions
     environment: str
     now_ms: int
+    approval: ItemApproval | None = None
 
     @property
     def shadow(self) -> bool:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from app.core.registry.quality_entries import QualityOverrideEntry
     from app.core.registry.registry_entries import Entry
     from app.core.retrieval.bodies import Body
-    from app.core.retrieval.context import ClassTerms, RetrievalContext
+    from app.core.retrieval.context import ClassTerms, ItemApproval, RetrievalContext
     from app.core.retrieval.dimensions import ItemFacts, JudgedDimension, Quality
     from app.core.retrieval.names import ItemNames
     from app.core.retrieval.provenance_check import ProvenanceCheck
@@ -92,7 +92,7 @@ class Judged:
     check: ProvenanceCheck | None = None
     entries: tuple[Entry, ...] = ()
     rollout: str | None = None
-    override: QualityOverrideEntry | None = None
+    override: QualityOverrideEntry | ItemApproval | None = None
 
     @property
     def denied_for_quality(self) -> bool:
@@ -213,15 +213,18 @@ def _failed(
         judged.comes_to("flag", found.reason, "flag")
 
 
-def _override(context: RetrievalContext, item: RetrievedItem, judged: Judged) -> QualityOverrideEntry | None:
-    """The first, by its key, that is of exactly this reading and has not expired."""
+def _override(
+    context: RetrievalContext, item: RetrievedItem, judged: Judged
+) -> QualityOverrideEntry | ItemApproval | None:
+    """The first, by its key, that is of exactly this reading and has not expired; else the approval of the
+    request's escalation."""
     for one in context.registry.overrides.get((context.tenant, item.item_id), ()):
         of_agent = one.agent_id in (None, context.retrieval.agent_id)
         of_session = one.session_id in (None, context.retrieval.session_id)
         of_body = one.body_digest in (None, judged.body.digest)
         if of_agent and of_session and of_body and context.now_ms < one.expires_ms:
             return one
-    return None
+    return context.approval
 
 
 def _content(

@@ -8,23 +8,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from app.core.foundation.arrival import escalation_id
+from app.core.foundation.arrival import escalation_id, quality_id
 from app.core.foundation.chain import OutRecord
-from app.core.foundation.clock import rfc3339
+from app.core.foundation.clock import milliseconds_of, rfc3339
 from app.core.quality_bundle.provenance_request import wanted
 from app.core.registry.agent_keys import UNSIGNED_AGENT
-from app.core.retrieval.context import assess, barred
+from app.core.retrieval.context import ItemApproval, assess, barred
 from app.core.retrieval.judgement import Judged, judge
 from app.core.retrieval.quality_record import common_to, decision_record
 from app.core.retrieval.seen import recorded_seen
 from app.core.retrieval.served import served, withheld
+from app.core.state.book import EscalationKept
 from app.core.state.decision import Decision
 from app.core.state.draft import SessionDraft
+from app.core.state.escalation import Escalation
+from app.core.state.escalation_records import open_in
 from app.core.state.expiry import time_records
 from app.core.state.nonces import keep_nonce
 from app.core.state.recent_retrieval import RecentRetrieval, item_mark
 from app.core.state.session import who
-from topics.catalog import ESCALATIONS
+from topics.catalog import ESCALATIONS, RETRIEVALS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -38,14 +41,18 @@ if TYPE_CHECKING:
 
 
 SCHEMA = "sluice/retrieval_escalation_opened/v1"
+_OF_ITEMS = escalation_id(RETRIEVALS)
 TIER = "high_privilege"
+ROLE = "approver"
+ACTION_TIER = "T3"
+"""As many approvals as an action of this tier needs."""
 
 
 def escalation_of(arrival: Arrival, context: RetrievalContext, judged: Iterable[Judged]) -> str | None:
     """The id of the escalation that a request opens, None if it opens none.
 
     Seed 004, "Interaction with HITL": every flag to a person would end in approval fatigue. A person answers
-    with a signed override (registry kind quality_override), and the agent asks again.
+    with an approval or a signed override (registry kind quality_override), and the agent asks again.
     """
     quality, category = context.quality, context.retrieval.tool_category
     if quality is None or context.tier != TIER or (category or "").casefold() not in quality.high_impact:
@@ -70,7 +77,7 @@ def opened(
         "tool_category": retrieval.tool_category,
         "items": [withheld(record) for record in denied],
         "reason": denied[0]["reason"],
-        "required_role": "approver",
+        "required_role": ROLE,
         "opened_at": rfc3339(now),
         "expires_at": rfc3339(now + ttl_ms),
         "decided_at": rfc3339(now),
@@ -85,6 +92,8 @@ def evaluate(
     """Decide on every item. A request that comes again is judged again: an item may have grown old."""
     draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
     context = assess(parts, arrival, retrieval, shared.provenance)
+    approved = shared.book.approval_of(retrieval.session_id, arrival.digest)
+    context = context._replace(approval=_approval(context, approved))
     refusal = _refusal(arrival)
     if refusal is not None:
         denied = [_unsigned(context, place, refusal) for place in range(len(retrieval.items))]
@@ -93,7 +102,15 @@ def evaluate(
     records = [*time_records(draft), *_records(arrival, context, judged)]
     keep_nonce(draft, who(context.tenant, retrieval.agent_id), arrival)
     _remember(draft, context, judged, arrival.offset)
-    return Decision(draft.transition(), records)
+    changes: tuple[EscalationKept, ...] = ()
+    if approved is not None and any(isinstance(one.override, ItemApproval) for one in judged):
+        changes = (EscalationKept(approved._replace(outcome="ALLOW")),)
+    if escalation_of(arrival, context, judged) is not None:
+        waits = _waiting(arrival, context)
+        evicted, opening = open_in(shared.book, waits, parts.limits.max_escalations)
+        records += evicted
+        changes += opening
+    return Decision(draft.transition(), records, changes)
 
 
 def judge_again(
@@ -101,11 +118,64 @@ def judge_again(
 ) -> OutRecord:
     """The decision on the one item of which `decision` says where its reference led. Raises IndexError."""
     context = assess(parts, arrival, retrieval, recorded_seen(decision))
+    context = context._replace(approval=_recorded_approval(context, decision["override"]))
     place = decision["place"]
     refusal = _refusal(arrival)
     one = judge(context, place, barred(context)) if refusal is None else _unsigned(context, place, refusal)
     escalation = escalation_of(arrival, context, [one])
     return decision_record(common_to(arrival, context), retrieval.items[place], one, place, escalation)
+
+
+def _waiting(arrival: Arrival, context: RetrievalContext) -> Escalation:
+    """The escalation that a request opens, bound to the digest of exactly this request."""
+    retrieval, now = context.retrieval, arrival.timestamp_ms
+    ttl_ms = 0 if context.quality is None else context.quality.escalation_ttl_ms
+    return Escalation(
+        escalation_id(arrival.decision_id),
+        quality_id(arrival.decision_id, 0),
+        retrieval.request_id,
+        retrieval.agent_id,
+        retrieval.session_id,
+        context.tenant,
+        retrieval.tool_name or "",
+        arrival.digest,
+        ACTION_TIER,
+        ROLE,
+        context.bundle.approvals.needed(ACTION_TIER),
+        arrival.topic,
+        arrival.partition,
+        arrival.offset,
+        now,
+        now + ttl_ms,
+    )
+
+
+def _approval(context: RetrievalContext, approved: Escalation | None) -> ItemApproval | None:
+    """The approval of an earlier request of the same bytes, as long as it and its last approver are in
+    force."""
+    if approved is None or context.now_ms >= approved.usable_until_ms:
+        return None
+    name, until = approved.votes[-1].approver_id, approved.usable_until_ms
+    return _in_force(context, approved.escalation_id, name, until, approved.justification)
+
+
+def _recorded_approval(context: RetrievalContext, override: Mapping[str, Any] | None) -> ItemApproval | None:
+    """What a record says of the approval that let its item through; None: none did."""
+    if override is None or not override["override_id"].startswith(_OF_ITEMS):
+        return None
+    until = milliseconds_of(override["expires_at"])
+    return _in_force(
+        context, override["override_id"], override["approver_id"], until, override["justification"]
+    )
+
+
+def _in_force(
+    context: RetrievalContext, an_id: str, name: str, until_ms: int, justification: str
+) -> ItemApproval | None:
+    approver = context.registry.approvers.get(name)
+    if approver is None or not approver.acts_for(context.tenant, context.now_ms):
+        return None
+    return ItemApproval(an_id, approver.key, approver.hash, name, until_ms, justification)
 
 
 def _refusal(arrival: Arrival) -> str | None:

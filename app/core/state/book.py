@@ -99,6 +99,7 @@ class Book:
         self.open = WaitingRoom(one for one in known if one.is_pending)
         ended = sorted((one for one in known if not one.is_pending), key=_ending)
         self._ended = {one.escalation_id: one for one in ended}
+        self._usable = {_request(one): one for one in ended if _is_usable(one)}
         self.grants = {one.scope: one for one in grants_in(table)}
         self.statistics: dict[Whose, Statistics] = statistics_in(table)
         self._histories: dict[SourceName, History] = {}
@@ -146,6 +147,10 @@ class Book:
     def escalation(self, escalation_id: str) -> Escalation | None:
         """The escalation of this id, open or ended not long ago."""
         return self.open.get(escalation_id) or self._ended.get(escalation_id)
+
+    def approval_of(self, session_id: str, digest: str) -> Escalation | None:
+        """The approved escalation of a session's retrieval with this digest, until it is used."""
+        return self._usable.get((session_id, digest))
 
     def grant(self, grant_id: str) -> StandingGrant | None:
         """The standing grant of this id."""
@@ -203,13 +208,25 @@ class Book:
         if escalation.is_pending:
             self.open.put(escalation)
             return
-        self.open.remove(escalation.escalation_id)
+        if escalation.escalation_id not in self._ended:
+            self.open.remove(escalation.escalation_id)
         self._ended[escalation.escalation_id] = escalation
+        if _is_usable(escalation):
+            self._usable[_request(escalation)] = escalation
+        else:
+            self._use(escalation)
         oldest = next(iter(self._ended.values()))
         while len(self._ended) > MOST_ENDED or oldest.ended_ms + ENDED_KEPT_MS < escalation.ended_ms:
             del self._ended[oldest.escalation_id]
+            self._use(oldest)
             self._changed[oldest.key] = None
             oldest = next(iter(self._ended.values()))
+
+    def _use(self, escalation: Escalation) -> None:
+        """The escalation's items cannot be asked for again."""
+        usable = self._usable.get(_request(escalation))
+        if usable is not None and usable.escalation_id == escalation.escalation_id:
+            del self._usable[_request(escalation)]
 
     def _keep_grant(self, grant: StandingGrant) -> None:
         """A grant takes the place of an older one of its scope; of too many the oldest goes."""
@@ -229,6 +246,15 @@ class Book:
     def _count(self, whose: Whose, statistics: Statistics) -> None:
         self.statistics[whose] = statistics
         self._changed[whose.key] = orjson.dumps(list(statistics))
+
+
+def _is_usable(escalation: Escalation) -> bool:
+    """Whether its items were approved and have not been asked for again."""
+    return escalation.is_of_items and escalation.status == "APPROVED" and escalation.outcome is None
+
+
+def _request(escalation: Escalation) -> tuple[str, str]:
+    return escalation.session_id, escalation.digest
 
 
 def _ending(escalation: Escalation) -> tuple[int, str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import orjson
 
 from app.core.foundation.clock import rfc3339
+from topics.catalog import RETRIEVALS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,6 +44,7 @@ class Escalation(NamedTuple):
     """An escalation. `subject_id` is the id that the agent gave to its input, `digest` covers the input's
     bytes at `topic`, `partition` and `offset`: an approval counts for exactly these. Times are broker times,
     ms; `ended_ms` 0 while it is pending. `outcome`: what the approved input came to when it was judged again.
+    `justification`: of a retrieval's last approver, for the items that are served because of it.
     """
 
     escalation_id: str
@@ -65,6 +67,18 @@ class Escalation(NamedTuple):
     status: Status = "PENDING"
     ended_ms: int = 0
     outcome: str | None = None
+    justification: str = ""
+
+    @property
+    def is_of_items(self) -> bool:
+        """Whether denied items of a retrieval wait, not an action."""
+        return self.topic == RETRIEVALS
+
+    @property
+    def usable_until_ms(self) -> int:
+        """Until when the items of an approved retrieval may be asked for again: for as long as they could
+        have waited."""
+        return self.ended_ms + self.expires_ms - self.opened_ms
 
     @property
     def name(self) -> str:
@@ -101,7 +115,7 @@ class Escalation(NamedTuple):
 
     def told(self) -> str:
         """How it ended, for a person whose answer came later."""
-        how = "" if self.outcome is None else f", and the action came to {self.outcome}"
+        how = "" if self.outcome is None else f", and what waited came to {self.outcome}"
         return f"it ended {self.status} at {rfc3339(self.ended_ms)}{how}"
 
 

@@ -19,16 +19,20 @@ if TYPE_CHECKING:
 
 EXPIRED = "nobody decided in time"
 EVICTED = "too many escalations were open, and this was the oldest of the agent that had the most"
-_EXPIRED = "sluice/escalation_expired/v1"
-_COUNTED = "sluice/approval_counted/v1"
-_RESOLVED = "sluice/escalation_resolved/v1"
-_OPENED = "sluice/escalation_opened/v1"
+_SCHEMAS = {
+    "EscalationOpened": "sluice/escalation_opened/v1",
+    "ApprovalCounted": "sluice/approval_counted/v1",
+    "EscalationResolved": "sluice/escalation_resolved/v1",
+    "EscalationExpired": "sluice/escalation_expired/v1",
+    "RetrievalApprovalCounted": "sluice/retrieval_approval_counted/v1",
+    "RetrievalEscalationResolved": "sluice/retrieval_escalation_resolved/v1",
+    "RetrievalEscalationExpired": "sluice/retrieval_escalation_expired/v1",
+}
 
 
 def opened(arrival: Arrival, escalation: Escalation, reason: str) -> OutRecord:
     """EscalationOpened."""
     told = {
-        "schema": _OPENED,
         **fields_of(escalation),
         "reason": reason,
         "tier": escalation.tier,
@@ -62,17 +66,21 @@ def told_of_signer(registry: Registry, review: ReviewDecision) -> dict[str, Any]
 
 def resolved_record(escalation: Escalation, arrival: Arrival, signed: dict[str, Any], end: End) -> OutRecord:
     """EscalationResolved. `arrival` is that of the review; `signed` are the fields about the approver."""
-    told = {
-        "schema": _RESOLVED,
-        **fields_of(escalation),
-        **signed,
-        "decision": end.decision,
-        "outcome": end.outcome,
-        "blockReason": end.reason,
-        "resolved_verdict_id": end.verdict_id,
-        "resolved_at": rfc3339(arrival.timestamp_ms),
-    }
-    return event("EscalationResolved", told, escalation, arrival.timestamp_ms, arrival)
+    now = arrival.timestamp_ms
+    told: dict[str, Any] = {**fields_of(escalation), **signed, "decision": end.decision}
+    if escalation.is_of_items:
+        until = (
+            None if end.outcome == "BLOCK" else rfc3339(now + escalation.expires_ms - escalation.opened_ms)
+        )
+        told["usable_until"] = until
+    else:
+        told |= {
+            "outcome": end.outcome,
+            "blockReason": end.reason,
+            "resolved_verdict_id": end.verdict_id,
+        }
+    told["resolved_at"] = rfc3339(now)
+    return event("EscalationResolved", told, escalation, now, arrival)
 
 
 def counted_record(
@@ -80,7 +88,6 @@ def counted_record(
 ) -> OutRecord:
     """ApprovalCounted; `approvals` counts this one too."""
     told = {
-        "schema": _COUNTED,
         **fields_of(escalation),
         **signed,
         "approval_id": f"approval:{arrival.decision_id}",
@@ -98,7 +105,6 @@ def expire(
     `arrival` is the input on which the worker noticed it, None for a timer.
     """
     told = {
-        "schema": _EXPIRED,
         **fields_of(escalation),
         "reason": EVICTED if evicted else EXPIRED,
         "approvals": len(escalation.votes),
@@ -132,20 +138,31 @@ def fields_of(escalation: Escalation) -> dict[str, Any]:
     """The fields that every record about an escalation has."""
     return {
         "escalation_id": escalation.escalation_id,
-        "verdict_id": escalation.verdict_id,
-        "action_id": escalation.subject_id,
+        **_subject(escalation),
         "agent_id": escalation.agent_id,
         "session_id": escalation.session_id,
         "tenant_id": escalation.tenant,
-        "action_digest": escalation.digest,
         "expires_at": rfc3339(escalation.expires_ms),
+    }
+
+
+def _subject(escalation: Escalation) -> dict[str, Any]:
+    if escalation.is_of_items:
+        return {"request_id": escalation.subject_id, "request_hash": escalation.digest}
+    return {
+        "verdict_id": escalation.verdict_id,
+        "action_id": escalation.subject_id,
+        "action_digest": escalation.digest,
     }
 
 
 def event(
     kind: str, told: dict[str, Any], escalation: Escalation, now_ms: int, arrival: Arrival | None
 ) -> OutRecord:
-    """A record about an escalation. Completes `told`; `arrival` is its cause, None for a timer."""
+    """A record about an escalation of an action, or the one of a retrieval's in its place. Completes `told`;
+    `arrival` is its cause, None for a timer."""
+    kind = f"Retrieval{kind}" if escalation.is_of_items else kind
+    told["schema"] = _SCHEMAS[kind]
     told["decided_at"] = rfc3339(now_ms)
     told["input"] = None if arrival is None else arrival.coordinates()
     return OutRecord(ESCALATIONS, kind, told, escalation.session_id)

@@ -23,6 +23,7 @@ from app.core.registry.quality_entries import provenance_id
 from app.core.rerun.evidence import PolicyEvidence
 from app.core.rerun.rerunner import Rerunner
 from app.core.rerun.walk import DECISION_TOPICS, recorded_decision
+from app.core.state.book import Book
 from app.core.state.decision import Shared
 from app.core.state.session import SessionState, session_key
 from app.core.trust.dsse import sign
@@ -168,6 +169,7 @@ class Scene:
     def __post_init__(self) -> None:
         """Opens the session."""
         self.state = SessionState(session_key("s-1"))
+        self.book = Book({})
         self._chain = Chain(3)
         self._offset = 0
 
@@ -209,8 +211,10 @@ class Scene:
 
     def decide(self, arrival: Arrival) -> Decision:
         """The same of what has arrived."""
-        decision = decide(self.point, arrival, self.state, shared=Shared(provenance=self.provenance))
+        shared = Shared(self.book, provenance=self.provenance)
+        decision = decide(self.point, arrival, self.state, shared=shared)
         self.state.apply(decision.transition)
+        self.book.apply(decision.book)
         self.keep(arrival, decision)
         return decision
 
