@@ -218,6 +218,7 @@ class GatewaySettings(_Group):
     longest_wait_s: Annotated[float, Field(ge=1, le=3600)] = 60.0
     read_timeout_s: Seconds = 5.0
     max_reads: Annotated[int, Field(ge=1, le=1024)] = 16
+    waiting_s: Seconds = 604_800.0
     max_body_bytes: Annotated[int, Field(ge=1024, le=1_000_000)] = 1_000_000
     request_timeout_s: Seconds = 10.0
     requests_per_s: Annotated[float, Field(gt=0)] = 100.0

@@ -84,9 +84,14 @@ class Exchange:
         return InputPlace(found.partition, found.offset, found.timestamp)
 
     async def ask(
-        self, what: OutgoingInput, wait_s: float, placed: Callable[[InputPlace], None] | None = None
+        self,
+        what: OutgoingInput,
+        wait_s: float,
+        placed: Callable[[InputPlace], None] | None = None,
+        more_ids: Sequence[str] = (),
     ) -> CommittedAnswer:
-        """Publish an input and wait for its answer. `placed` is told where the broker put it.
+        """Publish an input and wait for its answer. `placed` is told where the broker put it; `more_ids` may
+        be the answer's beside those of its kind.
 
         Raises ActionNotDecided, InputUnreadable, ConnectionError and KafkaError.
         """
@@ -95,7 +100,7 @@ class Exchange:
             async with asyncio.timeout(wait_s), self.reader.heeding(partition, what.kind.answered_in):
                 with self.reader.placing(partition):
                     place = await self.publish(what)
-                    answering = self.reader.expect(what.kind.ids_at(place), partition)
+                    answering = self.reader.expect([*what.kind.ids_at(place), *more_ids], partition)
                 if placed is not None:
                     placed(place)
                 answer = await answering

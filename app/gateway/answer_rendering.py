@@ -73,6 +73,27 @@ def render_outcome(record: Mapping[str, Any]) -> StoredAnswer:
     return StoredAnswer(422, written(body), {"schema": ERROR_SCHEMA})
 
 
+_REVIEWED = {
+    "sluice/escalation_resolved/v1": "ended",
+    "sluice/approval_counted/v1": "counted",
+    "sluice/quarantine_approved/v1": "ended",
+    "sluice/quarantine_rejected/v1": "ended",
+}
+
+
+def render_review(record: Mapping[str, Any]) -> StoredAnswer:
+    """What became of a reviewer's answer: 200 where it counted, 422 where it was refused."""
+    if "refusal_id" in record:
+        return render_outcome(record)
+    body = {"status": _REVIEWED.get(record["schema"], "ended"), **answer_fields(record)}
+    return rendered(200, body, record["schema"])
+
+
+def rendered(status: int, body: Mapping[str, Any], schema: str) -> StoredAnswer:
+    """An answer that is no decision of a gate."""
+    return StoredAnswer(status, written(body), {"schema": schema})
+
+
 def _content_facts(record: Mapping[str, Any], front: str) -> dict[str, Any]:
     """Of content that came in: the checkpoint `front` is what judged it."""
     checkpoints = {"front": front, "autonomy": "observed", "integrity": "observed", "back": "observed"}

@@ -11,20 +11,31 @@ from typing import TYPE_CHECKING, Any
 
 from aiokafka.errors import KafkaError
 
-from app.client.answers import ActionNotDecided, ClientError, InputPlace, InputUnreadable
+from app.client.answers import (
+    ActionNotDecided,
+    ClientError,
+    InputPlace,
+    InputUnreadable,
+    NeedsHuman,
+    Verdict,
+)
+from app.client.approval import await_end, narrowed_parameters
 from app.client.exchange import OutgoingInput
 from app.client.input_kinds import (
     ACTION,
     ACTIONS,
     DEAD_LETTERS,
+    ESCALATIONS,
     MEMORY_DECISIONS,
     MEMORY_WRITES,
+    REVIEW,
     REVIEWS,
     VERDICTS,
 )
 from app.client.sender import headers_of
 from app.core.foundation.arrival import coordinates_of, memory_id, resolved_id, verdict_id
 from app.gateway.http_errors import HttpError, not_found
+from app.gateway.waiting_subjects import is_callers
 from topics.json_text import parse
 
 if TYPE_CHECKING:
@@ -37,7 +48,8 @@ if TYPE_CHECKING:
 
 REQUEST_ID = "X-Mnemom-Request-Id"
 SOURCE = "/gateway/agents/"
-"""ce_source of what the gateway publishes, before the agent's id."""
+REVIEW_SOURCE = "/gateway/approvers/"
+"""ce_source of what the gateway publishes, before the agent's id or the approver's."""
 _ID_KINDS = {ACTIONS: verdict_id, REVIEWS: resolved_id, MEMORY_WRITES: memory_id}
 """Decisions by the topic of their input."""
 COME_AGAIN_S = 1
@@ -66,6 +78,43 @@ class Decisions:
         what = OutgoingInput(kind, prepared.name, prepared.session, prepared.value, headers)
         async with _told_in_http(kind):
             return (await self._exchange.ask(what, prepared.wait_s)).record
+
+    async def review(self, prepared: PreparedInput, subject_id: str, request_id: str) -> dict[str, Any]:
+        """Publish a reviewer's answer, and wait for the record that says what became of it.
+
+        Raises HttpError.
+        """
+        headers = headers_of(
+            REVIEW, f"{REVIEW_SOURCE}{prepared.agent}", prepared.session, prepared.name, prepared.value, None
+        )
+        headers.append((REQUEST_ID, request_id.encode()))
+        what = OutgoingInput(REVIEW, prepared.name, prepared.session, prepared.value, headers)
+        places: list[InputPlace] = []
+        async with _told_in_http(REVIEW):
+            answer = await self._exchange.ask(what, prepared.wait_s, places.append, [subject_id])
+            if not _answers(answer.record, places[0]):  # another answer, or time, was first
+                answer = await self._exchange.answer_at(REVIEW, places[0], prepared.name, prepared.wait_s)
+        return answer.record
+
+    async def end_of(self, first: dict[str, Any]) -> Verdict | None:
+        """The end of an escalated action's verdict; None: it still waits. Raises HttpError."""
+        verdict = Verdict.of(first)
+        at = first["input"]
+        since = InputPlace(at["partition"], at["offset"], at["timestamp"])
+        async with _told_in_http(ACTION), self._readers:
+            found = await self._exchange.reader.look_back([str(verdict.escalation_id)], since, [ESCALATIONS])
+            if found is None:
+                return None
+            try:
+                return await await_end(self._exchange.reader, verdict, self._read_timeout_s)
+            except NeedsHuman:
+                return None
+
+    async def narrowed(self, end: Verdict) -> dict[str, Any] | None:
+        """The parameters with which an approver let the action run, if other ones. Raises HttpError."""
+        async with _told_in_http(ACTION):
+            found = await narrowed_parameters(self._exchange.reader, end)
+            return None if found is None else dict(found)
 
     async def first(self, record: dict[str, Any], caller: Caller) -> dict[str, Any]:
         """The decision that a repeat refers to, where it is still there; else the record itself."""
@@ -112,7 +161,7 @@ class Decisions:
                 raise not_found(an_id)
             return None
         record = answer.record
-        if answer.topic == DEAD_LETTERS or not _is_of(record, caller):
+        if answer.topic == DEAD_LETTERS or not is_callers(record, caller):
             raise not_found(an_id)
         return record
 
@@ -128,9 +177,11 @@ class Decisions:
         return topic, partition, offset
 
 
-def _is_of(record: dict[str, Any], caller: Caller) -> bool:
-    agent = record.get("agent_id")
-    return record.get("tenant_id") == caller.tenant and isinstance(agent, str) and caller.speaks_for(agent)
+def _answers(record: dict[str, Any], place: InputPlace) -> bool:
+    """Whether a record says what became of the review at this place."""
+    at = record.get("input") or {}
+    found = (at.get("topic"), at.get("partition"), at.get("offset"))
+    return found == (REVIEWS, place.partition, place.offset)
 
 
 @asynccontextmanager

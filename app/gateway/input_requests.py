@@ -12,7 +12,13 @@ from app.client.sender import bytes_of, outcome_name
 from app.gateway.http_errors import HttpError, unreadable
 from topics.json_text import Unreadable, parse
 from topics.record_reading import read
-from topics.records import ActionOutcome, ProposedAction, ProposedMemoryWrite, ProposedRetrieval
+from topics.records import (
+    ActionOutcome,
+    ProposedAction,
+    ProposedMemoryWrite,
+    ProposedRetrieval,
+    ReviewDecision,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -133,6 +139,16 @@ def prepare_outcome(
         signs = registered_agent(str(reporter), context.caller, registry).keys is not None
     name = outcome_name(str(session), str(fields["action_id"]))
     return PreparedInput(str(reporter), signs, str(session), name, value, limits.default_s)
+
+
+def prepare_review(body: bytes, subject_id: str, session: str, limits: WaitLimits) -> PreparedInput:
+    """A reviewer's signed answer to what waits under this id; `agent` is the approver. Raises HttpError."""
+    fields = fields_of(body, ReviewDecision)
+    fields["subject_id"] = _one(fields.get("subject_id"), subject_id, "subject_id")
+    fields["session_id"] = _one(fields.get("session_id"), session, "session_id")
+    value = checked_bytes(fields, ReviewDecision)
+    name = f"review-of:{sha256(value).hexdigest()}"
+    return PreparedInput(str(fields["approver_id"]), False, session, name, value, limits.default_s)
 
 
 def fields_of(body: bytes, model: type[Record]) -> dict[str, Any]:

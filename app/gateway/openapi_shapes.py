@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.client.answers import Verdict, refusal_of
 from app.gateway.http_errors import error_body
-from topics.records import ActionOutcome, ProposedAction, ProposedMemoryWrite, ProposedRetrieval
+from topics.records import (
+    ActionOutcome,
+    ProposedAction,
+    ProposedMemoryWrite,
+    ProposedRetrieval,
+    ReviewDecision,
+)
 from topics.records.base import (  # noqa: TC001 - pydantic reads the annotations
     Digest,
     Enforcement,
@@ -29,6 +35,8 @@ if TYPE_CHECKING:
 
 EVALUATION_SCHEMA = "sluice/evaluation/v1"
 PENDING_SCHEMA = "sluice/pending/v1"
+ESCALATION_SCHEMA = "sluice/escalation/v1"
+WAITING_SCHEMA = "sluice/waiting/v1"
 
 
 class ErrorDetail(BaseModel):
@@ -79,6 +87,36 @@ class EvaluationResponse(BaseModel):
     advisories: list[Advisory]
     decided_at: Moment
     error: ErrorDetail | None = None
+
+
+class EscalationResponse(BaseModel):
+    """How an escalated action stands. While it waits, the fields of the record that opened it are here too.
+
+    `parameters`: narrower ones, with which alone the action may be carried out.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    escalation_id: str
+    status: Literal["pending", "approved", "denied", "expired"]
+    reason: str | None = None
+    parameters: dict[str, Any] | None = None
+    resolved: EvaluationResponse | None = None
+
+
+class WaitingResponse(BaseModel):
+    """What waits for a person; `count` is of all, also where not all are listed."""
+
+    waiting: list[dict[str, Any]]
+    count: int
+
+
+class ReviewResponse(BaseModel):
+    """What became of a reviewer's answer, with the fields of the record that says so."""
+
+    model_config = ConfigDict(extra="allow")
+
+    status: Literal["ended", "counted"]
 
 
 class PendingResponse(BaseModel):
@@ -171,6 +209,11 @@ def retrieval_schema() -> dict[str, Any]:
 def outcome_schema() -> dict[str, Any]:
     """The body of POST /v1/outcomes."""
     return _request(ActionOutcome, left_out=("reported_by",))
+
+
+def review_schema() -> dict[str, Any]:
+    """The body of an answer to an escalation or a held memory: as the approver signed it."""
+    return _request(ReviewDecision, left_out=("subject_id",))
 
 
 def _request(model: type[Record], *never: str, left_out: tuple[str, ...] = ()) -> dict[str, Any]:

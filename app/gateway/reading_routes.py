@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from app.client.exchange import Exchange
     from app.gateway.decisions import Decisions
     from app.gateway.registry_view import RegistryView
+    from app.gateway.waiting_subjects import WaitingSubjects
 
 VERDICT_IDS = ("verdict:", "resolved:")
 
@@ -31,6 +32,7 @@ class ReadingRoutes:
     decisions: Decisions
     exchange: Exchange
     registry: RegistryView
+    subjects: WaitingSubjects
 
     async def health(self) -> dict[str, str]:
         """The process answers."""
@@ -42,6 +44,8 @@ class ReadingRoutes:
             raise HttpError(503, "not_ready", "the reader of answers has ended")
         if not self.registry.is_fresh:
             raise HttpError(503, "not_ready", "the registry was not read for a while")
+        if not self.subjects.is_current:
+            raise HttpError(503, "not_ready", "what waits for a person is not read yet, or no more")
         return {"status": "ready"}
 
     async def verdict(self, request: Request, verdict_id: str) -> Response:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Security
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from fastapi.security import APIKeyHeader
 from starlette.exceptions import HTTPException
@@ -19,15 +20,20 @@ from app.gateway.http_errors import HttpError
 from app.gateway.idempotency import AnswerStore, IdempotentRequests
 from app.gateway.openapi_shapes import (
     ErrorResponse,
+    EscalationResponse,
     EvaluationResponse,
     PendingResponse,
+    ReviewResponse,
+    WaitingResponse,
     action_schema,
     answer_schema,
     outcome_schema,
     retrieval_schema,
+    review_schema,
     write_schema,
 )
 from app.gateway.reading_routes import ReadingRoutes
+from app.gateway.review_routes import ReviewRoutes
 from topics.headers import API_VERSION
 from topics.records import MemoryDecision, ReservationSettled, ServedRetrieval
 
@@ -41,9 +47,10 @@ if TYPE_CHECKING:
     from app.gateway.decisions import Decisions
     from app.gateway.input_requests import WaitLimits
     from app.gateway.registry_view import RegistryView
+    from app.gateway.waiting_subjects import WaitingSubjects
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": ErrorResponse} for status in (400, 401, 403, 408, 413, 429, 503, 504)
+    status: {"model": ErrorResponse} for status in (400, 401, 403, 408, 413, 429, 503, 504, "default")
 }
 _KEYED: dict[str, Any] = {
     "dependencies": [Security(APIKeyHeader(name="X-Mnemom-Api-Key", auto_error=False))],
@@ -70,6 +77,7 @@ class GatewayParts:
     wait: WaitLimits
     edge: EdgeRules
     answers: AnswerStore
+    subjects: WaitingSubjects
 
 
 def build_app(parts: GatewayParts) -> Edge:
@@ -79,12 +87,14 @@ def build_app(parts: GatewayParts) -> Edge:
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await parts.registry.look()
         await parts.exchange.start()
+        await parts.subjects.start(parts.exchange.partitions)
         following = asyncio.create_task(parts.registry.follow())
         try:
             yield
         finally:
             following.cancel()
             await asyncio.wait([following])
+            await parts.subjects.close()
             await parts.exchange.close()
             await parts.registry.close()
             await parts.answers.close()
@@ -94,6 +104,7 @@ def build_app(parts: GatewayParts) -> Edge:
     )
     app.add_exception_handler(HttpError, _told)
     app.add_exception_handler(HTTPException, _told)
+    app.add_exception_handler(RequestValidationError, _told)
     callers = Callers(parts.keys, parts.rate)
     _add_deciding(
         app,
@@ -101,7 +112,8 @@ def build_app(parts: GatewayParts) -> Edge:
             callers, parts.decisions, parts.registry, parts.wait, IdempotentRequests(parts.answers)
         ),
     )
-    _add_reading(app, ReadingRoutes(callers, parts.decisions, parts.exchange, parts.registry))
+    _add_reading(app, ReadingRoutes(callers, parts.decisions, parts.exchange, parts.registry, parts.subjects))
+    _add_reviewing(app, ReviewRoutes(callers, parts.decisions, parts.subjects, parts.wait))
     return Edge(app, parts.edge)
 
 
@@ -184,6 +196,46 @@ def _add_reading(app: FastAPI, routes: ReadingRoutes) -> None:
     )
 
 
+def _add_reviewing(app: FastAPI, routes: ReviewRoutes) -> None:
+    waiting = {**_ERRORS, 200: {"model": WaitingResponse}}
+    answered = {
+        **_ERRORS,
+        200: {"model": ReviewResponse},
+        404: {"model": ErrorResponse},
+        409: {"model": ErrorResponse},
+        422: {
+            "model": ErrorResponse,
+            "description": "refused: ended, no approver, wrong role",
+        },
+    }
+    asked = {"requestBody": _with_body(review_schema())["requestBody"]}
+    for path, handler, summary in (
+        ("/v1/escalations", routes.escalations, "What waits for an approver"),
+        ("/v1/quarantine", routes.quarantine, "Memories that wait for a reviewer"),
+    ):
+        app.add_api_route(path, handler, methods=["GET"], summary=summary, responses=waiting, **_KEYED)
+    app.add_api_route(
+        "/v1/escalations/{subject_id}",
+        routes.escalation,
+        methods=["GET"],
+        summary="How an escalated action stands; waits for its end",
+        responses={
+            **_ERRORS,
+            200: {"model": EscalationResponse},
+            202: {"model": EscalationResponse, "description": "it waits"},
+            404: {"model": ErrorResponse},
+        },
+        **_KEYED,
+    )
+    for path, answer, summary in (
+        ("/v1/escalations/{subject_id}/decision", routes.decide_escalation, "Approve or deny"),
+        ("/v1/quarantine/{subject_id}/review", routes.review_memory, "Approve or reject a memory"),
+    ):
+        app.add_api_route(
+            path, answer, methods=["POST"], summary=summary, responses=answered, openapi_extra=asked, **_KEYED
+        )
+
+
 def _with_body(schema: dict[str, Any]) -> dict[str, Any]:
     content = {"application/json": {"schema": schema}}
     return {"requestBody": {"required": True, "content": content}, "parameters": [_IDEMPOTENCY_KEY]}
@@ -195,7 +247,10 @@ async def _told(request: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException):
         headers |= error.headers or {}
         error = HttpError(error.status_code, _CODES.get(error.status_code, "error"), str(error.detail))
-    assert isinstance(error, HttpError)  # noqa: S101 - registered for these two
+    if isinstance(error, RequestValidationError):
+        wrong = error.errors()[0]
+        error = HttpError(400, "invalid_value", wrong["msg"], path=".".join(map(str, wrong["loc"])))
+    assert isinstance(error, HttpError)  # noqa: S101 - registered for these three
     facts_of(request).schema = ERROR_SCHEMA
     headers |= {name.decode(): value.decode() for name, value in error_headers(error)}
     return JSONResponse(error.body, error.status, headers)

@@ -88,11 +88,13 @@ def gateway() -> None:
 def build_gateway(settings: Settings) -> Edge:
     """The application over these settings, not connected. Ends the command where a key or a file is wrong."""
     from app.client.exchange import Exchange  # noqa: PLC0415 - only to serve
+    from app.client.input_kinds import ANSWERS, QUARANTINE  # noqa: PLC0415 - as above
     from app.gateway.api_keys import ApiKeyFileError, ApiKeyStore, RateLimiter  # noqa: PLC0415 - an extra
     from app.gateway.decisions import Decisions  # noqa: PLC0415 - as above
     from app.gateway.edge import EdgeRules  # noqa: PLC0415 - as above
     from app.gateway.input_requests import WaitLimits  # noqa: PLC0415 - as above
     from app.gateway.registry_view import RegistryView  # noqa: PLC0415 - as above
+    from app.gateway.waiting_subjects import WaitingSubjects  # noqa: PLC0415 - as above
     from app.gateway.web_app import GatewayParts, build_app  # noqa: PLC0415 - as above
 
     given, kafka = settings.gateway, settings.kafka
@@ -111,7 +113,7 @@ def build_gateway(settings: Settings) -> Edge:
         answers = _answer_store(settings)
     except (ValueError, sqlite3.Error) as error:
         stop(f"gateway.redis_url or gateway.idempotency_file: {error}")
-    exchange = Exchange(kafka.bootstrap_servers, kafka.topic_prefix)
+    exchange = Exchange(kafka.bootstrap_servers, kafka.topic_prefix, answers=(*ANSWERS, QUARANTINE))
     reader = KafkaControlReader(kafka.bootstrap_servers, {real_names(settings)[REGISTRY]: REGISTRY})
     registry = RegistryView(reader, roots, settings.policy.refresh_s, settings.policy.max_lag_s)
     return build_app(
@@ -124,6 +126,7 @@ def build_gateway(settings: Settings) -> Edge:
             WaitLimits(given.wait_s, given.longest_wait_s),
             EdgeRules(given.max_body_bytes, given.request_timeout_s, given.allowed_origins),
             answers,
+            WaitingSubjects(exchange.connection, kafka.topic_prefix, given.waiting_s),
         )
     )
 

@@ -1,0 +1,225 @@
+"""What waits for a person, over HTTP: lists, an end that many wait for, and what approvers signed."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from app.cli.demo.throwaway_trust import OWNER, REVIEWER, publish_policy
+from app.core.trust.signing import signed_review
+from load.sites import neutral_policy
+from tests.kafka.gateway_process import (
+    ESCALATING_TOOL,
+    OTHER_TENANT,
+    Gateway,
+    action,
+    entries,
+    running_gateway,
+)
+from tests.kafka.installation import DEADLINE_S, running, site_on
+from tests.kafka.memories import write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import httpx2
+
+    from load.sites.site import Site
+    from load.sites.worker_process import WorkerProcess
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture(scope="module")
+def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    made = site_on(
+        kafka,
+        tmp_path_factory.mktemp("reviews"),
+        module_prefix.rstrip("."),
+        SLUICE_WORKER__TIMER_INTERVAL_S="0.2",
+    )
+    asyncio.run(publish_policy(kafka, made.prefix, made.trust.entries(entries())))
+    return made
+
+
+@pytest.fixture(scope="module")
+def worker(site: Site) -> Iterator[WorkerProcess]:
+    yield from running(site)
+
+
+@pytest.fixture(scope="module")
+def gateway(site: Site, worker: WorkerProcess) -> Iterator[Gateway]:
+    with running_gateway(site, wait_s=50, longest_wait_s=60) as started:
+        yield started
+
+
+@pytest.fixture
+def client(gateway: Gateway) -> Iterator[httpx2.Client]:
+    with gateway.client() as made:
+        yield made
+
+
+def escalate(client: httpx2.Client) -> dict[str, Any]:
+    """An action that waits for an approver, as its escalation stands."""
+    told = client.post("/v1/evaluate", json=action(f"s-{uuid.uuid4().hex}", toolName=ESCALATING_TOOL))
+    assert told.status_code == 202
+    return opened(client, told.json()["escalationId"])
+
+
+def opened(client: httpx2.Client, an_id: str) -> dict[str, Any]:
+    """Once the gateway's reader has it."""
+    while True:
+        found = client.get(f"/v1/escalations/{an_id}")
+        assert found.status_code == 202
+        if "action_digest" in found.json():
+            return dict(found.json())
+
+
+def signed(site: Site, waits: dict[str, Any], decision: str = "approve", **changed: Any) -> dict[str, Any]:
+    """The owner's answer."""
+    fields = {
+        "subject_id": waits["escalation_id"],
+        "session_id": waits["session_id"],
+        "decision": decision,
+        "approver_id": OWNER,
+        "digest": waits["action_digest"],
+        "justification": "looked at it",
+        **changed,
+    }
+    return signed_review(fields, site.trust.owner).model_dump(mode="json", exclude_unset=True)
+
+
+def test_an_approver_lets_an_action_run_and_whoever_waits_is_told(
+    site: Site, gateway: Gateway, client: httpx2.Client
+) -> None:
+    waits = escalate(client)
+    path = f"/v1/escalations/{waits['escalation_id']}"
+    assert (waits["status"], waits["tier"], waits["required_role"]) == ("pending", "T3", "approver")
+    (listed,) = [
+        one
+        for one in client.get("/v1/escalations").json()["waiting"]
+        if one["escalation_id"] == waits["escalation_id"]
+    ]
+    assert listed["agent_id"] == neutral_policy.AGENT
+    key = gateway.key(agents=[neutral_policy.AGENT])
+    ready = threading.Barrier(9)
+
+    def wait(_: int) -> httpx2.Response:
+        with gateway.client(key) as own:
+            own.get("/healthz")
+            ready.wait()
+            return own.get(path, params={"wait": 60})
+
+    with ThreadPoolExecutor(8) as threads:
+        waiting = [threads.submit(wait, number) for number in range(8)]
+        ready.wait()
+        decided = client.post(f"{path}/decision", json=signed(site, waits))
+        told = [one.result(DEADLINE_S) for one in waiting]
+    assert (decided.status_code, decided.json()["status"]) == (200, "ended")
+    assert (decided.json()["decision"], decided.json()["approver_id"]) == ("approve", OWNER)
+    assert {one.status_code for one in told} == {200}
+    assert {one.json()["status"] for one in told} == {"approved"}
+    resolved = told[0].json()["resolved"]
+    assert (resolved["outcome"], resolved["session_id"]) == ("ALLOW", waits["session_id"])
+    found = client.get(f"/v1/verdicts/{resolved['verdict_id']}")
+    assert (found.status_code, found.json()) == (200, resolved)
+    again = client.post(f"{path}/decision", json=signed(site, waits, "deny"))
+    assert (again.status_code, again.json()["error"]["code"]) == (422, "already_ended")
+    listed_now = client.get("/v1/escalations").json()["waiting"]
+    assert waits["escalation_id"] not in [one["escalation_id"] for one in listed_now]
+
+
+def test_a_denial_ends_it_too(site: Site, client: httpx2.Client) -> None:
+    waits = escalate(client)
+    path = f"/v1/escalations/{waits['escalation_id']}"
+    assert client.post(f"{path}/decision", json=signed(site, waits, "deny")).status_code == 200
+    told = client.get(path, params={"wait": 5})
+    assert (told.status_code, told.json()["status"], told.json()["resolved"]) == (200, "denied", None)
+    assert OWNER in told.json()["reason"]
+
+
+def test_an_approver_may_narrow_the_action(site: Site, client: httpx2.Client) -> None:
+    waits = escalate(client)
+    path = f"/v1/escalations/{waits['escalation_id']}"
+    narrower = signed(site, waits, parameters={"table": "orders", "limit": 1})
+    assert client.post(f"{path}/decision", json=narrower).status_code == 200
+    told = client.get(path, params={"wait": 5}).json()
+    assert (told["status"], told["parameters"]) == ("approved", {"table": "orders", "limit": 1})
+
+
+@pytest.mark.parametrize(
+    ("changed", "status", "code"),
+    [
+        ({"signature": "AAAA"}, 422, "wrong_signature"),
+        ({"approver_id": "nobody"}, 422, "not_an_approver"),
+        ({"decision": "perhaps"}, 400, "invalid_value"),
+        ({"subject_id": "escalation:gate.actions.proposed:0:0"}, 400, "ambiguous_field"),
+        ({"session_id": "another"}, 400, "ambiguous_field"),
+    ],
+)
+def test_an_answer_that_does_not_count_is_refused(
+    site: Site, client: httpx2.Client, changed: dict[str, Any], status: int, code: str
+) -> None:
+    waits = escalate(client)
+    answer = client.post(
+        f"/v1/escalations/{waits['escalation_id']}/decision", json=signed(site, waits) | changed
+    )
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+
+
+def test_other_tenants_and_other_agents_keys_see_nothing_of_it(
+    site: Site, gateway: Gateway, client: httpx2.Client
+) -> None:
+    waits = escalate(client)
+    path = f"/v1/escalations/{waits['escalation_id']}"
+    for key in (gateway.key(OTHER_TENANT), gateway.key(agents=["load-other"])):
+        with gateway.client(key) as other:
+            assert other.get("/v1/escalations").json() == {"waiting": [], "count": 0}
+            assert other.get(path).status_code == 404
+            assert other.post(f"{path}/decision", json=signed(site, waits)).status_code == 404
+    for unknown in ("escalation:gate.actions.proposed:0:99999", "escalation:gate.actions.proposed:0:00", "x"):
+        assert client.get(f"/v1/escalations/{unknown}").status_code == 404
+    assert client.get(path, params={"wait": -1}).json()["error"]["code"] == "invalid_value"
+
+
+def test_after_a_restart_what_waits_and_what_ended_are_found(
+    site: Site, gateway: Gateway, client: httpx2.Client
+) -> None:
+    ended, waits = escalate(client), escalate(client)
+    path = f"/v1/escalations/{ended['escalation_id']}"
+    assert client.post(f"{path}/decision", json=signed(site, ended)).status_code == 200
+    with running_gateway(site, "second") as second, second.client() as new:
+        listed = [one["escalation_id"] for one in new.get("/v1/escalations").json()["waiting"]]
+        assert waits["escalation_id"] in listed
+        assert ended["escalation_id"] not in listed
+        assert new.get(path).json()["status"] == "approved"
+
+
+def test_a_reviewer_decides_on_a_held_memory(site: Site, client: httpx2.Client) -> None:
+    session = f"s-{uuid.uuid4().hex}"
+    fields = write(session, "w", content=neutral_policy.DOUBT)
+    del fields["agent_id"], fields["write_id"]
+    decided = client.post("/v1/memory/evaluate", json=fields).json()
+    assert decided["action"] == "quarantine"
+    while True:
+        held = [one for one in client.get("/v1/quarantine").json()["waiting"] if one["session_id"] == session]
+        if held:
+            break
+    review = {
+        "subject_id": decided["memory_id"],
+        "session_id": session,
+        "decision": "approve",
+        "approver_id": REVIEWER,
+        "digest": held[0]["content_digest"],
+        "justification": "known and harmless",
+    }
+    answer = signed_review(review, site.trust.reviewer).model_dump(mode="json", exclude_unset=True)
+    path = f"/v1/quarantine/{decided['memory_id']}/review"
+    told = client.post(path, json=answer)
+    assert (told.status_code, told.json()["status"]) == (200, "ended")
+    assert client.post(path, json=answer).status_code == 422
