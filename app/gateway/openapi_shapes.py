@@ -119,6 +119,27 @@ class ReviewResponse(BaseModel):
     status: Literal["ended", "counted"]
 
 
+class RerunDifference(BaseModel):
+    """A field that came out otherwise."""
+
+    field: str
+    recorded: Any
+    rerun: Any
+
+
+class RerunResponse(BaseModel):
+    """A decision executed again: `identical`, or what differs, or what is gone."""
+
+    verdict_id: str
+    identical: bool
+    status: Literal["identical", "different", "other_version", "evidence_gone"]
+    differences: list[RerunDifference]
+    missing: list[str]
+    decided_by: str | None
+    executed_by: str | None
+    not_checked: list[str]
+
+
 class PendingResponse(BaseModel):
     """An input that is not decided yet."""
 

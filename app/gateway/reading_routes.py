@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations
 from starlette.responses import Response  # noqa: TC002 - as above
 
-from app.gateway.answer_rendering import render_evaluation, written
+from app.gateway.answer_rendering import render_evaluation, rendered, written
 from app.gateway.callers import Callers, facts_of
 from app.gateway.deciding_routes import respond
 from app.gateway.http_errors import HttpError, not_found
@@ -21,7 +23,15 @@ if TYPE_CHECKING:
     from app.gateway.registry_view import RegistryView
     from app.gateway.waiting_subjects import WaitingSubjects
 
+RERUN_SCHEMA = "sluice/rerun/v1"
+Reruns = Callable[[str], Awaitable[dict[str, Any]]]
+"""Executes the decision of an id again: its status, and what differs or is gone."""
 VERDICT_IDS = ("verdict:", "resolved:")
+COME_AGAIN_S = 5
+
+
+class RerunImpossible(Exception):
+    """The evidence cannot be read now; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +43,8 @@ class ReadingRoutes:
     exchange: Exchange
     registry: RegistryView
     subjects: WaitingSubjects
+    reruns: Reruns
+    rerunning: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
 
     async def health(self) -> dict[str, str]:
         """The process answers."""
@@ -47,6 +59,21 @@ class ReadingRoutes:
         if not self.subjects.is_current:
             raise HttpError(503, "not_ready", "what waits for a person is not read yet, or no more")
         return {"status": "ready"}
+
+    async def rerun(self, request: Request, verdict_id: str) -> Response:
+        """Decide again what was decided (seed 000, "Rerunnability")."""
+        context = await self.callers.context(request)
+        if not verdict_id.startswith(VERDICT_IDS):
+            raise not_found(verdict_id)
+        if await self.decisions.decision(verdict_id, context.caller) is None:
+            raise HttpError(409, "not_decided", f"{verdict_id} is not decided yet")
+        async with self.rerunning:
+            try:
+                told = await self.reruns(verdict_id)
+            except RerunImpossible as error:
+                raise HttpError(503, "unavailable", str(error)).after(COME_AGAIN_S) from None
+        body = {"verdict_id": verdict_id, "identical": told["status"] == "identical", **told}
+        return respond(rendered(200, body, RERUN_SCHEMA), facts_of(request))
 
     async def verdict(self, request: Request, verdict_id: str) -> Response:
         """The decision of this id, as POST /v1/evaluate gives it."""

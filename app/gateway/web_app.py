@@ -23,6 +23,7 @@ from app.gateway.openapi_shapes import (
     EscalationResponse,
     EvaluationResponse,
     PendingResponse,
+    RerunResponse,
     ReviewResponse,
     WaitingResponse,
     action_schema,
@@ -32,7 +33,7 @@ from app.gateway.openapi_shapes import (
     review_schema,
     write_schema,
 )
-from app.gateway.reading_routes import ReadingRoutes
+from app.gateway.reading_routes import ReadingRoutes, Reruns
 from app.gateway.review_routes import ReviewRoutes
 from topics.headers import API_VERSION
 from topics.records import MemoryDecision, ReservationSettled, ServedRetrieval
@@ -78,6 +79,7 @@ class GatewayParts:
     edge: EdgeRules
     answers: AnswerStore
     subjects: WaitingSubjects
+    reruns: Reruns
 
 
 def build_app(parts: GatewayParts) -> Edge:
@@ -112,7 +114,8 @@ def build_app(parts: GatewayParts) -> Edge:
             callers, parts.decisions, parts.registry, parts.wait, IdempotentRequests(parts.answers)
         ),
     )
-    _add_reading(app, ReadingRoutes(callers, parts.decisions, parts.exchange, parts.registry, parts.subjects))
+    standing = (parts.decisions, parts.exchange, parts.registry, parts.subjects, parts.reruns)
+    _add_reading(app, ReadingRoutes(callers, *standing))
     _add_reviewing(app, ReviewRoutes(callers, parts.decisions, parts.subjects, parts.wait))
     return Edge(app, parts.edge)
 
@@ -183,6 +186,19 @@ def _add_reading(app: FastAPI, routes: ReadingRoutes) -> None:
             200: {"model": EvaluationResponse},
             202: {"model": PendingResponse, "description": "not decided yet"},
             404: {"model": ErrorResponse},
+        },
+        **_KEYED,
+    )
+    app.add_api_route(
+        "/v1/verdicts/{verdict_id}/rerun",
+        routes.rerun,
+        methods=["POST"],
+        summary="Decide again what was decided",
+        responses={
+            **_ERRORS,
+            200: {"model": RerunResponse},
+            404: {"model": ErrorResponse},
+            409: {"model": ErrorResponse, "description": "not decided yet"},
         },
         **_KEYED,
     )

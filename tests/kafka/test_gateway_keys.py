@@ -122,5 +122,11 @@ def test_the_gateway_signs_for_the_agents_of_its_tenants_alone(site: Site, gatew
 def test_what_the_gateway_signed_is_decided_again_alike(site: Site, gateway: Gateway) -> None:
     with gateway.client(gateway.key(agents=[SIGNING_AGENT])) as client:
         told = client.post("/v1/evaluate", json=action("again")).json()
+        again = client.post(f"/v1/verdicts/{told['verdict_id']}/rerun")
+        unknown = client.post("/v1/verdicts/verdict:gate.actions.proposed:0:999/rerun")
+    assert (again.status_code, again.json()["status"], again.json()["differences"]) == (200, "identical", [])
+    assert unknown.status_code == 404
+    with gateway.client(gateway.key("foreign")) as other:
+        assert other.post(f"/v1/verdicts/{told['verdict_id']}/rerun").status_code == 404
     done = CliRunner().invoke(cli, ["rerun", told["verdict_id"], "--json"], env=site.settings)
     assert done.exit_code == 0, done.output

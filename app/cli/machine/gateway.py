@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import signal
 import sqlite3
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -127,6 +129,7 @@ def build_gateway(settings: Settings) -> Edge:
             EdgeRules(given.max_body_bytes, given.request_timeout_s, given.allowed_origins),
             answers,
             WaitingSubjects(exchange.connection, kafka.topic_prefix, given.waiting_s),
+            lambda an_id: asyncio.to_thread(_rerun, settings, an_id),
         )
     )
 
@@ -139,3 +142,27 @@ def _answer_store(settings: Settings) -> AnswerStore:
     if given.redis_url is not None:
         return RedisAnswers(given.redis_url.get_secret_value(), settings.kafka.topic_prefix)
     return SqliteAnswers(None if given.idempotency_file is None else given.idempotency_file.expanduser())
+
+
+def _rerun(settings: Settings, an_id: str) -> dict[str, Any]:
+    """The decision of an id executed again, by what `sluice rerun` does. Raises RerunImpossible."""
+    from app.adapters.kafka.kafka_evidence import KafkaEvidence  # noqa: PLC0415 - a second to import
+    from app.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics  # noqa: PLC0415 - as above
+    from app.adapters.kafka.kafka_rerun import rerun_ids  # noqa: PLC0415 - as above
+    from app.bootstrap import build_installation  # noqa: PLC0415 - as above
+    from app.core.trust.in_force import PolicyError  # noqa: PLC0415 - as above
+    from app.gateway.reading_routes import RerunImpossible  # noqa: PLC0415 - as above
+
+    source = KafkaEvidence(settings.kafka.bootstrap_servers, settings.kafka.topic_prefix)
+    try:
+        (first, *_) = asyncio.run(rerun_ids(source, build_installation(settings, {}), [an_id]))
+    except (PolicyError, KafkaUnreachable, UnknownTopics) as error:
+        raise RerunImpossible(str(error)) from error
+    return {
+        "status": first.status,
+        "differences": [asdict(one) for one in first.differences],
+        "missing": list(first.missing),
+        "decided_by": first.decided_by,
+        "executed_by": first.executed_by,
+        "not_checked": list(first.not_checked),
+    }
