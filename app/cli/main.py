@@ -62,7 +62,7 @@ VERBS = {
     "escalations": Verb(
         _LEDGER,
         "app.cli.ledger.escalations",
-        "Actions that wait for a person: list and show them, approve or deny one",
+        "Actions and retrievals that wait for a person: list and show them, approve or deny one",
     ),
     "quarantine": Verb(
         _LEDGER,

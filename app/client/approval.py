@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
+from datetime import datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from app.client.answers import ClientError, InputPlace, NeedsHuman, Verdict
+from app.client.answers import ClientError, InputPlace, NeedsHuman, RetrievalAnswer, Verdict
 from app.client.input_kinds import ESCALATIONS, REVIEWS, VERDICTS
 
 if TYPE_CHECKING:
@@ -29,24 +30,47 @@ async def await_end(reader: AnswerReader, verdict: Verdict, timeout_s: float) ->
     """
     name = verdict.escalation_id or ""
     since = _since(verdict, name)
-    partition, topics = since.partition, (ESCALATIONS,)
     try:
-        async with asyncio.timeout(timeout_s), reader.heeding(partition, topics):
-            answering = reader.expect([name], partition)
-            found = await reader.look_back([name], since, topics)
-            if found is None:
-                found = await asyncio.shield(answering)
-            end = found.record
+        async with asyncio.timeout(timeout_s):
+            end = await _end_of(reader, name, since)
             resolved = end.get("resolved_verdict_id")
             if resolved is None:
                 return _denied(verdict, end)
-            at = InputPlace(partition, 0, end["input"]["timestamp"])
+            at = InputPlace(since.partition, 0, end["input"]["timestamp"])
             answer = await reader.look_back([resolved], at, [VERDICTS])
     except TimeoutError:
         raise NeedsHuman(verdict, TO_DO) from None
     if answer is None:
         raise ClientError(f"{resolved}: approved, but its verdict is not there", "Tell the operator")
     return Verdict.of(answer.record)
+
+
+async def are_items_approved(reader: AnswerReader, first: RetrievalAnswer, timeout_s: float) -> bool:
+    """Whether a person approves a retrieval's withheld items within the time. False: they were denied, they
+    expired, or nobody answered. Raises ConnectionError."""
+    waiting = {one["escalation_id"] for one in first.withheld} - {None}
+    if not waiting:
+        return False
+    (name,) = waiting
+    partition, offset = map(int, name.split(":")[2:4])
+    came_ms = int(datetime.fromisoformat(first.record["decided_at"]).timestamp() * 1000)
+    try:
+        async with asyncio.timeout(timeout_s):
+            end = await _end_of(reader, name, InputPlace(partition, offset, came_ms))
+    except TimeoutError:
+        return False
+    return end.get("decision") == "approve"
+
+
+async def _end_of(reader: AnswerReader, escalation_id: str, since: InputPlace) -> Mapping[str, Any]:
+    """The record that ends an escalation. `since`: from where on it may be."""
+    topics = (ESCALATIONS,)
+    async with reader.heeding(since.partition, topics):
+        answering = reader.expect([escalation_id], since.partition)
+        found = await reader.look_back([escalation_id], since, topics)
+        if found is None:
+            found = await asyncio.shield(answering)
+        return found.record
 
 
 async def narrowed_parameters(reader: AnswerReader, resolved: Verdict) -> Mapping[str, Any] | None:

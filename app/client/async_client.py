@@ -22,7 +22,7 @@ from app.client.answers import (
     Verdict,
     refusal_of,
 )
-from app.client.approval import await_end, narrowed_parameters
+from app.client.approval import are_items_approved, await_end, narrowed_parameters
 from app.client.exchange import Exchange
 from app.client.guarded_calls import arguments_of, error_text, narrowed_call, session_or_current
 from app.client.input_kinds import ACTION, OUTCOME, RETRIEVAL, WRITE, InputKind
@@ -126,14 +126,25 @@ class AsyncGateClient:
         session_id: str,
         request_id: str | None = None,
         deadline_s: float | None = None,
+        approval_timeout_s: float | None = None,
         **fields: Any,
     ) -> RetrievalAnswer:
-        """Ask which of these items the agent may read. Raises as `remember` does."""
+        """Ask which of these items the agent may read.
+
+        `approval_timeout_s`: how long to wait if denied items wait for a person; None: not at all. If the
+        person agrees in time, the same request is sent again, and its answer is returned.
+        Raises as `remember` does.
+        """
         found = [dict(one) for one in items]
         record = self._sender.record("request_id", request_id, session_id, items=found, **fields)
-        wait_s = self._wait_s(deadline_s)
-        answer = await self._ask(RETRIEVAL, record["request_id"], session_id, bytes_of(record), wait_s)
-        return RetrievalAnswer.of(answer.record)
+        wait_s, value = self._wait_s(deadline_s), bytes_of(record)
+        asked = partial(self._ask, RETRIEVAL, record["request_id"], session_id, value, wait_s)
+        first = RetrievalAnswer.of((await asked()).record)
+        if approval_timeout_s is None or not await are_items_approved(
+            self._exchange.reader, first, approval_timeout_s
+        ):
+            return first
+        return RetrievalAnswer.of((await asked()).record)
 
     async def report_outcome(self, verdict: Verdict, rows_affected: int, *, error: str | None = None) -> None:
         """Report the outcome of an action that ran without a guard. Returns when the broker has it."""

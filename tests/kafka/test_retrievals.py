@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
-from app.cli.demo.throwaway_trust import ThrowawayTrust, publish_policy
+from app.cli.demo.throwaway_trust import REVIEWER, ThrowawayTrust, publish_policy
 from app.cli.main import cli
+from app.client import AsyncGateClient, ClientOptions
 from load.sites import neutral_policy, quality_policy
 from load.sites.worker_process import WorkerProcess
 from tests.kafka.installation import action, awaited, publish, running, until
@@ -96,6 +97,40 @@ def test_an_unreadable_request_is_a_dead_letter_and_its_neighbours_are_answered(
     publish(site, [retrieval(session, "r-1"), broken, retrieval(session, "r-3")], RETRIEVALS)
     assert [one["request_id"] for one in served(site, session, 2, worker)] == ["r-1", "r-3"]
     assert [one["path"] for one in letters(site, RETRIEVALS, worker, 1)] == ["$.agent_id"]
+
+
+async def test_denied_items_are_served_once_when_a_person_approves(
+    site: Site, worker: WorkerProcess, tmp_path: Path
+) -> None:
+    session, key = session_in(site, 6, "asked"), tmp_path / "reviewer.pem"
+    key.touch(mode=0o600)
+    key.write_bytes(site.trust.pem(REVIEWER))
+    asked: dict[str, Any] = {
+        "session_id": session,
+        "autonomy_tier": "high_privilege",
+        "tool_category": quality_policy.CATEGORY,
+        "request_id": "r-1",
+    }
+    options = ClientOptions(topic_prefix=site.prefix, deadline_s=60)
+    async with AsyncGateClient(site.bootstrap_servers, neutral_policy.AGENT, options) as gate:
+        waiting = asyncio.create_task(
+            gate.retrieve([item("old", timestamp=OLD)], approval_timeout_s=60, **asked)
+        )
+        (opened,) = await asyncio.to_thread(awaited, site, ESCALATIONS, session, 1, worker)
+        said = ("--as", REVIEWER, "--key", str(key), "--justification", "the only price there is", "--yes")
+        answer = await asyncio.to_thread(
+            CliRunner().invoke,
+            cli,
+            ["escalations", "approve", opened["escalation_id"], *said],
+            env=site.settings,
+        )
+        assert answer.exit_code == 0, answer.output
+        found = await waiting
+        assert [(one["outcome"], one["flags"]["stale"]) for one in found.items] == [("flag", True)]
+        assert (await gate.retrieve([item("old", timestamp=OLD)], **asked)).items == ()
+    denied, approved, again = await asyncio.to_thread(events, site, session)
+    assert [one["override"] is None for one in (denied, approved, again)] == [True, False, True]
+    assert approved["override"]["override_id"] == opened["escalation_id"]
 
 
 def test_a_report_is_counted_against_the_decisions(site: Site, worker: WorkerProcess) -> None:

@@ -54,9 +54,27 @@ def ledger_records(linked: Callable[..., dict[str, Any]]) -> dict[str, dict[str,
         "items": [_withheld()],
         "reason": "freshness: 90000.000 s old; product_pricing may be 86400 s old",
         "required_role": "approver",
+        "quorum": 2,
         "opened_at": MOMENT,
         "expires_at": MOMENT,
     }
+    waits = {
+        **_REQUEST,
+        "escalation_id": _ESCALATION,
+        "request_hash": HASH,
+        "tenant_id": "tenant-1",
+        "expires_at": MOMENT,
+    }
+    answered = {
+        **waits,
+        "approver_id": "p-1",
+        "approver_entry": "approver/p-1@1",
+        "approver_hash": HASH,
+        "justification": "confirmed by phone",
+    }
+    counted = {**answered, "approval_id": "approval:gate.reviews:3:1", "approvals": 1, "quorum": 2}
+    resolved = {**answered, "decision": "approve", "usable_until": MOMENT, "resolved_at": MOMENT}
+    expired = {**waits, "reason": "nobody decided in time", "approvals": 0, "expired_at": MOMENT}
     reported = {
         "report_event_id": "report:gate.memory.retrievals.reported:3:4",
         "report_id": "p-1",
@@ -71,6 +89,9 @@ def ledger_records(linked: Callable[..., dict[str, Any]]) -> dict[str, dict[str,
         "QualityDecision": linked("sluice/quality_decision/v1", **_REQUEST, **_decision()),
         "RetrievalReported": linked("sluice/retrieval_reported/v1", **_REQUEST, **reported),
         "RetrievalEscalationOpened": linked("sluice/retrieval_escalation_opened/v1", **_REQUEST, **opened),
+        "RetrievalApprovalCounted": linked("sluice/retrieval_approval_counted/v1", **counted),
+        "RetrievalEscalationResolved": linked("sluice/retrieval_escalation_resolved/v1", **resolved),
+        "RetrievalEscalationExpired": linked("sluice/retrieval_escalation_expired/v1", **expired),
         "Alarm": linked("sluice/alarm/v1", **_alarm()),
     }
 

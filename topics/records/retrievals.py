@@ -236,8 +236,8 @@ class RetrievalReported(LedgerRecord):
 
 
 class RetrievalEscalationOpened(LedgerRecord):
-    """Denied items wait for a person, who may answer with a signed override (seed 004, "Interaction with
-    HITL"): only at high_privilege, for a high-impact tool category."""
+    """Denied items wait for a person, who approves the request or signs an override (seed 004, "Interaction
+    with HITL"): only at high_privilege, for a high-impact tool category."""
 
     schema_name: Annotated[Literal["sluice/retrieval_escalation_opened/v1"], Field(alias="schema")]
     escalation_id: Id
@@ -250,5 +250,6 @@ class RetrievalEscalationOpened(LedgerRecord):
     items: Annotated[list[WithheldItem], Field(min_length=1)]
     reason: Annotated[str, Field(min_length=1)]
     required_role: Literal["approver"]
+    quorum: Annotated[int | None, Field(ge=2, description="approvals that it needs; null: one")] = None
     opened_at: Moment
     expires_at: Moment

@@ -1,4 +1,4 @@
-"""Escalated actions for the verbs of `sluice escalations`: read from the ledger, and shown on the screen."""
+"""Escalated actions and retrievals for the verbs of `sluice escalations`: read from the ledger, and shown."""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ from topics.records import (
     EscalationOpened,
     EscalationResolved,
     GrantGiven,
+    RetrievalApprovalCounted,
+    RetrievalEscalationExpired,
+    RetrievalEscalationOpened,
+    RetrievalEscalationResolved,
 )
 
 if TYPE_CHECKING:
@@ -28,7 +32,11 @@ if TYPE_CHECKING:
 
     from app.adapters.kafka.kafka_quarantine import KafkaQuarantine
 
-Event = EscalationOpened | ApprovalCounted | EscalationResolved | EscalationExpired
+Opened = EscalationOpened | RetrievalEscalationOpened
+Counted = ApprovalCounted | RetrievalApprovalCounted
+Resolved = EscalationResolved | RetrievalEscalationResolved
+Expired = EscalationExpired | RetrievalEscalationExpired
+Event = Opened | Counted | Resolved | Expired
 _MODELS = {
     wire_schema(model): model
     for topic in CATALOG
@@ -42,9 +50,9 @@ _COLOURS = {"waiting": "yellow", "approved": "green"}
 @dataclass(frozen=True, slots=True)
 class Escalated:
     """One escalation: `events` from its opening to its end, the verdict that opened it and the one that
-    resolved it, if any, and the action's bytes; None: see `no_action`."""
+    resolved it, if any, and the bytes of the action or retrieval; None: see `no_action`."""
 
-    opened: EscalationOpened
+    opened: Opened
     events: tuple[Event, ...]
     verdict: dict[str, Any] | None = None
     resolved: dict[str, Any] | None = None
@@ -54,19 +62,26 @@ class Escalated:
     @property
     def approvals(self) -> int:
         """Counted so far."""
-        return sum(isinstance(one, ApprovalCounted) for one in self.events)
+        return sum(isinstance(one, Counted) for one in self.events)
+
+    @property
+    def digest(self) -> str:
+        """Of what waits."""
+        opened = self.opened
+        return opened.action_digest if isinstance(opened, EscalationOpened) else opened.request_hash
 
     @property
     def state(self) -> str:
         """A word: how it stands, or how it ended."""
         last = self.events[-1]
-        if isinstance(last, EscalationResolved):
+        if isinstance(last, Resolved):
             return "denied" if last.decision == "deny" else _approved(last)
-        return "expired" if isinstance(last, EscalationExpired) else "waiting"
+        return "expired" if isinstance(last, Expired) else "waiting"
 
 
-def _approved(end: EscalationResolved) -> str:
-    return "approved" if end.outcome == "ALLOW" else "approved, and blocked all the same"
+def _approved(end: Resolved) -> str:
+    is_blocked = isinstance(end, EscalationResolved) and end.outcome != "ALLOW"
+    return "approved, and blocked all the same" if is_blocked else "approved"
 
 
 async def escalations(kafka: KafkaQuarantine) -> dict[str, Escalated]:
@@ -79,7 +94,7 @@ async def escalations(kafka: KafkaQuarantine) -> dict[str, Escalated]:
             continue
         event: Any = model.model_validate(fields)
         known = found.get(event.escalation_id)
-        if isinstance(event, EscalationOpened):
+        if isinstance(event, Opened):
             found[event.escalation_id] = Escalated(event, (event,))
         elif known is not None:
             found[event.escalation_id] = Escalated(known.opened, (*known.events, event))
@@ -103,13 +118,14 @@ async def whole(kafka: KafkaQuarantine, name: str) -> Escalated | None:
         return None
     opened, last = found.opened, found.events[-1]
     place, since = coordinates_of(name), milliseconds_of(opened.opened_at)
-    verdict = await kafka.verdict(opened.verdict_id, place[1], since)
-    resolved = None
+    verdict = resolved = None
+    if isinstance(opened, EscalationOpened):
+        verdict = await kafka.verdict(opened.verdict_id, place[1], since)
     if isinstance(last, EscalationResolved) and last.resolved_verdict_id is not None:
         resolved = await kafka.verdict(last.resolved_verdict_id, place[1], since)
     action, why = None, "what lies there is not what was decided on: its digest is another"
     try:
-        action = input_in(Answer("answered", await kafka.content(place)), opened.action_digest)
+        action = input_in(Answer("answered", await kafka.content(place)), found.digest)
     except PortUnavailable as error:
         why = str(error)
     first, second = (None if one is None else orjson.loads(one) for one in (verdict, resolved))
@@ -134,19 +150,23 @@ def print_whole(found: Escalated, to: Console, most: int) -> None:
     if found.action is None:
         line(f"  [red]no action:[/] {shown(found.no_action)}", to)
         return
-    line(f"  action, {opened.action_digest}:", to)
+    what = "action" if isinstance(opened, EscalationOpened) else "retrieval"
+    line(f"  {what}, {found.digest}:", to)
     written = orjson.dumps(orjson.loads(found.action), option=orjson.OPT_INDENT_2).decode()
     to.print(quoted(written, most), soft_wrap=True, highlight=False)
 
 
 def _event(event: Event) -> str:
-    if isinstance(event, EscalationOpened):
+    if isinstance(event, Opened):
         return f"opened: {shown(event.reason)}"
-    if isinstance(event, EscalationExpired):
+    if isinstance(event, Expired):
         return f"expired: {shown(event.reason)}"
     who = f"by {shown(event.approver_id)}: {shown(event.justification)}"
-    if isinstance(event, ApprovalCounted):
+    if isinstance(event, Counted):
         return f"approval {event.approvals} of {event.quorum} {who}"
+    if isinstance(event, RetrievalEscalationResolved):
+        until = f", to be asked for again until {event.usable_until}" if event.usable_until else ""
+        return f"{'approved' if event.decision == 'approve' else 'denied'} {who}{until}"
     came = f", came to {event.outcome}: {shown(event.block_reason)}" if event.block_reason else ""
     return f"{'approved' if event.decision == 'approve' else 'denied'} {who}{came}"
 
@@ -155,14 +175,19 @@ def waits(one: Escalated, now_ms: int) -> str:
     """What it needs, and how long it still waits."""
     opened = one.opened
     quorum = f", {one.approvals} of {opened.quorum} approvals" if opened.quorum else ""
-    return f"{opened.tier}, needs {opened.required_role}{quorum}, {left(opened.expires_at, now_ms)}"
+    of = opened.tier if isinstance(opened, EscalationOpened) else f"{len(opened.items)} items"
+    return f"{of}, needs {opened.required_role}{quorum}, {left(opened.expires_at, now_ms)}"
 
 
-def whose(opened: EscalationOpened) -> str:
-    """The action's ids."""
+def whose(opened: Opened) -> str:
+    """The ids of what waits."""
+    if isinstance(opened, EscalationOpened):
+        own = f"action {shown(opened.action_id)}"
+    else:
+        own = f"request {shown(opened.request_id)}"
     return (
         f"tenant {shown(opened.tenant_id)}, agent {shown(opened.agent_id)}, "
-        f"session {shown(opened.session_id)}, action {shown(opened.action_id)}"
+        f"session {shown(opened.session_id)}, {own}"
     )
 
 

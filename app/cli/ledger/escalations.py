@@ -1,4 +1,4 @@
-"""`sluice escalations`: actions that wait for a person. List them, show one whole, approve or deny one."""
+"""`sluice escalations`: actions and retrievals that wait for a person. List, show, approve or deny them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from app.cli.policy.key_files import private_keys_or_stop
 from app.core.foundation.arrival import coordinates_of, escalation_id
 from app.core.foundation.clock import milliseconds_of, rfc3339
 from app.core.foundation.strict import json_object
-from topics.catalog import ACTIONS
+from topics.catalog import ACTIONS, RETRIEVALS
 
 if TYPE_CHECKING:
     from app.adapters.kafka.kafka_quarantine import KafkaQuarantine
@@ -46,8 +46,8 @@ def _name_or_stop(given: str) -> str:
         topic, partition, offset = coordinates_of(whole)
     except ValueError as error:
         stop(f"{error}. Ids of escalations are like {escalation_id(f'{ACTIONS}:3:17')}")
-    if topic != ACTIONS:
-        stop(f"no escalation of an action: {given} is of {topic}", WRONG)
+    if topic not in (ACTIONS, RETRIEVALS):
+        stop(f"no escalation of an action or a retrieval: {given} is of {topic}", WRONG)
     return escalation_id(f"{topic}:{partition}:{offset}")
 
 
@@ -62,8 +62,8 @@ def _found_or_stop(kafka: KafkaQuarantine, given: str) -> Escalated:
 cli = typer.Typer(
     name="escalations",
     no_args_is_help=True,
-    help="Actions that wait for a person: list and show them, approve or deny one. Without an answer an "
-    "escalation expires, which counts as denied.",
+    help="Actions and retrievals that wait for a person: list and show them, approve or deny one. Without an "
+    "answer an escalation expires, which counts as denied.",
 )
 
 
@@ -171,7 +171,8 @@ def approve(  # noqa: PLR0913 - the command's options
     The command shows what you will sign, asks you, signs, publishes to
     gate.reviews and waits for the ledger's answer. The signature is bound
     to the action's digest and counts once. Every gate judges the approved
-    action again: what one of them blocks now stays blocked.
+    action again: what one of them blocks now stays blocked. An approved
+    retrieval is served when the agent sends exactly it once more.
 
     With --grant-uses the agent may use the tool so many times more in this
     session without asking again; `revoke` ends that.
@@ -272,7 +273,7 @@ def _answer(
     fields = {
         "subject_id": opened.escalation_id,
         "session_id": opened.session_id,
-        "digest": opened.action_digest,
+        "digest": found.digest,
         **said,
     }
     signed = signed_or_stop(fields, signer)

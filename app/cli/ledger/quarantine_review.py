@@ -37,6 +37,7 @@ _WORDS: dict[str, Word] = {
     "sluice/quarantine_approved/v1": "approved",
     "sluice/quarantine_rejected/v1": "rejected",
     "sluice/approval_counted/v1": "counted",
+    "sluice/retrieval_approval_counted/v1": "counted",
     "sluice/grant_revoked/v1": "revoked",
     "sluice/input_refused/v1": "refused",
     "sluice/dead_letter/v1": "unreadable",
@@ -44,7 +45,7 @@ _WORDS: dict[str, Word] = {
 
 
 DONE = frozenset({"approved", "rejected", "denied", "counted", "revoked"})
-_ENDED = "sluice/escalation_resolved/v1"
+_ENDED = frozenset({"sluice/escalation_resolved/v1", "sluice/retrieval_escalation_resolved/v1"})
 
 
 class Outcome(NamedTuple):
@@ -76,7 +77,7 @@ def outcome_of(placed: PublishedAt, record: StoredRecord) -> Outcome | None:
     ]:
         return None
     schema = str(fields.get("schema"))
-    if schema == _ENDED:
+    if schema in _ENDED:
         message = str(fields.get("blockReason") or "")
         return Outcome("approved" if fields.get("decision") == "approve" else "denied", "", message)
     word = _WORDS.get(schema)

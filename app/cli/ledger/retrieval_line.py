@@ -67,6 +67,11 @@ def _escalation(fields: dict[str, Any]) -> tuple[str, str]:
     )
 
 
+def _resolved(fields: dict[str, Any]) -> tuple[str, str]:
+    word = "retrieval_approved" if fields.get("decision") == "approve" else "retrieval_denied"
+    return word, f"{fields.get('approver_id')}: {fields.get('justification')}"
+
+
 def _alarm(fields: dict[str, Any]) -> tuple[str, str]:
     return str(fields.get("severity")), f"to {fields.get('recipient')}: {fields.get('message')}"
 
@@ -108,6 +113,7 @@ _DESCRIBING: dict[str, Callable[[dict[str, Any]], tuple[str, str]]] = {
     "sluice/served_retrieval/v1": _served,
     "sluice/retrieval_reported/v1": _reported,
     "sluice/retrieval_escalation_opened/v1": _escalation,
+    "sluice/retrieval_escalation_resolved/v1": _resolved,
     "sluice/alarm/v1": _alarm,
     RETRIEVAL.name: _retrieval,
     REPORT.name: _report,

@@ -83,6 +83,9 @@ def opened(
         "decided_at": rfc3339(now),
         "input": arrival.coordinates(),
     }
+    quorum = context.bundle.approvals.needed(ACTION_TIER)
+    if quorum > 1:
+        body["quorum"] = quorum
     return OutRecord(ESCALATIONS, "RetrievalEscalationOpened", body, retrieval.session_id)
 
 

@@ -207,6 +207,7 @@ def test_a_quorum_takes_that_many_approvers() -> None:
     desk = Desk(bundle=BUNDLE)
     desk.policy_of_now = policy_bundle(document(approvals={"quorum": {"T3": 2}}))
     opened = desk.waiting()
+    assert opened["quorum"] == 2
     counted = only(desk.answer(opened), "RetrievalApprovalCounted")
     assert (counted["approvals"], counted["quorum"]) == (1, 2)
     assert desk.again().event["outcome"] == "deny"
