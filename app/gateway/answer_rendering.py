@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 from app.gateway.edge import ERROR_SCHEMA
 from app.gateway.http_errors import error_body
 from app.gateway.idempotency import StoredAnswer
-from app.gateway.openapi_shapes import EVALUATION_SCHEMA, answer_fields, evaluation_of, status_of
+from app.gateway.openapi_shapes import (
+    EVALUATION_SCHEMA,
+    PENDING_SCHEMA,
+    answer_fields,
+    evaluation_of,
+    status_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,7 +70,9 @@ def render_retrieval(record: Mapping[str, Any]) -> StoredAnswer:
 
 
 def render_outcome(record: Mapping[str, Any]) -> StoredAnswer:
-    """The answer about an outcome: settled, or 422 where it was refused."""
+    """The answer about an outcome: settled, 422 where it was refused, 202 where it waits for its action."""
+    if record["schema"] == PENDING_SCHEMA:
+        return rendered(202, answer_fields(record), PENDING_SCHEMA)
     if "refusal_id" not in record:
         facts = {"schema": record["schema"], "session": record["session_id"]}
         return StoredAnswer(200, written(answer_fields(record)), facts)

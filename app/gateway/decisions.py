@@ -28,6 +28,7 @@ from app.client.input_kinds import (
     ESCALATIONS,
     MEMORY_DECISIONS,
     MEMORY_WRITES,
+    OUTCOME,
     REVIEW,
     REVIEWS,
     VERDICTS,
@@ -35,6 +36,7 @@ from app.client.input_kinds import (
 from app.client.sender import headers_of
 from app.core.foundation.arrival import coordinates_of, memory_id, resolved_id, verdict_id
 from app.gateway.http_errors import HttpError, not_found
+from app.gateway.openapi_shapes import PENDING_SCHEMA
 from app.gateway.waiting_subjects import is_callers
 from topics.json_text import parse
 
@@ -77,7 +79,13 @@ class Decisions:
         headers.append((REQUEST_ID, request_id.encode()))
         what = OutgoingInput(kind, prepared.name, prepared.session, prepared.value, headers)
         async with _told_in_http(kind):
-            return (await self._exchange.ask(what, prepared.wait_s)).record
+            try:
+                return (await self._exchange.ask(what, prepared.wait_s)).record
+            except ActionNotDecided as late:
+                if kind is not OUTCOME or late.place is None:
+                    raise
+                told = {"outcome_id": kind.ids_at(late.place)[0], "status": "pending"}
+                return {"schema": PENDING_SCHEMA, **told}  # it is settled when its action comes
 
     async def review(self, prepared: PreparedInput, subject_id: str, request_id: str) -> dict[str, Any]:
         """Publish a reviewer's answer, and wait for the record that says what became of it.

@@ -141,10 +141,11 @@ class RerunResponse(BaseModel):
 
 
 class PendingResponse(BaseModel):
-    """An input that is not decided yet."""
+    """An input that is not decided yet: an action, or an outcome whose action has not come."""
 
-    verdict_id: str
-    status: str = "pending"
+    verdict_id: str | None = None
+    outcome_id: str | None = None
+    status: Literal["pending"] = "pending"
 
 
 _COPIED = tuple(

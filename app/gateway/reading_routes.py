@@ -83,5 +83,5 @@ class ReadingRoutes:
         record = await self.decisions.decision(verdict_id, context.caller)
         if record is not None:
             return respond(render_evaluation(record, 200), facts_of(request))
-        pending = PendingResponse(verdict_id=verdict_id).model_dump()
+        pending = PendingResponse(verdict_id=verdict_id).model_dump(exclude_none=True)
         return respond(StoredAnswer(202, written(pending), {"schema": PENDING_SCHEMA}), facts_of(request))

@@ -168,6 +168,7 @@ def _add_deciding(app: FastAPI, routes: DecidingRoutes) -> None:
             responses={
                 **_ERRORS,
                 200: {"description": "decided", "content": {"application/json": {"schema": answered}}},
+                202: {"model": PendingResponse, "description": "an outcome that waits for its action"},
                 422: {"model": ErrorResponse},
             },
             openapi_extra=_with_body(asked),

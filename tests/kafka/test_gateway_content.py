@@ -134,3 +134,10 @@ def test_nobody_reports_for_another_tenants_agent(gateway: Gateway) -> None:
         answer = client.post("/v1/outcomes", json=outcome)
         signed = client.post("/v1/outcomes", json=outcome | {"signature": "AAAA"})
     assert [one.json()["error"]["code"] for one in (answer, signed)] == ["agent_not_bound"] * 2
+
+
+def test_an_outcome_that_comes_before_its_action_is_taken(site: Site, worker: WorkerProcess) -> None:
+    outcome = {"action_id": "to-come", "session_id": f"s-{uuid.uuid4().hex}", "rows_affected": 3}
+    with running_gateway(site, "hasty", wait_s=1) as hasty, hasty.client() as client:
+        answer = client.post("/v1/outcomes", json=outcome)
+    assert (answer.status_code, answer.json()["status"]) == (202, "pending")

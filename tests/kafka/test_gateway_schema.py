@@ -1,0 +1,121 @@
+"""The gateway held against its own OpenAPI document: Schemathesis sends what it allows, and other things."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.config import GenerationConfig, SchemathesisConfig
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from app.cli.demo.throwaway_trust import publish_policy
+from load.sites import neutral_policy
+from tests.kafka.gateway_process import Gateway, entries, running_gateway
+from tests.kafka.installation import running, site_on
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from load.sites.site import Site
+    from load.sites.worker_process import WorkerProcess
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+]
+EXAMPLES = int(os.environ.get("SLUICE_EXAMPLES", "25"))
+"""For each operation and each way of making cases."""
+OPERATIONS = [
+    ("POST", "/v1/evaluate"),
+    ("POST", "/v1/memory/evaluate"),
+    ("POST", "/v1/retrievals/evaluate"),
+    ("POST", "/v1/outcomes"),
+    ("GET", "/v1/verdicts/{verdict_id}"),
+    ("POST", "/v1/verdicts/{verdict_id}/rerun"),
+    ("GET", "/v1/escalations"),
+    ("GET", "/v1/escalations/{subject_id}"),
+    ("POST", "/v1/escalations/{subject_id}/decision"),
+    ("GET", "/v1/quarantine"),
+    ("POST", "/v1/quarantine/{subject_id}/review"),
+    ("GET", "/healthz"),
+    ("GET", "/readyz"),
+]
+
+
+@pytest.fixture(scope="module")
+def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    made = site_on(kafka, tmp_path_factory.mktemp("schema"), module_prefix.rstrip("."))
+    asyncio.run(publish_policy(kafka, made.prefix, made.trust.entries(entries())))
+    return made
+
+
+@pytest.fixture(scope="module")
+def worker(site: Site) -> Iterator[WorkerProcess]:
+    yield from running(site)
+
+
+@pytest.fixture(scope="module")
+def gateway(site: Site, worker: WorkerProcess) -> Iterator[Gateway]:
+    with running_gateway(site, wait_s=20, longest_wait_s=20) as started:
+        yield started
+
+
+def schema_of(gateway: Gateway, mode: GenerationMode) -> Any:
+    document = httpx2.get(f"{gateway.url}/openapi.json").json()
+    config = SchemathesisConfig()
+    config.projects.default.generation = GenerationConfig(modes=[mode])
+    made = schemathesis.openapi.from_dict(document, config=config)
+    made.config.update(base_url=gateway.url)
+    return made
+
+
+def test_every_operation_of_the_document_is_tried(gateway: Gateway) -> None:
+    document = httpx2.get(f"{gateway.url}/openapi.json").json()
+    found = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
+    assert found == set(OPERATIONS)
+
+
+TRIED = [
+    (method, path, mode)
+    for method, path in OPERATIONS
+    for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
+    if path.startswith("/v1/") or mode is GenerationMode.POSITIVE  # the others take no input
+]
+
+
+@pytest.mark.parametrize(("method", "path", "mode"), TRIED)
+def test_no_case_breaks_the_document_or_the_gateway(
+    gateway: Gateway, method: str, path: str, mode: GenerationMode
+) -> None:
+    operation = schema_of(gateway, mode)[path][method]
+    key = gateway.key(agents=[neutral_policy.AGENT])
+
+    @settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=operation.as_strategy(generation_mode=mode))
+    def run(case: Any) -> None:
+        response = case.call(headers={"X-Mnemom-Api-Key": key}, timeout=60)
+        case.validate_response(response, checks=CHECKS)
+
+    run()
