@@ -34,7 +34,7 @@ REQUEST_TIMEOUT_MS = 120_000  # longer than any outage, so that no input is give
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """`rate` in events a second, sent every `tick_s` seconds; behind `plenty` of them half as many."""
+    """`rate` in events a second, sent every `tick_s` seconds; behind `plenty` of them a quarter of it."""
 
     rate: float
     tick_s: float = 0.05
@@ -47,7 +47,7 @@ class Pace:
 
     def after(self, sent: int) -> int:
         """Events in the tick that follows so many."""
-        return self.burst if self.plenty is None or sent < self.plenty else max(1, self.burst // 2)
+        return self.burst if self.plenty is None or sent < self.plenty else max(1, self.burst // 4)
 
 
 class Publisher:

@@ -18,10 +18,10 @@ from app.client import ActionDenied, ActionInterrupted, AsyncGateClient, ClientO
 from app.core.registry.keys import SigningKey
 from app.core.trust.dsse import sign
 from app.core.trust.signed_entries import PAYLOAD_TYPES
-from app.core.trust.signing import signed_review
 from load.sites import neutral_policy
 from tests.kafka.installation import action, awaited, of_session, publish, records, running, site_on, stored
 from tests.kafka.memories import session_in
+from tests.unit.core.actions.escalation_scene import answer_signed_by
 from topics.catalog import ACTIONS, ESCALATIONS, REGISTRY, REVIEWS, SESSION_EVENTS, VERDICTS
 
 if TYPE_CHECKING:
@@ -85,16 +85,7 @@ def refund(session: str, action_id: str, **more: Any) -> dict[str, Any]:
 
 def answer(opened: dict[str, Any], by: str, decision: str = "approve", **changed: Any) -> dict[str, Any]:
     """A signed answer to an EscalationOpened."""
-    fields = {
-        "subject_id": opened["escalation_id"],
-        "session_id": opened["session_id"],
-        "decision": decision,
-        "approver_id": by,
-        "digest": opened["action_digest"],
-        "justification": "looked at it",
-        **changed,
-    }
-    return signed_review(fields, KEYS[by]).model_dump(mode="json", exclude_unset=True)
+    return answer_signed_by(KEYS[by], opened, by, decision, **changed)
 
 
 def of_kind(site: Site, topic: str, session: str, schema: str) -> list[dict[str, Any]]:

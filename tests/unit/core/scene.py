@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from app.core.actions.stage import PASSED, StageResult
 from app.core.actions.stages import load_bundle, shipped_stages
 from app.core.decide.decision_point import DecisionPoint
 from app.core.foundation.arrival import Arrival
@@ -28,7 +29,7 @@ from topics.records import ActionOutcome, ProposedAction
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
-    from app.core.actions.stage import Stage
+    from app.core.actions.stage import ActionContext, Stage
     from app.core.foundation.requests import Answer, Request
     from app.core.policy.bundles import Bundle
     from app.core.registry.registry import Registry
@@ -94,6 +95,20 @@ ENTRIES = (
 def registry(*more: dict[str, Any]) -> Registry:
     """The scene's registry with more entries."""
     return load_registry(json.dumps({"entries": [*ENTRIES, *more]}).encode())
+
+
+class Flawed:
+    """A stage that raises: on every action, or on those of one tool."""
+
+    name = "flawed"
+
+    def __init__(self, tool: str | None = None) -> None:
+        self._tool = tool
+
+    def evaluate(self, context: ActionContext) -> StageResult:
+        if self._tool in (None, context.action.tool_name):
+            raise KeyError(context.action.tool_name)
+        return PASSED
 
 
 def point(

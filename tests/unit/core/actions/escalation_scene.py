@@ -126,6 +126,13 @@ def answer_to(
     opened: dict[str, Any], by: str, decision: str = "approve", key: str | None = None, **changed: Any
 ) -> dict[str, Any]:
     """A signed answer as it is published."""
+    return answer_signed_by(SigningKey(KEYS[key or by]), opened, by, decision, **changed)
+
+
+def answer_signed_by(
+    key: SigningKey, opened: dict[str, Any], by: str, decision: str = "approve", **changed: Any
+) -> dict[str, Any]:
+    """The same with a key of any other installation."""
     fields = {
         "subject_id": opened["escalation_id"],
         "session_id": opened["session_id"],
@@ -135,7 +142,7 @@ def answer_to(
         "justification": "read and compared",
         **changed,
     }
-    return signed_review(fields, SigningKey(KEYS[key or by])).model_dump(exclude_unset=True)
+    return signed_review(fields, key).model_dump(mode="json", exclude_unset=True)
 
 
 def grant_request(uses: int = 2, minutes: int = 30, when: str | None = None) -> dict[str, Any]:

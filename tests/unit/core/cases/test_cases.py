@@ -10,7 +10,7 @@ from app.core.actions.stages import shipped_stages
 from app.core.cases.cases import run_cases
 from app.core.foundation.errors import BundleError
 from tests.unit.core.rerun.reruns import SMALL
-from tests.unit.core.scene import bundle, entry
+from tests.unit.core.scene import Flawed, bundle, entry
 
 if TYPE_CHECKING:
     from app.core.cases.case_failure import CaseFailure
@@ -143,16 +143,6 @@ def test_an_action_that_is_none_fails_its_case(action: dict[str, Any]) -> None:
 def test_a_registry_that_does_not_load_fails_its_case() -> None:
     ((field, _, actual),) = fields({"outcome": "ALLOW"}, ALLOWED, registry=[entry("agent", "a")])
     assert (field, "tenant_id" in actual) == ("registry", True)
-
-
-class Flawed:
-    """Always raises."""
-
-    name = "flawed"
-
-    def evaluate(self, context: object) -> Any:
-        del context
-        raise KeyError("x")
 
 
 def test_a_fault_of_the_core_is_no_block() -> None:

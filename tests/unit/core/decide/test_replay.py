@@ -16,7 +16,7 @@ from app.core.state.decision import Decision, Shared
 from app.core.state.session import SessionState, session_key
 from app.stream.engine.evaluation import InputInProgress, receive
 from tests.unit.core.rerun.reruns import SMALL
-from tests.unit.core.scene import START, action, bundle, kinds, only, outcome, point, verdict_of
+from tests.unit.core.scene import START, Flawed, action, bundle, kinds, only, outcome, point, verdict_of
 from topics.catalog import ACTIONS, OUTCOMES
 
 if TYPE_CHECKING:
@@ -38,15 +38,6 @@ class Asking:
         del context
         said = (yield Request("oracle", {}, 1000)).payload
         return PASSED if said == "yes" else StageResult("block", "no")
-
-
-class Flawed:
-    """Always raises."""
-
-    name = "flawed"
-
-    def evaluate(self, context: ActionContext) -> StageResult:
-        raise KeyError(context.action.tool_name)
 
 
 def arrival(

@@ -98,6 +98,30 @@ def evidence(*entries: dict[str, Any], bundles: Sequence[bytes] = (BUNDLE,)) -> 
     return found
 
 
+class _Flawed:
+    def inspect(self, text: str) -> Any:
+        raise KeyError(text)
+
+
+def flawed(policy: bytes) -> Bundle:
+    """A bundle whose inspector always raises."""
+    made: Any = load_bundle(policy)
+    made.inspector = _Flawed()
+    return made  # type: ignore[no-any-return]
+
+
+class FlawedEvidence(PolicyEvidence):
+    """Control topics of a release whose inspector is flawed."""
+
+    def __init__(self, policy: bytes) -> None:
+        super().__init__()
+        self._policy = policy
+
+    def bundle(self, bundle_hash: str) -> Bundle | None:
+        del bundle_hash
+        return flawed(self._policy)
+
+
 @cache
 def _loaded(bundle: bytes) -> Bundle:
     return load_bundle(bundle)

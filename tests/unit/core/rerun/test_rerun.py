@@ -13,7 +13,7 @@ from app.core.actions.stages import load_bundle
 from app.core.foundation.limits import SessionLimits
 from app.core.foundation.requests import Answer, Request
 from tests.unit.core.rerun.reruns import Case, document
-from tests.unit.core.scene import LIMITS, MINUTE, action, entry, point
+from tests.unit.core.scene import LIMITS, MINUTE, Flawed, action, entry, point
 
 if TYPE_CHECKING:
     from app.core.actions.stage import ActionContext
@@ -39,17 +39,6 @@ class Asking:
         second = yield Request("oracle", {"said": first.payload}, 1000)
         said = second.payload
         return PASSED if said == "yes" else StageResult("block", f"the oracle said {said}")
-
-
-class Flawed:
-    """Raises on some tools."""
-
-    name = "flawed"
-
-    def evaluate(self, context: ActionContext) -> StageResult:
-        if context.action.tool_name == "erase":
-            raise KeyError(context.action.tool_name)
-        return PASSED
 
 
 @pytest.mark.parametrize(
@@ -157,7 +146,7 @@ def test_an_answer_that_did_not_come_does_not_come_again(status: Any, mode: str)
 
 @pytest.mark.parametrize("fields", [{}, {"mode": "standard"}, {"agent_id": "trial"}])
 def test_a_fault_of_the_core_comes_out_the_same(fields: dict[str, Any]) -> None:
-    case = Case(stages=[Flawed()])
+    case = Case(stages=[Flawed("erase")])
     case.propose(toolName="erase", **fields)
     case.propose(toolName="erase", **fields)
     assert "sluice.core" in [one["source"] for one in case.verdicts[0]["advisories"]]
@@ -165,7 +154,7 @@ def test_a_fault_of_the_core_comes_out_the_same(fields: dict[str, Any]) -> None:
 
 
 def test_an_input_that_nobody_looked_into_is_not_looked_into_again() -> None:
-    case = Case(stages=[Flawed()])
+    case = Case(stages=[Flawed("erase")])
     arrival = case.next_arrival("gate.actions.proposed", action(toolName="erase"))
     case.record(arrival, point(policy=load_bundle(case.bundle), added=case.stages).unread(arrival))
     assert case.verdicts[0]["action_id"] is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,19 +12,23 @@ from app.core.actions.stages import load_bundle
 from app.core.decide.replay import decide
 from app.core.foundation.limits import SessionLimits
 from app.core.foundation.requests import Answer, Request
-from app.core.rerun.evidence import PolicyEvidence
 from app.core.rerun.rerun_result import Difference, Rerun
 from app.core.rerun.rerunner import Rerunner
 from app.core.state.session import SessionState, session_key
 from app.core.trust.dsse import sign
 from app.core.trust.signed_entries import PAYLOAD_TYPES
-from tests.unit.core.rerun.reruns import REVIEWER, Case, document, evidence, memory_write
+from tests.unit.core.rerun.reruns import (
+    REVIEWER,
+    Case,
+    FlawedEvidence,
+    document,
+    evidence,
+    flawed,
+    memory_write,
+)
 from tests.unit.core.scene import ENTRIES, MINUTE, entry, point
 from tests.unit.core.trust.scene import STRANGER
 from topics.catalog import REGISTRY
-
-if TYPE_CHECKING:
-    from app.core.policy.bundles import Bundle
 
 FINDINGS = [
     {
@@ -196,33 +200,12 @@ def test_an_input_that_nobody_looked_into_is_not_looked_into_again() -> None:
     assert statuses(of) == {"identical"}
 
 
-class Flawed:
-    """An inspector that always raises."""
-
-    def inspect(self, text: str) -> Any:
-        raise KeyError(text)
-
-
-def flawed() -> Bundle:
-    made: Any = load_bundle(RULES)
-    made.inspector = Flawed()
-    return made  # type: ignore[no-any-return]
-
-
-class FlawedEvidence(PolicyEvidence):
-    """Control topics of a release whose inspector is flawed."""
-
-    def bundle(self, bundle_hash: str) -> Bundle | None:
-        del bundle_hash
-        return flawed()
-
-
 def test_a_fault_of_the_core_comes_out_the_same_and_shows_once_it_is_mended() -> None:
-    of, held = case(), FlawedEvidence()
+    of, held = case(), FlawedEvidence(RULES)
     for one in ENTRIES:
         held.add(REGISTRY, sign(PAYLOAD_TYPES[REGISTRY], json.dumps(one).encode(), [STRANGER]).written())
     arrival = of.next_arrival("gate.memory.writes.proposed", memory_write())
-    of.record(arrival, decide(point(policy=flawed()), arrival, SessionState(session_key("s-1"))))
+    of.record(arrival, decide(point(policy=flawed(RULES)), arrival, SessionState(session_key("s-1"))))
     assert of.memories[0]["reason"] == "internal_error"
     assert of.rerun(of.memories[0], Rerunner(held, of.stage_of)).status == "identical"
     assert fields(of.rerun(of.memories[0]))["reason"].rerun == "trusted"

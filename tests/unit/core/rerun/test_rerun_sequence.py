@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.actions.stage import PASSED, StageResult
 from app.core.actions.stages import load_bundle
 from app.core.decide.replay import Replay
 from app.core.foundation.arrival import Arrival
@@ -17,11 +16,10 @@ from load.attacks.forging import change
 from load.attacks.recorded_site import RecordedSite
 from tests.unit.core.actions.sequence_scene import NO_DENIED, SECRET_OUT, STAGES, TOOLS
 from tests.unit.core.rerun.reruns import Case, document
-from tests.unit.core.scene import START, action, point
+from tests.unit.core.scene import START, Flawed, action, point
 from topics.catalog import ACTIONS, VERDICTS
 
 if TYPE_CHECKING:
-    from app.core.actions.stage import ActionContext
     from app.core.rerun.rerun_result import Rerun
 
 FREEZE = {"denials": 2, "within_ms": 9000}
@@ -111,20 +109,9 @@ def test_a_verdict_from_before_the_gate_is_executed_again_as_it_was() -> None:
     assert statuses(case.rerun_all()) == {"identical"}
 
 
-class Flawed:
-    """Raises on the tool "find"."""
-
-    name = "flawed"
-
-    def evaluate(self, context: ActionContext) -> StageResult:
-        if context.action.tool_name == "find":
-            raise KeyError(context.action.tool_name)
-        return PASSED
-
-
 def test_a_fault_of_the_core_says_what_was_remembered_and_counts_for_nothing() -> None:
     policy = json.loads(BUNDLE) | {"stages": [*STAGES[:-1], "flawed", STAGES[-1]]}
-    where = point(*TOOLS, policy=load_bundle(json.dumps(policy).encode()), added=[Flawed()])
+    where = point(*TOOLS, policy=load_bundle(json.dumps(policy).encode()), added=[Flawed("find")])
     replay = Replay(where)
     found = []
     for place, tool in enumerate(("read_secret", "find", "find", "send")):

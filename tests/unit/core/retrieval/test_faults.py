@@ -2,45 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from app.core.actions.stages import load_bundle
-from app.core.rerun.evidence import PolicyEvidence
+from tests.unit.core.rerun.reruns import FlawedEvidence, flawed
 from tests.unit.core.retrieval.scene import BUNDLE, Scene, evidence_of, item, retrieval
 from topics.catalog import RETRIEVALS
 
 if TYPE_CHECKING:
-    from app.core.policy.bundles import Bundle
     from tests.unit.core.retrieval.reading import Reading
 
 REFUSED = "INTERNAL_ERROR"
 
 
-class Flawed:
-    """An inspector that always raises."""
-
-    def inspect(self, text: str) -> Any:
-        raise KeyError(text)
-
-
-def flawed() -> Bundle:
-    made: Any = load_bundle(BUNDLE)
-    made.inspector = Flawed()
-    return made  # type: ignore[no-any-return]
-
-
-class FlawedEvidence(PolicyEvidence):
-    """Control topics of a release whose inspector is flawed."""
-
-    def bundle(self, bundle_hash: str) -> Bundle | None:
-        del bundle_hash
-        return flawed()
-
-
 def broken() -> tuple[Scene, Reading]:
-    scene = Scene(policy_of_now=flawed())
+    scene = Scene(policy_of_now=flawed(BUNDLE))
     return scene, scene.read(item(), item(item_id="i-2", body=None), traceId="t-1")
 
 
@@ -60,7 +37,7 @@ def test_every_item_is_denied_and_the_request_is_kept_as_a_dead_letter() -> None
 
 @pytest.mark.parametrize("agent", ["trial", "sandbox", "nobody"])
 def test_neither_shadow_nor_sandbox_lets_it_through(agent: str) -> None:
-    found = Scene(policy_of_now=flawed()).read(agent_id=agent)
+    found = Scene(policy_of_now=flawed(BUNDLE)).read(agent_id=agent)
     assert found.outcomes == ["deny"]
     assert not found.event["body_released"]
 
@@ -74,7 +51,7 @@ def test_the_session_goes_on_as_if_nothing_had_been() -> None:
 
 def test_a_rerun_finds_the_fault_again_and_shows_when_it_is_mended() -> None:
     scene, _ = broken()
-    then = FlawedEvidence()
+    then = FlawedEvidence(BUNDLE)
     now = evidence_of(BUNDLE, (scene.quality or b"",), "[]")
     then.__dict__.update(now.__dict__)
     assert scene.rerun(scene.events[0], scene.rerunner(then)).status == "identical"
