@@ -17,6 +17,8 @@ from topics.records import (
     DsseEnvelope,
     EscalationExpired,
     EscalationOpened,
+    EscalationReminded,
+    EscalationRerouted,
     EscalationResolved,
     GrantGiven,
     GrantRevoked,
@@ -221,6 +223,8 @@ CATALOG: tuple[Topic, ...] = (
         ESCALATIONS,
         (
             EscalationOpened,
+            EscalationReminded,
+            EscalationRerouted,
             ApprovalCounted,
             EscalationResolved,
             EscalationExpired,

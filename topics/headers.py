@@ -59,6 +59,8 @@ _ID_FIELD = {
     "Verdict": "verdict_id",
     "ResolvedVerdict": "verdict_id",
     "EscalationOpened": "escalation_id",
+    "EscalationReminded": "reminder_id",
+    "EscalationRerouted": "reroute_id",
     "ApprovalCounted": "approval_id",
     "EscalationResolved": "escalation_id",
     "GrantGiven": "grant_id",

@@ -51,6 +51,8 @@ KINDS: dict[str, RecordKind] = {
     "sluice/verdict/v1": RecordKind("gate.verdicts", "verdict_id", "verdict", of=ACTIONS),
     "sluice/resolved_verdict/v1": RecordKind("gate.verdicts", "verdict_id", "resolved", of=REVIEWS),
     "sluice/escalation_opened/v1": RecordKind("gate.escalations", "escalation_id", "escalation", of=ACTIONS),
+    "sluice/escalation_reminded/v1": RecordKind("gate.escalations", "reminder_id"),
+    "sluice/escalation_rerouted/v1": RecordKind("gate.escalations", "reroute_id"),
     "sluice/escalation_resolved/v1": RecordKind("gate.escalations", "escalation_id"),
     "sluice/escalation_expired/v1": RecordKind("gate.escalations", "escalation_id"),
     "sluice/grant_given/v1": RecordKind("gate.escalations", "grant_id", "grant", of=REVIEWS),

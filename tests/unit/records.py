@@ -200,6 +200,9 @@ def _escalations() -> dict[str, dict[str, Any]]:
     }
     counted = {**answered, "approval_id": "approval:gate.reviews:3:1", "approvals": 1, "quorum": 2}
     expired = {"reason": "nobody decided in time", "approvals": 0, "expired_at": MOMENT}
+    turn = {"group": "leads", "remind_at": MOMENT, "next_group": "board", "next_at": MOMENT}
+    reminded = {"reminder_id": "reminder:a:3:1:1", "group": "finance", "approvals": 0, "due_at": MOMENT}
+    rerouted = {"reroute_id": "reroute:a:3:1:2", "from_group": "finance", "approvals": 1, "due_at": MOMENT}
     grant = {
         "grant_id": "grant:gate.reviews:3:1",
         "agent_id": "agent-1",
@@ -214,7 +217,9 @@ def _escalations() -> dict[str, dict[str, Any]]:
         "GrantGiven": _linked("sluice/grant_given/v1", **grant, **given),
         "GrantUsed": _linked("sluice/grant_used/v1", **grant, **used),
         "GrantRevoked": _linked("sluice/grant_revoked/v1", **grant, **answered, uses_left=1),
-        "EscalationOpened": _linked("sluice/escalation_opened/v1", **_ESCALATION, **opened),
+        "EscalationOpened": _linked("sluice/escalation_opened/v1", **_ESCALATION, **opened, **turn),
+        "EscalationReminded": _linked("sluice/escalation_reminded/v1", **_ESCALATION, **reminded),
+        "EscalationRerouted": _linked("sluice/escalation_rerouted/v1", **_ESCALATION, **rerouted, **turn),
         "ApprovalCounted": _linked("sluice/approval_counted/v1", **_ESCALATION, **counted),
         "EscalationResolved": _linked("sluice/escalation_resolved/v1", **_ESCALATION, **resolved),
         "EscalationExpired": _linked("sluice/escalation_expired/v1", **_ESCALATION, **expired),
@@ -237,6 +242,7 @@ def _resolved_verdict() -> dict[str, Any]:
         "expires_at": MOMENT,
         "votes": [],
         "counted": False,
+        "route": {"groups": ["finance", "leads"], "remind_after_ms": None, "next_after_ms": 60000},
     }
     return {
         **_verdict(),

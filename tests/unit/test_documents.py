@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from app.cli.main import cli
 from app.core.actions.stages import load_bundle
 from app.core.cases.cases import run_cases
+from app.core.policy.approval_policy import ApprovalPolicy
 from app.core.policy.bundle_cases import Case
 from app.core.registry.registry_entries import RegistryFile
 from app.offline.policy_files import whole_bundle
@@ -57,6 +58,8 @@ def test_a_record_is_read_by_its_model(block: Block) -> None:
         TypeAdapter(Case).validate_json(block.text, strict=True)
     elif "entries" in record:
         RegistryFile.model_validate_json(block.text)
+    elif "approvals" in record:
+        ApprovalPolicy.model_validate_json(json.dumps(record["approvals"]))
     else:
         model = next(model for name, model in MODELS.items() if name in record)
         found = read(model, block.text.encode())

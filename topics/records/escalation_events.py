@@ -1,4 +1,4 @@
-"""Escalated actions: a verdict opens an escalation, an approver's answers or time end it."""
+"""Escalated actions: a verdict opens an escalation, which takes its route; answers or time end it."""
 
 from typing import Annotated, Literal
 
@@ -19,14 +19,42 @@ class _Escalation(LedgerRecord):
 
 
 class EscalationOpened(_Escalation):
-    """An action waits for a person with the required role."""
+    """An action waits for a person with the required role, of a group where the bundle has a route for it."""
 
     schema_name: Annotated[Literal["sluice/escalation_opened/v1"], Field(alias="schema")]
     reason: Annotated[str, Field(min_length=1)]
     tier: Tier
     required_role: Role
     quorum: Annotated[int | None, Field(ge=2, description="approvals that it needs; null: one")] = None
+    group: Annotated[Id | None, Field(description="may answer now; null: every approver may")] = None
+    remind_at: Annotated[Moment | None, Field(description="when the group is reminded")] = None
+    next_group: Annotated[Id | None, Field(description="gets it next, and may answer then too")] = None
+    next_at: Annotated[Moment | None, Field(description="when the next group gets it")] = None
     opened_at: Moment
+
+
+class EscalationReminded(_Escalation):
+    """The group whose turn it is has not ended it by the route's time; it is asked again."""
+
+    schema_name: Annotated[Literal["sluice/escalation_reminded/v1"], Field(alias="schema")]
+    reminder_id: Id
+    group: Id
+    approvals: Annotated[int, Field(ge=0, description="counted until then")]
+    due_at: Annotated[Moment, Field(description="by the route; a stopped worker writes the record later")]
+
+
+class EscalationRerouted(_Escalation):
+    """It went on to the next group of its route. The groups before may still answer."""
+
+    schema_name: Annotated[Literal["sluice/escalation_rerouted/v1"], Field(alias="schema")]
+    reroute_id: Id
+    from_group: Id
+    group: Annotated[Id, Field(description="may answer from `due_at` on")]
+    remind_at: Annotated[Moment | None, Field(description="when the group is reminded")]
+    next_group: Annotated[Id | None, Field(description="gets it next; null: this is the last one")]
+    next_at: Annotated[Moment | None, Field(description="when the next group gets it")]
+    approvals: Annotated[int, Field(ge=0, description="counted until then")]
+    due_at: Annotated[Moment, Field(description="by the route; a stopped worker writes the record later")]
 
 
 class _Answered(_Escalation):

@@ -179,6 +179,15 @@ class CountedApproval(Record):
     review: Id
 
 
+class RouteSeen(Record):
+    """The groups that an escalation goes to in turn: each but the last has it for `next_after_ms` before the
+    next one gets it too, and is reminded `remind_after_ms` after it got it; null: never."""
+
+    groups: Annotated[list[Id], Field(min_length=1)]
+    remind_after_ms: Annotated[int | None, Field(ge=1)]
+    next_after_ms: Annotated[int | None, Field(ge=1)]
+
+
 class EscalationSeen(Record):
     """What the partition knew of an escalation when an approval ended it; `votes`: approvals before it."""
 
@@ -192,6 +201,7 @@ class EscalationSeen(Record):
     counted: Annotated[
         bool, Field(description="the totals held the action already: it was carried out before")
     ]
+    route: Annotated[RouteSeen | None, Field(description="null: every approver may answer")] = None
 
 
 class ResolvedVerdict(Verdict):

@@ -24,6 +24,7 @@ from app.core.actions.resolution import (
     Approval,
     ResolvedAction,
     count_resolved,
+    escalated_action,
     read_resolving,
     recorded_escalation,
     recorded_resolving,
@@ -32,7 +33,7 @@ from app.core.actions.resolution import (
 from app.core.actions.standing_grants import given_record, grant_of
 from app.core.foundation.clock import rfc3339
 from app.core.foundation.refusals import Objection, refused_review
-from app.core.foundation.requests import ask_for_input, input_in
+from app.core.foundation.requests import ask_for_input
 from app.core.state.book import EscalationKept, GrantKept
 from app.core.state.decision import Decision
 from app.core.state.draft import SessionDraft
@@ -43,11 +44,10 @@ from app.core.state.escalation_records import (
     counted_record,
     expire,
     resolved_record,
+    take_steps,
     told_of_signer,
 )
 from app.core.state.expiry import time_records
-from topics.record_reading import Unreadable, read
-from topics.records import ProposedAction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
@@ -57,11 +57,11 @@ if TYPE_CHECKING:
     from app.core.foundation.chain import OutRecord
     from app.core.foundation.requests import Answer, Request
     from app.core.policy.policy import PointParts, Standing
-    from app.core.state.book import Book, Change
+    from app.core.state.book import Change
     from app.core.state.decision import Shared
     from app.core.state.escalation import Escalation
     from app.core.state.session import SessionState
-    from topics.records import ReviewDecision
+    from topics.records import ProposedAction, ReviewDecision
 
 
 def evaluate(
@@ -73,16 +73,25 @@ def evaluate(
     against = object_to_review(parts.policy.registry, arrival, review, escalation)
     if against is not None or escalation is None:
         return refuse(arrival, review, draft, against or unknown(review))
-    waits = _Answered(parts, arrival, review, draft, escalation)
+    _, on_its_way = take_steps(escalation, arrival.timestamp_ms)
+    waits = _Answered(parts, arrival, review, draft, on_its_way)
     if escalation.expires_ms <= arrival.timestamp_ms:
-        return _too_late(waits)
-    if review.decision == DENY:
-        return _denied(waits)
-    if len(escalation.votes) + 1 < escalation.quorum:
-        return _counted(waits)
-    if escalation.is_of_items:
-        return _released(waits)
-    return (yield from _approved(waits, shared.book))
+        decision = _too_late(waits)
+    elif review.decision == DENY:
+        decision = _denied(waits)
+    elif len(escalation.votes) + 1 < escalation.quorum:
+        decision = _counted(waits)
+    elif escalation.is_of_items:
+        decision = _released(waits)
+    else:
+        decision = yield from _approved(waits)
+    known = shared.book.escalation(review.subject_id)
+    if known is None or known._replace(steps_done=escalation.steps_done) != escalation:
+        draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
+        return refuse(arrival, review, draft, unknown(review))
+    if decision.book:
+        decision.records[:0] = take_steps(known, arrival.timestamp_ms, arrival)[0]
+    return decision
 
 
 class _Answered(NamedTuple):
@@ -129,7 +138,7 @@ def _judged(
 ) -> Generator[Request, Answer, ResolvedAction | Objection]:
     """Read the action again and judge it again, with all approvals that were counted."""
     answer = yield ask_for_input(escalation.topic, escalation.partition, escalation.offset)
-    action = _content(answer, escalation)
+    action = escalated_action(answer, escalation)
     if action is None:
         return Objection("content_unavailable", "the escalated action could not be read again")
     votes = (*escalation.votes, _vote(parts, arrival, review))
@@ -150,13 +159,6 @@ def _judged(
 def _vote(parts: PointParts, arrival: Arrival, review: ReviewDecision) -> Vote:
     approver = parts.policy.registry.approvers[review.approver_id]
     return Vote(approver.id, approver.key, approver.hash, arrival.decision_id)
-
-
-def _content(answer: Answer, escalation: Escalation) -> ProposedAction | None:
-    """The action that waits, from the bytes at its coordinates; None if they have changed."""
-    value = input_in(answer, escalation.digest)
-    action = None if value is None else read(ProposedAction, value)
-    return None if isinstance(action, Unreadable) else action
 
 
 def refuse(arrival: Arrival, review: ReviewDecision, draft: SessionDraft, why: Objection) -> Decision:
@@ -221,15 +223,13 @@ def _released(waits: _Answered) -> Decision:
     return _ended(draft, [resolved_record(escalation, arrival, signed, end)], EscalationKept(after))
 
 
-def _approved(waits: _Answered, book: Book) -> Generator[Request, Answer, Decision]:
+def _approved(waits: _Answered) -> Generator[Request, Answer, Decision]:
     parts, arrival, review, draft, escalation = waits
 
     def reading(standing: Standing, action: ProposedAction) -> SeenAtApproval:
         return read_resolving(draft, standing, action, escalation)
 
     resolved = yield from _judged(parts, arrival, review, escalation, reading)
-    if book.escalation(review.subject_id) is not escalation:
-        resolved = unknown(review)
     if isinstance(resolved, Objection):
         return refuse(arrival, review, draft, resolved)
     body = resolved.verdict.body

@@ -79,6 +79,8 @@ def _object_to_signer(
     agent = registry.agents.get(escalation.agent_id)
     if review.approver_id in (escalation.agent_id, None if agent is None else agent.owner):
         return Objection("own_action", "neither an agent nor its owner answers its escalations")
+    if not escalation.has_reached(approver.groups, arrival.timestamp_ms):
+        return Objection("wrong_group", f"{approver.id} is of no group that has the escalation yet")
     if not signed_by(approver.public_key, review):
         return Objection("wrong_signature", "the signature is not the approver's over this answer")
     return None
@@ -102,6 +104,7 @@ def may_still_approve(
     return (
         approver is not None
         and _in_bounds(approver, arrival, escalation)
+        and escalation.has_reached(approver.groups, arrival.timestamp_ms)
         and bool(approver.roles & ROLES[role or escalation.role])
     )
 

@@ -276,6 +276,7 @@ def escalation_of(arrival: Arrival, context: ActionContext) -> Escalation:
         arrival.offset,
         now,
         now + context.bundle.escalation_ttl_ms,
+        route=context.bundle.approvals.route_of(context.tier, action.tool_name, context.tenant),
     )
 
 

@@ -26,9 +26,12 @@ from app.core.actions.verdict import Ruling, VerdictForm, about_action, count, r
 from app.core.foundation.arrival import resolved_id
 from app.core.foundation.canonical import digest, hex_of, wire_safe
 from app.core.foundation.clock import milliseconds_of, rfc3339
-from app.core.state.escalation import Escalation, Vote
+from app.core.foundation.requests import input_in
+from app.core.state.escalation import Escalation, Route, Vote
 from app.core.state.reservations import Sighting
 from app.core.state.session import who
+from topics.record_reading import Unreadable, read
+from topics.records import ProposedAction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
@@ -40,7 +43,6 @@ if TYPE_CHECKING:
     from app.core.policy.policy import PointParts, Standing
     from app.core.state.draft import SessionDraft
     from app.core.state.remembered import GateMemory
-    from topics.records import ProposedAction
 
 SCHEMA = "sluice/resolved_verdict/v1"
 FORM = VerdictForm("ResolvedVerdict", ("resolves", "action", "escalation", "approvals"))
@@ -105,7 +107,15 @@ def recorded_escalation(recorded: Mapping[str, Any]) -> Escalation:
         milliseconds_of(seen["opened_at"]),
         milliseconds_of(seen["expires_at"]),
         tuple(Vote(**one) for one in seen["votes"]),
+        route=None if seen.get("route") is None else Route.of(seen["route"]),
     )
+
+
+def escalated_action(answer: Answer, escalation: Escalation) -> ProposedAction | None:
+    """The action that waits, from the bytes at its coordinates; None if they have changed."""
+    value = input_in(answer, escalation.digest)
+    action = None if value is None else read(ProposedAction, value)
+    return None if isinstance(action, Unreadable) else action
 
 
 class Approval(NamedTuple):
@@ -222,6 +232,8 @@ def _told(arrival: Arrival, approval: Approval, resolving: SeenAtApproval) -> di
         },
         "approvals": [one._asdict() for one in votes],
     }
+    if escalation.route is not None:
+        told["escalation"]["route"] = escalation.route.told()
     if narrowed is not None:
         told["narrowed"] = digest(wire_safe(narrowed))
     return told

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from app.core.registry.registry import Registry
     from app.core.registry.registry_entries import Approver
     from app.core.state.book import Book
-    from app.core.state.escalation import Escalation
+    from app.core.state.escalation import Escalation, Route
     from topics.records import ProposedAction, ReviewDecision
 
 HIGHEST_TIER = "T4"
@@ -115,7 +115,8 @@ def covers(grant: StandingGrant, context: ActionContext) -> bool:
     waits = context.mode == "high_stakes" and context.org.enforcement == "enforce"
     if not waits or context.tier == HIGHEST_TIER or grant.uses < 1 or grant.until_ms <= context.now_ms:
         return False
-    if not _is_in_force(context.registry, grant, context.now_ms):
+    route = context.bundle.approvals.route_of(context.tier, grant.tool, context.tenant)
+    if not _is_in_force(context.registry, grant, context.now_ms, route):
         return False
     if grant.when is None:
         return True
@@ -123,10 +124,12 @@ def covers(grant: StandingGrant, context: ActionContext) -> bool:
     return all(one.passed is True for same in by_type for one in same)
 
 
-def _is_in_force(registry: Registry, grant: StandingGrant, at_ms: int) -> bool:
+def _is_in_force(registry: Registry, grant: StandingGrant, at_ms: int, route: Route | None) -> bool:
     approver = registry.approvers.get(grant.approver_id)
     agent = registry.agents.get(grant.agent_id)
     if approver is None or (agent is not None and agent.owner == approver.id):
+        return False
+    if route is not None and approver.groups.isdisjoint(route.groups):
         return False
     with_tool = approver.tools is None or grant.tool in approver.tools
     return with_tool and approver.acts_for(grant.tenant, at_ms) and bool(approver.roles & ROLES)

@@ -19,6 +19,7 @@ from app.core.foundation.canonical import digest
 from app.core.foundation.errors import BundleError
 from app.core.foundation.name_words import words_of
 from app.core.foundation.strict import LONGEST_WAIT_MS, MAX_CASES, Name, StrictModel, first_error, json_object
+from app.core.policy.approval_policy import ApprovalPolicy, Waiting, find_approval_loosenings
 from app.core.policy.bundle_cases import Case  # noqa: TC001 - pydantic reads the annotations
 from app.core.policy.memory_policy import MemoryPolicy
 from app.core.quality_bundle.loosenings import Loosening
@@ -84,17 +85,6 @@ class OutcomePolicy(StrictModel):
     alarm_recipient: Name = "operator"
 
 
-class ApprovalPolicy(StrictModel):
-    """`quorum`: how many approvers must agree to an escalated action, by its tier; one where it says nothing.
-    One denial ends it."""
-
-    quorum: dict[Tier, Annotated[int, Field(ge=1, le=16)]] = Field(default_factory=dict)
-
-    def needed(self, tier: str) -> int:
-        """How many approvals an action of this tier needs."""
-        return self.quorum.get(tier, 1)  # type: ignore[call-overload, no-any-return]
-
-
 class BundleFrame(StrictModel):
     """The fields of a bundle that do not belong to one gate. `stages`: the gates of actions in their order;
     no other gate runs."""
@@ -119,6 +109,7 @@ class BundleFrame(StrictModel):
         missing = set(ActionType.__args__) - set(self.action_types)  # type: ignore[attr-defined]
         if missing:
             raise ValueError(f"action_types lacks {', '.join(sorted(missing))}")
+        self.approvals.check_within(self.escalation_ttl_ms)
         return self
 
     @field_validator("stages")
@@ -203,7 +194,7 @@ class BundleForm:
             raise BundleError(str(error)) from None
 
     def find_loosenings(self, before: Bundle, after: Bundle) -> Iterator[Loosening]:
-        """Where the gates of the second bundle are less strict than those of the first."""
+        """Where the second bundle's gates, or its terms for approvals, are less strict than the first's."""
         for name in before.stages:
             if name not in after.stages:
                 yield Loosening(f"the gate {name} no longer runs", ("stages", name))
@@ -213,6 +204,8 @@ class BundleForm:
                 for one in part.find_loosenings(*pair):
                     paths = (f"{part.key}.{path}" if path else part.key for path in one.paths)
                     yield Loosening(one.sentence, tuple(paths))
+        old, new = (Waiting(one.approvals, one.escalation_ttl_ms) for one in (before, after))
+        yield from find_approval_loosenings(old, new)
 
 
 Written = TypeVar("Written")

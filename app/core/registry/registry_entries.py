@@ -176,7 +176,8 @@ class ApproverSpec(StrictModel):
 
     `signs`: the kinds of entries, and "bundle" and "quality_bundle", that it may publish. `roles`: what it
     may decide on. It may review memories, answer escalations and override quality only in these `tenants`,
-    and approve actions only with these `tools` (null: every one).
+    and approve actions only with these `tools` (null: every one). `groups`: a bundle's routes name these
+    (docs/approvals.md).
     `public_key`: the 32 raw bytes of an Ed25519 key, base64. Only a root key signs an approver's entry.
     """
 
@@ -185,6 +186,7 @@ class ApproverSpec(StrictModel):
     roles: list[ApproverRole] = Field(default_factory=list)
     tenants: list[Name] | None = None
     tools: list[Name] | None = None
+    groups: list[Name] = Field(default_factory=list)
     valid_until: Instant | None = None
     active: bool = True
 
@@ -273,11 +275,8 @@ class Source(Entry):
 
 @dataclass(frozen=True, slots=True)
 class Approver(Entry):
-    """A person or process whose signature counts, with its rights. `valid_until_ms` in ms since 1970; None:
-    no end.
-
-    `tenants`: it may review the memories, answer the escalations and override the items of these tenants;
-    None: of every tenant. `tools`: it may approve actions with these; None: with every tool.
+    """A person or process whose signature counts, with the rights of its ApproverSpec. `valid_until_ms` in ms
+    since 1970; None: no end. `tenants`, `tools` None: all.
     """
 
     public_key: Ed25519PublicKey
@@ -287,6 +286,7 @@ class Approver(Entry):
     active: bool
     tenants: frozenset[str] | None = None
     tools: frozenset[str] | None = None
+    groups: frozenset[str] = frozenset()
 
     def acts_for(self, tenant: str, at_ms: int) -> bool:
         """Whether its signature counts for a tenant's matters at this time, ms."""

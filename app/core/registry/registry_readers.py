@@ -121,7 +121,15 @@ def _approver(registry: Registry, base: Base, approver: ApproverSpec) -> None:
     tenants = None if approver.tenants is None else frozenset(approver.tenants)
     tools = None if approver.tools is None else frozenset(approver.tools)
     registry.approvers[base[0]] = Approver(
-        *base, _key(approver.public_key), signs, roles, until, approver.active, tenants, tools
+        *base,
+        _key(approver.public_key),
+        signs,
+        roles,
+        until,
+        approver.active,
+        tenants,
+        tools,
+        frozenset(approver.groups),
     )
 
 

@@ -1,7 +1,8 @@
 """An escalation as the state keeps it: what waits for a person, who has agreed so far, and how it ended.
 
 Seed 001, Gate 4. It holds the digest and the coordinates of what waits, not its content. Only what is PENDING
-can end, and it ends once: TRANSITIONS is the whole of it.
+can end, and it ends once: TRANSITIONS is the whole of it. Who may answer follows from the route and the time
+of the answer alone.
 """
 
 from __future__ import annotations
@@ -18,10 +19,13 @@ if TYPE_CHECKING:
 
 KEY_PREFIX = b"e:"
 Status = Literal["PENDING", "APPROVED", "DENIED", "EXPIRED"]
-Event = Literal["approval", "last_approval", "denial", "time", "eviction"]
-"""`approval`: one of several that the quorum asks for; `last_approval`: the one that completes it."""
+Event = Literal["approval", "reminder", "reroute", "last_approval", "denial", "time", "eviction"]
+"""`approval`: one of several that the quorum asks for; `last_approval`: the one that completes it; `reminder`
+and `reroute`: a step of its route."""
 TRANSITIONS: Mapping[tuple[Status, Event], Status] = {
     ("PENDING", "approval"): "PENDING",
+    ("PENDING", "reminder"): "PENDING",
+    ("PENDING", "reroute"): "PENDING",
     ("PENDING", "last_approval"): "APPROVED",
     ("PENDING", "denial"): "DENIED",
     ("PENDING", "time"): "EXPIRED",
@@ -40,11 +44,58 @@ class Vote(NamedTuple):
     review: str
 
 
+class RouteStep(NamedTuple):
+    """The group at `place` (from 0) of a route is reminded, or gets the escalation, at a broker time, ms."""
+
+    event: Literal["reminder", "reroute"]
+    place: int
+    at_ms: int
+
+
+class Route(NamedTuple):
+    """The groups of approvers that an escalation goes to in turn. Each but the last passes it on after
+    `next_after_ms`, each is reminded `remind_after_ms` after it got it; None: never."""
+
+    groups: tuple[str, ...]
+    remind_after_ms: int | None
+    next_after_ms: int | None
+
+    def told(self) -> dict[str, Any]:
+        """As a resolved verdict has it."""
+        return {**self._asdict(), "groups": list(self.groups)}
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Route:
+        """What `told` gave."""
+        return cls(tuple(told["groups"]), told["remind_after_ms"], told["next_after_ms"])
+
+    def got_ms(self, place: int, opened_ms: int) -> int:
+        """When the group at this place gets an escalation that opened at this time, ms."""
+        return opened_ms + place * (self.next_after_ms or 0)
+
+    def steps(self, opened_ms: int) -> list[RouteStep]:
+        """All steps of an escalation that opened at this time, in their order."""
+        steps: list[RouteStep] = []
+        for place in range(len(self.groups)):
+            got_ms = self.got_ms(place, opened_ms)
+            if place:
+                steps.append(RouteStep("reroute", place, got_ms))
+            if self.remind_after_ms is not None:
+                steps.append(RouteStep("reminder", place, got_ms + self.remind_after_ms))
+        return steps
+
+    def reached(self, opened_ms: int, at_ms: int) -> tuple[str, ...]:
+        """The groups that have got such an escalation by this time: each of them may answer."""
+        count = sum(self.got_ms(place, opened_ms) <= at_ms for place in range(1, len(self.groups)))
+        return self.groups[: 1 + count]
+
+
 class Escalation(NamedTuple):
     """An escalation. `subject_id` is the id that the agent gave to its input, `digest` covers the input's
     bytes at `topic`, `partition` and `offset`: an approval counts for exactly these. Times are broker times,
     ms; `ended_ms` 0 while it is pending. `outcome`: what the approved input came to when it was judged again.
     `justification`: of a retrieval's last approver, for the items that are served because of it.
+    `route` None: every approver may answer. `steps_done`: of the route, those that the ledger has.
     """
 
     escalation_id: str
@@ -68,6 +119,8 @@ class Escalation(NamedTuple):
     ended_ms: int = 0
     outcome: str | None = None
     justification: str = ""
+    route: Route | None = None
+    steps_done: int = 0
 
     @property
     def is_of_items(self) -> bool:
@@ -95,6 +148,22 @@ class Escalation(NamedTuple):
         """Whether it can still be answered."""
         return self.status == "PENDING"
 
+    @property
+    def next_step(self) -> RouteStep | None:
+        """The first step of its route that the ledger does not have yet."""
+        steps = () if self.route is None else self.route.steps(self.opened_ms)[self.steps_done :]
+        return next(iter(steps), None)
+
+    @property
+    def due_ms(self) -> int:
+        """When time does something to it next."""
+        step = self.next_step
+        return self.expires_ms if step is None else min(step.at_ms, self.expires_ms)
+
+    def has_reached(self, groups: frozenset[str], at_ms: int) -> bool:
+        """Whether it has got to one of these groups by this broker time, ms; without a route, to everyone."""
+        return self.route is None or not groups.isdisjoint(self.route.reached(self.opened_ms, at_ms))
+
     def after(self, event: Event, at_ms: int, **changed: Any) -> Escalation:
         """The escalation after an event. Raises ValueError where TRANSITIONS has none."""
         status = TRANSITIONS.get((self.status, event))
@@ -105,13 +174,17 @@ class Escalation(NamedTuple):
 
     def encode(self) -> bytes:
         """The form in the table."""
-        return orjson.dumps([*self._replace(votes=tuple(map(list, self.votes)))])  # type: ignore[arg-type]
+        return orjson.dumps([*self], default=list)
 
     @classmethod
     def decode(cls, stored: bytes) -> Escalation:
         """What `encode` wrote."""
         fields = cls(*orjson.loads(stored))
-        return fields._replace(votes=tuple(Vote(*one) for one in fields.votes))
+        votes = tuple(Vote(*one) for one in fields.votes)
+        if fields.route is None:
+            return fields._replace(votes=votes)
+        groups, *times = fields.route
+        return fields._replace(votes=votes, route=Route(tuple(groups), *times))
 
     def told(self) -> str:
         """How it ended, for a person whose answer came later."""

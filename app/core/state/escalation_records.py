@@ -1,4 +1,8 @@
-"""The records of an escalation: it opens, an approval is counted, an answer resolves it, or it expires."""
+"""The records of an escalation: it opens, takes the steps of its route, and ends by an answer or by time.
+
+When it takes a step of its route follows from its opening and its route alone. A timer writes the step; an
+answer that counts and comes before the timer first writes the steps that were due before it.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +18,15 @@ if TYPE_CHECKING:
     from app.core.foundation.arrival import Arrival
     from app.core.registry.registry import Registry
     from app.core.state.book import Book
-    from app.core.state.escalation import Escalation
+    from app.core.state.escalation import Escalation, Route, RouteStep
     from topics.records import ReviewDecision
 
 EXPIRED = "nobody decided in time"
 EVICTED = "too many escalations were open, and this was the oldest of the agent that had the most"
 _SCHEMAS = {
     "EscalationOpened": "sluice/escalation_opened/v1",
+    "EscalationReminded": "sluice/escalation_reminded/v1",
+    "EscalationRerouted": "sluice/escalation_rerouted/v1",
     "ApprovalCounted": "sluice/approval_counted/v1",
     "EscalationResolved": "sluice/escalation_resolved/v1",
     "EscalationExpired": "sluice/escalation_expired/v1",
@@ -32,7 +38,7 @@ _SCHEMAS = {
 
 def opened(arrival: Arrival, escalation: Escalation, reason: str) -> OutRecord:
     """EscalationOpened."""
-    told = {
+    told: dict[str, Any] = {
         **fields_of(escalation),
         "reason": reason,
         "tier": escalation.tier,
@@ -41,7 +47,50 @@ def opened(arrival: Arrival, escalation: Escalation, reason: str) -> OutRecord:
     }
     if escalation.quorum > 1:
         told["quorum"] = escalation.quorum
+    if escalation.route is not None:
+        told |= _turn(escalation, escalation.route, 0)
     return event("EscalationOpened", told, escalation, escalation.opened_ms, arrival)
+
+
+def _turn(escalation: Escalation, route: Route, place: int) -> dict[str, Any]:
+    """Whose turn it is, and when it is reminded and the next group gets the escalation."""
+    at = {(one.event, one.place): rfc3339(one.at_ms) for one in route.steps(escalation.opened_ms)}
+    return {
+        "group": route.groups[place],
+        "remind_at": at.get(("reminder", place)),
+        "next_group": next(iter(route.groups[place + 1 :]), None),
+        "next_at": at.get(("reroute", place + 1)),
+    }
+
+
+def take_steps(
+    escalation: Escalation, now_ms: int, arrival: Arrival | None = None
+) -> tuple[list[OutRecord], Escalation]:
+    """The steps of its route that are due at `now_ms` and not in the ledger yet, and the escalation after
+    them. `arrival` is the input on which the worker noticed it, None for a timer."""
+    records: list[OutRecord] = []
+    while escalation.route is not None:
+        step = escalation.next_step
+        if step is None or step.at_ms > now_ms:
+            break
+        records.append(_step_record(escalation, escalation.route, step, now_ms, arrival))
+        escalation = escalation.after(step.event, now_ms, steps_done=escalation.steps_done + 1)
+    return records, escalation
+
+
+def _step_record(
+    escalation: Escalation, route: Route, step: RouteStep, now_ms: int, arrival: Arrival | None
+) -> OutRecord:
+    """EscalationReminded or EscalationRerouted."""
+    number = f"{escalation.topic}:{escalation.partition}:{escalation.offset}:{step.place + 1}"
+    told = {**fields_of(escalation), "group": route.groups[step.place]}
+    told |= {"due_at": rfc3339(step.at_ms), "approvals": len(escalation.votes)}
+    if step.event == "reminder":
+        told["reminder_id"] = f"reminder:{number}"
+        return event("EscalationReminded", told, escalation, now_ms, arrival)
+    told |= {"reroute_id": f"reroute:{number}", "from_group": route.groups[step.place - 1]}
+    told |= _turn(escalation, route, step.place)
+    return event("EscalationRerouted", told, escalation, now_ms, arrival)
 
 
 class End(NamedTuple):
@@ -127,11 +176,19 @@ def open_in(
 
 
 def expired(book: Book, now_ms: int, limit: int) -> Decision | None:
-    """End those of a partition's open escalations, `limit` at most, whose time is over; None: none."""
-    due = [expire(one, now_ms) for one in book.open.due(now_ms, limit)]
-    if not due:
-        return None
-    return Decision(None, [record for record, _ in due], tuple(change for _, change in due))
+    """What time does to a partition's open escalations, `limit` at most: each takes the steps of its route
+    that are due, and ends when its time is over. None: nothing is due."""
+    records: list[OutRecord] = []
+    changes: list[EscalationKept] = []
+    for due in book.open.due(now_ms, limit):
+        steps, escalation = take_steps(due, now_ms)
+        records += steps
+        change = EscalationKept(escalation)
+        if escalation.expires_ms <= now_ms:
+            record, change = expire(escalation, now_ms)
+            records.append(record)
+        changes.append(change)
+    return Decision(None, records, tuple(changes)) if changes else None
 
 
 def fields_of(escalation: Escalation) -> dict[str, Any]:

@@ -47,6 +47,11 @@ class Held(NamedTuple):
         """In the table."""
         return KEY_PREFIX + self.memory_id.encode()
 
+    @property
+    def due_ms(self) -> int:
+        """When time does something to it."""
+        return self.expires_ms
+
     def encode(self) -> bytes:
         """The form in the table."""
         return orjson.dumps(list(self))

@@ -1,7 +1,7 @@
 """What waits in a partition until somebody answers it or its time is over: held memories, open escalations.
 
-Who answers finds it by name; time finds the earliest first; where there is no room, the agent that holds the
-most gives up its oldest.
+Who answers finds it by name; time finds first what is due first; where there is no room, the agent that holds
+the most gives up its oldest.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LEFT_BEHIND = 256
 
 
 class Waits(Protocol):
-    """Something of one agent that waits. `offset` is its input's, `expires_ms` broker time."""
+    """Something of one agent that waits. `offset` is its input's, `due_ms` broker time."""
 
     @property
     def name(self) -> str:
@@ -39,8 +39,8 @@ class Waits(Protocol):
         """Of its input: lower is older."""
 
     @property
-    def expires_ms(self) -> int:
-        """When its time is over."""
+    def due_ms(self) -> int:
+        """When time does something to it next: at the latest when its own time is over."""
 
 
 W = TypeVar("W", bound=Waits)
@@ -82,27 +82,28 @@ class WaitingRoom(Generic[W]):
         return chosen
 
     def next_due_ms(self) -> int | None:
-        """When the next one's time is over; None while nothing waits."""
-        while self._due and self._due[0][1] not in self._waits:
+        """When time does something to the next one; None while nothing waits."""
+        while self._due and not self._counts(self._due[0]):
             heapq.heappop(self._due)
         return self._due[0][0] if self._due else None
 
     def due(self, now_ms: int, limit: int) -> list[W]:
-        """Up to `limit` entries whose time is over, the earliest first. They stay."""
+        """Up to `limit` entries that are due, the earliest first. They stay."""
         kept: list[tuple[int, str]] = []
         until = min(now_ms, NEVER_DUE_MS)
         while self._due and self._due[0][0] <= until and len(kept) < limit:
             entry = heapq.heappop(self._due)
-            if entry[1] in self._waits:
+            if self._counts(entry) and kept[-1:] != [entry]:
                 kept.append(entry)
         for entry in kept:
             heapq.heappush(self._due, entry)
         return [self._waits[name] for _, name in kept]
 
     def put(self, entry: W) -> None:
-        """Let it wait; or, where its name waits already, replace what is kept of it, its time as it was."""
-        if entry.name not in self._waits:
-            heapq.heappush(self._due, (entry.expires_ms, entry.name))
+        """Let it wait; or, where its name waits already, replace what is kept of it."""
+        known = self._waits.get(entry.name)
+        if known is None or known.due_ms != entry.due_ms:
+            heapq.heappush(self._due, (entry.due_ms, entry.name))
         self._waits[entry.name] = entry
         self._by_agent.setdefault(_whose(entry), {})[entry.name] = entry
 
@@ -118,9 +119,14 @@ class WaitingRoom(Generic[W]):
         if len(self._due) > LEFT_BEHIND + 2 * len(self._waits):
             self._queue()
 
+    def _counts(self, entry: tuple[int, str]) -> bool:
+        """Whether an entry of the queue is that of something that still waits and is due then."""
+        one = self._waits.get(entry[1])
+        return one is not None and one.due_ms == entry[0]
+
     def _queue(self) -> None:
         """Build the queue again, without those that have left."""
-        self._due = [(one.expires_ms, one.name) for one in self._waits.values()]
+        self._due = [(one.due_ms, one.name) for one in self._waits.values()]
         heapq.heapify(self._due)
 
 
