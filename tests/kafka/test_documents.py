@@ -37,7 +37,7 @@ SAYS_NO = {
 }
 """Commands whose answer is no (exit code 1) on what the documents have set up."""
 BESIDE = ("app", "config", "docs", "load")
-GOES_ON = ("sluice worker", "sluice watch gate.verdicts --verdict denied")
+GOES_ON = ("sluice worker", "sluice gateway", "sluice watch gate.verdicts --verdict denied")
 """Commands that a person leaves running."""
 READY_S = 90.0
 START_S = 60.0
