@@ -219,6 +219,7 @@ class GatewaySettings(_Group):
     read_timeout_s: Seconds = 5.0
     max_reads: Annotated[int, Field(ge=1, le=1024)] = 16
     waiting_s: Seconds = 604_800.0
+    session_records: Positive = 50_000
     max_body_bytes: Annotated[int, Field(ge=1024, le=1_000_000)] = 1_000_000
     request_timeout_s: Seconds = 10.0
     requests_per_s: Annotated[float, Field(gt=0)] = 100.0

@@ -78,7 +78,7 @@ class Decisions:
         headers = headers_of(kind, source, prepared.session, prepared.name, prepared.value, key)
         headers.append((REQUEST_ID, request_id.encode()))
         what = OutgoingInput(kind, prepared.name, prepared.session, prepared.value, headers)
-        async with _told_in_http(kind):
+        async with kafka_told(kind):
             try:
                 return (await self._exchange.ask(what, prepared.wait_s)).record
             except ActionNotDecided as late:
@@ -98,7 +98,7 @@ class Decisions:
         headers.append((REQUEST_ID, request_id.encode()))
         what = OutgoingInput(REVIEW, prepared.name, prepared.session, prepared.value, headers)
         places: list[InputPlace] = []
-        async with _told_in_http(REVIEW):
+        async with kafka_told(REVIEW):
             answer = await self._exchange.ask(what, prepared.wait_s, places.append, [subject_id])
             if not _answers(answer.record, places[0]):  # another answer, or time, was first
                 answer = await self._exchange.answer_at(REVIEW, places[0], prepared.name, prepared.wait_s)
@@ -109,7 +109,7 @@ class Decisions:
         verdict = Verdict.of(first)
         at = first["input"]
         since = InputPlace(at["partition"], at["offset"], at["timestamp"])
-        async with _told_in_http(ACTION), self._readers:
+        async with kafka_told(ACTION), self._readers:
             found = await self._exchange.reader.look_back([str(verdict.escalation_id)], since, [ESCALATIONS])
             if found is None:
                 return None
@@ -120,7 +120,7 @@ class Decisions:
 
     async def narrowed(self, end: Verdict) -> dict[str, Any] | None:
         """The parameters with which an approver let the action run, if other ones. Raises HttpError."""
-        async with _told_in_http(ACTION):
+        async with kafka_told(ACTION):
             found = await narrowed_parameters(self._exchange.reader, end)
             return None if found is None else dict(found)
 
@@ -143,7 +143,7 @@ class Decisions:
         Raises HttpError: 404 where there is no such, or it is of others.
         """
         topic, partition, offset = self._place(an_id)
-        async with _told_in_http(ACTION), self._readers:
+        async with kafka_told(ACTION), self._readers:
             try:
                 async with asyncio.timeout(self._read_timeout_s):
                     return await self._look(an_id, topic, (partition, offset), caller)
@@ -193,7 +193,7 @@ def _answers(record: dict[str, Any], place: InputPlace) -> bool:
 
 
 @asynccontextmanager
-async def _told_in_http(kind: InputKind) -> AsyncIterator[None]:
+async def kafka_told(kind: InputKind = ACTION) -> AsyncIterator[None]:
     """What the client raises, as an HTTP error."""
     try:
         yield

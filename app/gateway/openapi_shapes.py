@@ -140,6 +140,17 @@ class RerunResponse(BaseModel):
     not_checked: list[str]
 
 
+class SessionResponse(BaseModel):
+    """A session's totals in the caller's tenant. `folded`: it was idle, and begins at zero again."""
+
+    session_id: str
+    last_verdict_id: str
+    as_of: Moment
+    folded: bool
+    aggregate_rows_affected: LedgerCount = Field(alias="aggregateRowsAffected")
+    aggregate_action_count: LedgerCount = Field(alias="aggregateActionCount")
+
+
 class PendingResponse(BaseModel):
     """An input that is not decided yet: an action, or an outcome whose action has not come."""
 

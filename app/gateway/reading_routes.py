@@ -13,6 +13,7 @@ from starlette.responses import Response  # noqa: TC002 - as above
 from app.gateway.answer_rendering import render_evaluation, rendered, written
 from app.gateway.callers import Callers, facts_of
 from app.gateway.deciding_routes import respond
+from app.gateway.decisions import kafka_told
 from app.gateway.http_errors import HttpError, not_found
 from app.gateway.idempotency import StoredAnswer
 from app.gateway.openapi_shapes import PENDING_SCHEMA, PendingResponse
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
     from app.client.exchange import Exchange
     from app.gateway.decisions import Decisions
     from app.gateway.registry_view import RegistryView
+    from app.gateway.session_totals import SessionTotals
     from app.gateway.waiting_subjects import WaitingSubjects
 
-RERUN_SCHEMA = "sluice/rerun/v1"
+RERUN_SCHEMA, SESSION_SCHEMA = "sluice/rerun/v1", "sluice/session/v1"
 Reruns = Callable[[str], Awaitable[dict[str, Any]]]
 """Executes the decision of an id again: its status, and what differs or is gone."""
 VERDICT_IDS = ("verdict:", "resolved:")
@@ -44,6 +46,7 @@ class ReadingRoutes:
     registry: RegistryView
     subjects: WaitingSubjects
     reruns: Reruns
+    totals: SessionTotals
     rerunning: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
 
     async def health(self) -> dict[str, str]:
@@ -59,6 +62,18 @@ class ReadingRoutes:
         if not self.subjects.is_current:
             raise HttpError(503, "not_ready", "what waits for a person is not read yet, or no more")
         return {"status": "ready"}
+
+    async def session(self, request: Request, session_id: str) -> Response:
+        """The totals of a session, as the ledger said them last."""
+        context = await self.callers.context(request)
+        facts = facts_of(request)
+        async with kafka_told():
+            home = self.exchange.home(session_id)
+            found = await self.totals.of(session_id, home, context.caller)
+        if found is None:
+            raise not_found("session")
+        facts.session = session_id
+        return respond(rendered(200, found, SESSION_SCHEMA), facts)
 
     async def rerun(self, request: Request, verdict_id: str) -> Response:
         """Decide again what was decided (seed 000, "Rerunnability")."""

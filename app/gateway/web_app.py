@@ -25,6 +25,7 @@ from app.gateway.openapi_shapes import (
     PendingResponse,
     RerunResponse,
     ReviewResponse,
+    SessionResponse,
     WaitingResponse,
     action_schema,
     answer_schema,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from app.gateway.decisions import Decisions
     from app.gateway.input_requests import WaitLimits
     from app.gateway.registry_view import RegistryView
+    from app.gateway.session_totals import SessionTotals
     from app.gateway.waiting_subjects import WaitingSubjects
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
@@ -80,6 +82,7 @@ class GatewayParts:
     answers: AnswerStore
     subjects: WaitingSubjects
     reruns: Reruns
+    totals: SessionTotals
 
 
 def build_app(parts: GatewayParts) -> Edge:
@@ -114,7 +117,7 @@ def build_app(parts: GatewayParts) -> Edge:
             callers, parts.decisions, parts.registry, parts.wait, IdempotentRequests(parts.answers)
         ),
     )
-    standing = (parts.decisions, parts.exchange, parts.registry, parts.subjects, parts.reruns)
+    standing = (parts.decisions, parts.exchange, parts.registry, parts.subjects, parts.reruns, parts.totals)
     _add_reading(app, ReadingRoutes(callers, *standing))
     _add_reviewing(app, ReviewRoutes(callers, parts.decisions, parts.subjects, parts.wait))
     return Edge(app, parts.edge)
@@ -201,6 +204,14 @@ def _add_reading(app: FastAPI, routes: ReadingRoutes) -> None:
             404: {"model": ErrorResponse},
             409: {"model": ErrorResponse, "description": "not decided yet"},
         },
+        **_KEYED,
+    )
+    app.add_api_route(
+        "/v1/sessions/{session_id:path}",
+        routes.session,
+        methods=["GET"],
+        summary="A session's totals",
+        responses={**_ERRORS, 200: {"model": SessionResponse}, 404: {"model": ErrorResponse}},
         **_KEYED,
     )
     app.add_api_route("/healthz", routes.health, methods=["GET"], summary="The process answers")

@@ -118,7 +118,19 @@ def test_an_outcome_settles_what_was_reserved(site: Site, gateway: Gateway) -> N
         settled = client.post("/v1/outcomes", json=outcome)
         again = client.post("/v1/outcomes", json=outcome)
         unknown = client.post("/v1/outcomes", json=outcome | {"rows_affected": -1})
+        totals_now = client.get(f"/v1/sessions/{session}")
+        unknown_session = client.get(f"/v1/sessions/{session}x")
+    with gateway.client(gateway.key(OTHER_TENANT)) as other:
+        assert other.get(f"/v1/sessions/{session}").status_code == 404
     assert (settled.status_code, settled.json()["actual"]) == (200, 12)
+    assert unknown_session.status_code == 404
+    told = totals_now.json()
+    assert (totals_now.status_code, told["aggregateRowsAffected"], told["aggregateActionCount"]) == (
+        200,
+        12,
+        1,
+    )
+    assert (told["last_verdict_id"], told["folded"]) == (decided["verdict_id"], False)
     assert settled.json()["aggregateRowsAffected"] == 12
     assert settled.json()["reported_by"] == neutral_policy.AGENT
     assert again.status_code in (200, 422)

@@ -53,6 +53,7 @@ OPERATIONS = [
     ("POST", "/v1/escalations/{subject_id}/decision"),
     ("GET", "/v1/quarantine"),
     ("POST", "/v1/quarantine/{subject_id}/review"),
+    ("GET", "/v1/sessions/{session_id}"),
     ("GET", "/healthz"),
     ("GET", "/readyz"),
 ]

@@ -96,6 +96,7 @@ def build_gateway(settings: Settings) -> Edge:
     from app.gateway.edge import EdgeRules  # noqa: PLC0415 - as above
     from app.gateway.input_requests import WaitLimits  # noqa: PLC0415 - as above
     from app.gateway.registry_view import RegistryView  # noqa: PLC0415 - as above
+    from app.gateway.session_totals import SessionTotals  # noqa: PLC0415 - as above
     from app.gateway.waiting_subjects import WaitingSubjects  # noqa: PLC0415 - as above
     from app.gateway.web_app import GatewayParts, build_app  # noqa: PLC0415 - as above
 
@@ -130,6 +131,7 @@ def build_gateway(settings: Settings) -> Edge:
             answers,
             WaitingSubjects(exchange.connection, kafka.topic_prefix, given.waiting_s),
             lambda an_id: asyncio.to_thread(_rerun, settings, an_id),
+            SessionTotals(exchange.connection, kafka.topic_prefix, given.session_records),
         )
     )
 

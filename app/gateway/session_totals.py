@@ -1,0 +1,106 @@
+"""A session's totals, from its newest records in the ledger: one partition, read backwards within a bound."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from app.client.input_kinds import SESSION_EVENTS, VERDICTS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aiokafka import AIOKafkaConsumer, TopicPartition
+
+    from app.gateway.api_keys import Caller
+
+WINDOW = 5_000
+"""Records that are read at once."""
+POLL_MS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class SessionTotals:
+    """Reads them. `most`: records of a topic's partition that are looked through, the newest ones."""
+
+    connection: Mapping[str, Any]
+    prefix: str
+    most: int
+
+    async def of(self, session: str, partition: int, caller: Caller) -> dict[str, Any] | None:
+        """What the ledger says last of the session in the caller's tenant; None where it says nothing so far
+        back. Raises KafkaError."""
+        from aiokafka import AIOKafkaConsumer  # noqa: PLC0415 - as in app/client
+
+        consumer = AIOKafkaConsumer(
+            **self.connection,
+            isolation_level="read_committed",
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+        )
+        await consumer.start()
+        try:
+            verdict = await self._newest(consumer, VERDICTS, (partition, session), caller)
+            event = await self._newest(consumer, SESSION_EVENTS, (partition, session), caller)
+        finally:
+            await consumer.stop()
+        return _totals(verdict, event, caller.tenant)
+
+    async def _newest(
+        self, consumer: AIOKafkaConsumer, topic: str, where: tuple[int, str], caller: Caller
+    ) -> dict[str, Any] | None:
+        from aiokafka import TopicPartition  # noqa: PLC0415 - as above
+
+        partition, session = where
+        part = TopicPartition(self.prefix + topic, partition)
+        consumer.assign([part])
+        end = (await consumer.end_offsets([part]))[part]
+        first = max((await consumer.beginning_offsets([part]))[part], end - self.most)
+        while end > first:
+            begin = max(first, end - WINDOW)
+            found = [
+                record
+                for record in await _between(consumer, part, begin, end)
+                if record.key == session.encode() and caller.tenant.encode() in (record.value or b"")
+            ]
+            for record in reversed(found):
+                fields: dict[str, Any] = json.loads(record.value)
+                if _says_totals(fields, caller):
+                    return fields
+            end = begin
+        return None
+
+
+async def _between(consumer: AIOKafkaConsumer, part: TopicPartition, begin: int, end: int) -> list[Any]:
+    found: list[Any] = []
+    consumer.seek(part, begin)
+    while await consumer.position(part) < end:
+        batches = await consumer.getmany(part, timeout_ms=POLL_MS)
+        found += [record for record in batches.get(part, ()) if record.offset < end]
+    return found
+
+
+def _says_totals(record: Mapping[str, Any], caller: Caller) -> bool:
+    """A verdict on an action of the caller's agents, a settlement, or the end of the session."""
+    if "verdict_id" in record:
+        return record["tenant_id"] == caller.tenant and caller.speaks_for(str(record["agent_id"]))
+    if "outcome_id" in record:
+        return bool(record["tenant_id"] == caller.tenant)
+    return caller.tenant in record.get("tenants", {})
+
+
+def _totals(
+    verdict: Mapping[str, Any] | None, event: Mapping[str, Any] | None, tenant: str
+) -> dict[str, Any] | None:
+    """The newer of both counts; a settlement says the rows alone."""
+    if verdict is None:
+        return None
+    said = {"as_of": verdict["decided_at"], "folded": False, **verdict["session"]["after"]}
+    if event is not None and event["sequence"] > verdict["sequence"]:
+        if "tenants" in event:
+            said |= {"folded": True, **event["tenants"][tenant]}
+        else:
+            said["aggregateRowsAffected"] = event["aggregateRowsAffected"]
+        said["as_of"] = event["decided_at"]
+    return {"session_id": verdict["session_id"], "last_verdict_id": verdict["verdict_id"], **said}

@@ -1,0 +1,94 @@
+"""Seed 002's parser snippets in Go and TypeScript read what we send. The Python one is in the header tests.
+
+The compiler of TypeScript comes from the machine's registry. Without go, or node and npm, or the compiler, a
+test is skipped; in CI a compiler that cannot be had is a failure.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from app.gateway.response_headers import ResponseFacts, response_headers
+from tests.unit.gateway.test_response_headers import CHECKPOINTS, STATES, parse_mnemom_verdict
+
+SNIPPETS = Path(__file__).parent / "snippets"
+TYPESCRIPT = "typescript@5.9.3"
+TEXTS = ("plain", "two\r\nlines: x", "été \U0001f600", '"quoted" \\ \t', "\u2028\u202e\x7f\x00")
+
+
+def sent() -> list[dict[str, str]]:
+    """The headers of decisions: every combination of states, each with one of the texts."""
+    found = []
+    for number, states in enumerate(itertools.product(STATES, repeat=4)):
+        advisory = {"source": "gate.test", "text": TEXTS[number % len(TEXTS)], "severity": "warn"}
+        facts = ResponseFacts(
+            "r",
+            checkpoints=dict(zip(CHECKPOINTS, states, strict=True)),
+            advisories=[advisory] * (number % 7),
+        )
+        found.append({name.decode(): value.decode("ascii") for name, value in response_headers(facts)})
+    return found
+
+
+def needs(program: str) -> str:
+    """Where a program is."""
+    found = shutil.which(program)
+    if found is None:
+        pytest.skip(f"there is no {program} on this machine")
+    return found
+
+
+def test_go_reads_what_we_send(tmp_path: Path) -> None:
+    lines = [one["x-mnemom-verdict"] for one in sent()]
+    shutil.copy(SNIPPETS / "parse.go", tmp_path / "main.go")
+    done = subprocess.run(
+        [needs("go"), "run", "main.go"],
+        cwd=tmp_path,
+        input="\n".join(lines),
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "GOFLAGS": "-mod=mod", "GO111MODULE": "off"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(one) for one in done.stdout.splitlines()] == [
+        parse_mnemom_verdict(one) for one in lines
+    ]
+
+
+def test_typescript_reads_what_we_send(tmp_path: Path) -> None:
+    node, npm = needs("node"), needs("npm")
+    words = [npm, "install", "--no-save", "--no-audit", "--no-fund", "--silent", TYPESCRIPT]
+    fetched = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    if fetched.returncode and not os.environ.get("CI"):
+        pytest.skip(f"TypeScript cannot be had: {fetched.stderr}")
+    assert fetched.returncode == 0, fetched.stderr
+    compiler = [node, "node_modules/typescript/bin/tsc", "--strict", "--target", "es2020", "--outDir", "."]
+    compiled = subprocess.run(
+        [*compiler, SNIPPETS / "parse.ts"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert compiled.returncode == 0, compiled.stdout
+    headers = sent()
+    lines = [f"{one['x-mnemom-verdict']}\t{one.get('x-mnemom-advisory', '')}" for one in headers]
+    done = subprocess.run(
+        [node, "parse.js"], cwd=tmp_path, input="\n".join(lines), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(one) for one in done.stdout.rstrip("\n").split("\n")] == [
+        {
+            "verdict": parse_mnemom_verdict(one["x-mnemom-verdict"]),
+            "advisories": json.loads(one.get("x-mnemom-advisory", "[]")),
+        }
+        for one in headers
+    ]
