@@ -121,7 +121,8 @@ cli = typer.Typer(
     no_args_is_help=True,
     help="Write, check, compare, sign and publish bundles of policy and of quality. A published bundle is in "
     "force in every worker within a moment, if an approver signed it and its revision is newer; a quality "
-    "bundle that is looser than the one in force needs a second approver.",
+    "bundle that is looser than the one in force needs a second approver, and so does a policy bundle that "
+    "asks for fewer approvals or lets others approve.",
 )
 cli.command(name="test")(cases_command)
 cli.command(name="new")(new)
@@ -190,7 +191,8 @@ def publish(file: Signed, as_json: AsJson = False) -> None:
 
     The command checks the bundle against the topics as they are now:
     signatures and signers, revision, fields, rules, cases, and a second
-    approver if a quality bundle is looser.
+    approver if a quality bundle, or the approvals of a policy bundle,
+    got looser.
 
     Exit codes: 0 it is in force, 1 it is refused, 2 could not do it.
     """

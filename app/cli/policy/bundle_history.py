@@ -1,7 +1,7 @@
 """`sluice bundle diff`: what one revision of a bundle changes of another, and what of it got looser.
 
-Of a policy bundle the gates and their own parts are compared; what they share (action types, patterns, the
-memory gate) is listed as it changed.
+Of a policy bundle the gates, their own parts and the terms for approvals are compared; what gates share
+(action types, patterns, the memory gate) is listed as it changed.
 
 `sluice bundle log`: every revision that ever counted or was refused, with who signed it and why.
 """
@@ -155,8 +155,10 @@ def diff(
     """Show what B changes in A, and what is looser.
 
     In a policy bundle, looser means that a gate is less strict in its own
-    part of the bundle, or that it no longer runs. A quality bundle that is
-    looser than the one in force counts only with the signatures of two
+    part of the bundle, or that it no longer runs; that fewer people must
+    approve, or others may; or that an escalation waits for longer. A
+    quality bundle that is looser than the one in force, and a policy bundle
+    that is looser in its approvals, counts only with the signatures of two
     approvers: `sluice bundle cosign` adds the second.
 
     Exit codes: 0 nothing is looser, 1 something is, 2 could not do it.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Self, get_args
 
 from pydantic import Field, field_validator, model_validator
 
@@ -114,24 +114,14 @@ class ApprovalPolicy(StrictModel):
                 raise ValueError(f"{message}, and escalation_ttl_ms is {ttl_ms}")
 
 
-class Waiting(NamedTuple):
-    """What a bundle says of escalations: how they are answered, and how long they wait."""
-
-    approvals: ApprovalPolicy
-    ttl_ms: int
-
-
-def find_approval_loosenings(before: Waiting, after: Waiting) -> Iterator[Loosening]:
-    """Where fewer people must agree, others may, or an escalation can be answered for longer."""
+def find_approval_loosenings(before: ApprovalPolicy, after: ApprovalPolicy) -> Iterator[Loosening]:
+    """Where fewer people must agree, or others may, or sooner."""
     for tier in get_args(Tier):
-        old, new = before.approvals.needed(tier), after.approvals.needed(tier)
+        old, new = before.needed(tier), after.needed(tier)
         if new < old:
             sentence = f"an action of {tier} needs {new} approvals, not {old}"
             yield Loosening(sentence, ("approvals.quorum", f"approvals.quorum.{tier}"))
-    if after.ttl_ms > before.ttl_ms:
-        sentence = f"an escalation can be answered for {after.ttl_ms} ms, not for {before.ttl_ms} ms"
-        yield Loosening(sentence, ("escalation_ttl_ms",))
-    for sentence in dict.fromkeys(_wider(before.approvals.routing, after.approvals.routing)):
+    for sentence in dict.fromkeys(_wider(before.routing, after.routing)):
         yield Loosening(sentence, ("approvals.routing",))
 
 

@@ -19,7 +19,7 @@ from app.core.foundation.canonical import digest
 from app.core.foundation.errors import BundleError
 from app.core.foundation.name_words import words_of
 from app.core.foundation.strict import LONGEST_WAIT_MS, MAX_CASES, Name, StrictModel, first_error, json_object
-from app.core.policy.approval_policy import ApprovalPolicy, Waiting, find_approval_loosenings
+from app.core.policy.approval_policy import ApprovalPolicy, find_approval_loosenings
 from app.core.policy.bundle_cases import Case  # noqa: TC001 - pydantic reads the annotations
 from app.core.policy.memory_policy import MemoryPolicy
 from app.core.quality_bundle.loosenings import Loosening
@@ -204,8 +204,11 @@ class BundleForm:
                 for one in part.find_loosenings(*pair):
                     paths = (f"{part.key}.{path}" if path else part.key for path in one.paths)
                     yield Loosening(one.sentence, tuple(paths))
-        old, new = (Waiting(one.approvals, one.escalation_ttl_ms) for one in (before, after))
-        yield from find_approval_loosenings(old, new)
+        yield from find_approval_loosenings(before.approvals, after.approvals)
+        waits_ms = before.escalation_ttl_ms, after.escalation_ttl_ms
+        if waits_ms[0] < waits_ms[1]:
+            sentence = f"an escalation can be answered for {waits_ms[1]} ms, not for {waits_ms[0]} ms"
+            yield Loosening(sentence, ("escalation_ttl_ms",))
 
 
 Written = TypeVar("Written")

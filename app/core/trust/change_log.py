@@ -30,8 +30,8 @@ class LogLine:
     "kind/id@revision".
 
     `approvers`: those who signed it and were allowed to, sorted; empty if a root key signed. `looser`: where
-    a quality bundle is looser than the revision before it. For a refused record `kind`, `hash` and
-    `rationale` are only its claims, None if it is not readable.
+    a bundle is looser than the revision before it; of a policy bundle its terms for approvals. For a refused
+    record `kind`, `hash` and `rationale` are only its claims, None if it is not readable.
     """
 
     at_ms: int

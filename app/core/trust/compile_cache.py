@@ -14,6 +14,7 @@ from app.core.cases.case_failure import count_cases
 from app.core.cases.quality_cases import run_quality_cases
 from app.core.foundation.canonical import canonical
 from app.core.foundation.errors import BundleError, RegistryError, UnknownStageError, guarded
+from app.core.policy.approval_policy import find_approval_loosenings
 from app.core.quality_bundle.loosenings import loosening_sentences
 from app.core.quality_bundle.quality_bundle import load_quality_bundle
 from app.core.registry.loading import FACT, build_registry, merged
@@ -94,11 +95,17 @@ class Compiled:
     def loosening_sentences(self, before: QualityBundle, after: QualityBundle) -> tuple[str, ...]:
         """Where the second is looser than the first, in sentences; if they cannot be compared, it is
         looser."""
-        pair = (before.hash, after.hash)
+        return self._compared((before.hash, after.hash), lambda: loosening_sentences(before, after))
+
+    def approval_loosenings(self, before: Bundle, after: Bundle) -> tuple[str, ...]:
+        """The same of the terms for approvals in two policy bundles."""
+        pair = before.approvals, after.approvals
+        compare = lambda: tuple(one.sentence for one in find_approval_loosenings(*pair))  # noqa: E731 - called once
+        return self._compared((before.hash, after.hash), compare)
+
+    def _compared(self, pair: tuple[str, str], compare: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
         if pair not in self._loosenings:
-            self._loosenings[pair] = guarded(
-                lambda: loosening_sentences(before, after), lambda fault: (f"comparing them failed: {fault}",)
-            )
+            self._loosenings[pair] = guarded(compare, lambda fault: (f"comparing them failed: {fault}",))
         return self._loosenings[pair]
 
     def entry(self, said: Statement) -> Registry | Reason:

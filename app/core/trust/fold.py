@@ -190,9 +190,21 @@ class _Folding:
         if refusal is not None:
             return refusal
         if said.kind == BUNDLE:
-            bundle = self._compiled.bundle(said)
-            return bundle if isinstance(bundle, Reason) else replace(member, bundle=bundle)
+            return self._policy(member)
         return self._quality(member) if said.kind == QUALITY_BUNDLE else self._entry(member, said)
+
+    def _policy(self, member: Accepted) -> Accepted | Reason:
+        """Compare a policy bundle's terms for approvals with those in force: looser ones need two
+        approvers."""
+        bundle = self._compiled.bundle(member.said)
+        if isinstance(bundle, Reason):
+            return bundle
+        before = self._revisions.newest.get((BUNDLE, member.said.id))
+        if before is None or before.bundle is None:
+            return replace(member, bundle=bundle)
+        looser = self._compiled.approval_loosenings(before.bundle, bundle)
+        refusal = loosening_refusal(looser, before.key, member.approvers)
+        return refusal or replace(member, bundle=bundle, looser=looser)
 
     def _quality(self, member: Accepted) -> Accepted | Reason:
         """Compare a quality bundle with the one in force: a looser one needs two approvers."""

@@ -24,8 +24,8 @@ class Accepted:
     `signers`: ids of the keys that signed it; `approvers`: by id, the signers who were allowed to sign it
     then.
 
-    `bundle`, `quality` and `approver` are set for records with one; `looser`: where a quality bundle is
-    looser than the revision before it, in sentences.
+    `bundle`, `quality` and `approver` are set for records with one; `looser`: where a bundle is looser than
+    the revision before it, in sentences: a policy bundle in its terms for approvals.
     """
 
     said: Statement

@@ -5,7 +5,8 @@ The roots and the approvers' entries in force at a moment decide which signature
 controls, so for some changes one allowed signature is not enough.
 
 - A quality bundle that is looser than the revision in force needs two approvers, not two keys of one. A
-  refused revision was never in force, so a series of small steps reaches nothing.
+  refused revision was never in force, so a series of small steps reaches nothing. The same holds for a policy
+  bundle in which fewer people must approve, or others may.
 - Two approvers are needed to move a tenant from enforce into shadow mode, where nothing is withheld. A
   tenant may begin in shadow mode with one: tenants are introduced like this.
 - Two approvers are needed to change the quality bundle that judges a tenant, and for the first revision of a
@@ -123,7 +124,7 @@ ENOUGH = 2
 
 
 def loosening_refusal(looser: Sequence[str], before: str, approvers: Collection[str]) -> Reason | None:
-    """Why a quality bundle that is looser than `before` ("id@revision") in this way may not replace it."""
+    """Why a bundle that is looser than `before` ("id@revision") in this way may not replace it."""
     if not looser or len(approvers) >= ENOUGH:
         return None
     more = f" (and {len(looser) - 1} more)" if len(looser) > 1 else ""

@@ -52,7 +52,7 @@ def describe(entries: Sequence[Accepted]) -> str:
 def describe_changes(before: Sequence[Accepted], now: Sequence[Accepted]) -> Iterator[str]:
     """A line for each revision that came into force: which one, which one it replaces, and who signed it.
 
-    For a quality bundle also where it is looser.
+    For a bundle also where it is looser.
     """
     replaced = {_name(one): one for one in before}
     known = {one.hash for one in before}

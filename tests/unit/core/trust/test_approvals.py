@@ -1,4 +1,5 @@
-"""Who leads a tenant to another quality bundle, and whose word an override is (seed 004)."""
+"""What two approvers must sign (another quality bundle for a tenant,
+fewer or other people who approve), and whose word an override is (seed 004)."""
 
 from __future__ import annotations
 
@@ -16,7 +17,17 @@ from tests.unit.core.trust.quality_scene import (
     quality_document,
     trusting_both,
 )
-from tests.unit.core.trust.scene import ALICE, BOB, ROOT_KEY, START, Topics, agent, approver, together
+from tests.unit.core.trust.scene import (
+    ALICE,
+    BOB,
+    ROOT_KEY,
+    START,
+    Topics,
+    agent,
+    approver,
+    bundle_document,
+    together,
+)
 
 LAX = quality_document(name="lax", ttl=1e9)
 
@@ -193,3 +204,40 @@ def test_a_newer_revision_takes_an_override_back() -> None:
     topics.entry(override(revision=2, approver_id="bob", active=False), BOB)
     assert overrides(topics) == []
     assert topics.refusals() == []
+
+
+def with_approvals(revision: int, **approvals: Any) -> dict[str, Any]:
+    """A policy bundle with these terms."""
+    return bundle_document(revision, approvals=approvals)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ({"quorum": {"T4": 2}}, {"quorum": {"T4": 1}}, "an action of T4 needs 1 approvals, not 2"),
+        ({"quorum": {"T4": 2}}, {}, "an action of T4 needs 1 approvals, not 2"),
+        (
+            {"routing": [{"groups": ["desk"]}]},
+            {"routing": [{"groups": ["desk"], "tiers": ["T3"]}]},
+            "what went to desk: every approver may answer",
+        ),
+    ],
+)
+def test_one_approver_cannot_let_fewer_or_others_approve(
+    before: dict[str, Any], after: dict[str, Any], told: str
+) -> None:
+    topics = trusting_both()
+    topics.bundle(with_approvals(1, **before), ALICE)
+    alone = topics.bundle(with_approvals(2, **after), ALICE)
+    assert topics.refusals() == [(alone, "second_approver_missing")]
+    assert f"it is looser than small@1: {told}" in topics.fold().refused[0].message
+    topics.bundle(with_approvals(2, **after), ALICE, BOB)
+    assert topics.fold().bundles["small"].revision == 2
+    assert list(topics.fold().entries.values())[-1].looser == (told,)
+
+
+def test_one_approver_may_ask_for_more_approvals_and_fewer_groups() -> None:
+    topics = trusting_both()
+    topics.bundle(with_approvals(1, quorum={"T3": 1}), ALICE)
+    topics.bundle(with_approvals(2, quorum={"T3": 2}, routing=[{"groups": ["desk"]}]), ALICE)
+    assert (topics.refusals(), topics.fold().bundles["small"].revision) == ([], 2)
