@@ -30,8 +30,14 @@ _OPENS = {
     "sluice/retrieval_escalation_opened/v1",
     "sluice/quarantine_entered/v1",
 }
-_COUNTS = "sluice/approval_counted/v1"
-_IN_BETWEEN = {_COUNTS, "sluice/grant_given/v1", "sluice/grant_used/v1", "sluice/grant_revoked/v1"}
+_COUNTS = {"sluice/approval_counted/v1", "sluice/retrieval_approval_counted/v1"}
+_REROUTED = "sluice/escalation_rerouted/v1"
+_TURN = ("group", "remind_at", "next_group", "next_at")
+_ENDS = {
+    *(f"sluice/escalation_{how}/v1" for how in ("resolved", "expired")),
+    *(f"sluice/retrieval_escalation_{how}/v1" for how in ("resolved", "expired")),
+    *(f"sluice/quarantine_{how}/v1" for how in ("approved", "rejected", "expired", "evicted")),
+}
 
 
 class WaitingSubjects:
@@ -80,7 +86,7 @@ class WaitingSubjects:
 
     def of(self, base: str, caller: Caller) -> list[dict[str, Any]]:
         """The records that opened what waits now in a topic (base name) of the caller's agents, the oldest
-        first; of an escalation with `approvals` so far."""
+        first; of an escalation with `approvals` so far, and the group whose turn it is."""
         return [one for one in self._open[base].values() if is_callers(one, caller)]
 
     def get(self, base: str, an_id: str) -> dict[str, Any] | None:
@@ -123,9 +129,11 @@ class WaitingSubjects:
         waiting = self._open[base]
         if schema in _OPENS:
             waiting[an_id] = record
-        elif schema == _COUNTS and an_id in waiting:
+        elif schema in _COUNTS and an_id in waiting:
             waiting[an_id]["approvals"] = record["approvals"]
-        elif schema not in _IN_BETWEEN:
+        elif schema == _REROUTED and an_id in waiting:
+            waiting[an_id] |= {name: record[name] for name in _TURN}
+        elif schema in _ENDS:
             waiting.pop(an_id, None)
             for ended in self._ending.get(an_id, ()):
                 if not ended.done():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from app.cli.ledger.held_memories import left
-from app.cli.output import console, quoted, shown
+from app.cli.output import console, quoted, shown, span
 from app.core.foundation.arrival import coordinates_of
 from app.core.foundation.clock import milliseconds_of
 from app.core.foundation.requests import Answer, input_in
@@ -19,6 +19,8 @@ from topics.records import (
     ApprovalCounted,
     EscalationExpired,
     EscalationOpened,
+    EscalationReminded,
+    EscalationRerouted,
     EscalationResolved,
     GrantGiven,
     RetrievalApprovalCounted,
@@ -36,7 +38,7 @@ Opened = EscalationOpened | RetrievalEscalationOpened
 Counted = ApprovalCounted | RetrievalApprovalCounted
 Resolved = EscalationResolved | RetrievalEscalationResolved
 Expired = EscalationExpired | RetrievalEscalationExpired
-Event = Opened | Counted | Resolved | Expired
+Event = Opened | EscalationReminded | EscalationRerouted | Counted | Resolved | Expired
 _MODELS = {
     wire_schema(model): model
     for topic in CATALOG
@@ -44,6 +46,7 @@ _MODELS = {
     for model in topic.records
     if issubclass(model, Event)
 }
+_TURN = ("group", "remind_at", "next_group", "next_at")
 _COLOURS = {"waiting": "yellow", "approved": "green"}
 
 
@@ -63,6 +66,22 @@ class Escalated:
     def approvals(self) -> int:
         """Counted so far."""
         return sum(isinstance(one, Counted) for one in self.events)
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Those to which it has gone so far; empty where every approver may answer."""
+        return tuple(one.group for one in self._turns)
+
+    @property
+    def turn(self) -> dict[str, Any]:
+        """Which group has it now (`group`), and when time does something about it; empty as `groups`."""
+        last = self._turns[-1:]
+        return {name: getattr(one, name) for one in last for name in _TURN}
+
+    @property
+    def _turns(self) -> list[Any]:
+        given = [one for one in self.events if isinstance(one, EscalationOpened | EscalationRerouted)]
+        return [one for one in given if one.group is not None]
 
     @property
     def digest(self) -> str:
@@ -157,18 +176,22 @@ def print_whole(found: Escalated, to: Console, most: int) -> None:
 
 
 def _event(event: Event) -> str:
-    if isinstance(event, Opened):
-        return f"opened: {shown(event.reason)}"
-    if isinstance(event, Expired):
-        return f"expired: {shown(event.reason)}"
+    if isinstance(event, Opened | Expired):
+        return f"{'opened' if isinstance(event, Opened) else 'expired'}: {shown(event.reason)}"
+    if isinstance(event, EscalationReminded):
+        return f"reminded: {shown(event.group)}"
+    if isinstance(event, EscalationRerouted):
+        return f"went on from {shown(event.from_group)} to {shown(event.group)}"
     who = f"by {shown(event.approver_id)}: {shown(event.justification)}"
     if isinstance(event, Counted):
         return f"approval {event.approvals} of {event.quorum} {who}"
-    if isinstance(event, RetrievalEscalationResolved):
-        until = f", to be asked for again until {event.usable_until}" if event.usable_until else ""
-        return f"{'approved' if event.decision == 'approve' else 'denied'} {who}{until}"
-    came = f", came to {event.outcome}: {shown(event.block_reason)}" if event.block_reason else ""
-    return f"{'approved' if event.decision == 'approve' else 'denied'} {who}{came}"
+    return f"{'approved' if event.decision == 'approve' else 'denied'} {who}{_consequence(event)}"
+
+
+def _consequence(end: Resolved) -> str:
+    if isinstance(end, RetrievalEscalationResolved):
+        return f", to be asked for again until {end.usable_until}" if end.usable_until else ""
+    return f", came to {end.outcome}: {shown(end.block_reason)}" if end.block_reason else ""
 
 
 def waits(one: Escalated, now_ms: int) -> str:
@@ -176,7 +199,20 @@ def waits(one: Escalated, now_ms: int) -> str:
     opened = one.opened
     quorum = f", {one.approvals} of {opened.quorum} approvals" if opened.quorum else ""
     of = opened.tier if isinstance(opened, EscalationOpened) else f"{len(opened.items)} items"
-    return f"{of}, needs {opened.required_role}{quorum}, {left(opened.expires_at, now_ms)}"
+    role = f"{opened.required_role}{_turn(one, now_ms)}"
+    return f"{of}, needs {role}{quorum}, {left(opened.expires_at, now_ms)}"
+
+
+def _turn(one: Escalated, now_ms: int) -> str:
+    """Which group has it, and when the next one gets it."""
+    turn = one.turn
+    if not turn:
+        return ""
+    following = ""
+    if turn["next_at"] is not None:
+        in_ms = max(0, milliseconds_of(turn["next_at"]) - now_ms)
+        following = f", then {shown(turn['next_group'])} in {span(in_ms)}"
+    return f" of {shown(turn['group'])}{following}"
 
 
 def whose(opened: Opened) -> str:

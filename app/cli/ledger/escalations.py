@@ -74,6 +74,7 @@ def list_command(
     agent: Annotated[str | None, typer.Option(help="Only this agent's.")] = None,
     session: Annotated[str | None, typer.Option(help="Only this session's.")] = None,
     role: Annotated[str | None, typer.Option(help="Only what needs this role: approver or vp.")] = None,
+    group: Annotated[str | None, typer.Option(help="Only what has gone to this group.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what waits for an answer now, the oldest first.
@@ -90,6 +91,7 @@ def list_command(
         one
         for one in asked(escalations(connected())).values()
         if one.state == "waiting" and all(getattr(one.opened, name) == value for name, value in given.items())
+        if group is None or group in one.groups
     ]
     waiting.sort(key=lambda one: one.opened.opened_at)
     now = now_ms()
@@ -286,6 +288,7 @@ def _answer(
 def _listed(one: Escalated, now: int) -> dict[str, Any]:
     return {
         **one.opened.model_dump(mode="json", by_alias=True),
+        **one.turn,
         "approvals": one.approvals,
         "expires_in_ms": milliseconds_of(one.opened.expires_at) - now,
     }

@@ -34,7 +34,7 @@ _TOTALS = (("rows", "aggregateRowsAffected"), ("actions", "aggregateActionCount"
 _FIRST_NAMES = (
     *("reason", "message", "justification", "approver_id", "reported_by", "reserved", "actual"),
     *("aggregateRowsAffected", "lowered", "reported", "covered", "uncovered"),
-    *("required_role", "expires_at", "escalation_id"),
+    *("required_role", "group", "from_group", "next_group", "next_at", "expires_at", "escalation_id"),
 )
 """Of an event that followed, what a reader wants first; `--json` has all."""
 
