@@ -88,6 +88,7 @@ SECONDS = {
     "tests/kafka/test_mcp.py": 65,
     "tests/kafka/test_worker.py": 45,
     "tests/kafka/test_stopping.py": 40,
+    "tests/kafka/test_other_languages.py": 40,  # a cold cache of Go
     "tests/kafka/test_documents.py": 35,
     "tests/kafka/test_policy_reload.py": 35,
     "tests/kafka/test_retrievals.py": 35,

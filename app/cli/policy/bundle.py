@@ -12,8 +12,8 @@ import typer
 from app.cli.output import WRONG, console, errors, print_json, shown, stop
 from app.cli.policy.bundle_file import BundlePath, cases_command, document_or_stop, loaded_or_stop
 from app.cli.policy.bundle_history import diff, log
-from app.cli.policy.control_topics import AsJson, Signed, publish_file, write_or_stop
-from app.cli.policy.key_files import Keys, cosign, private_keys_or_stop
+from app.cli.policy.control_topics import AsJson, publish_file
+from app.cli.policy.key_files import Keys, Signed, cosign, private_keys_or_stop, write_or_stop
 from app.cli.quality_read import (
     From,
     read_or_stop,

@@ -1,11 +1,9 @@
-"""What `sluice bundle` and `sluice registry` share: files of envelopes, and publishing them."""
+"""What `sluice bundle` and `sluice registry` share: publishing envelopes."""
 
 from __future__ import annotations
 
 import asyncio
-import shlex
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -24,20 +22,20 @@ from app.cli.output import (
     stop,
     stop_unknown_topics,
 )
+from app.cli.policy.key_files import envelopes_or_stop
 from app.core.cases.cases import run_cases
 from app.core.foundation.clock import rfc3339
 from app.core.foundation.errors import CoreError
 from app.core.trust.compile_cache import Compiled
-from app.core.trust.dsse import read_envelope
 from app.core.trust.fold import fold
 from app.core.trust.in_force import Rehearsal, arrivals, refused_of, rehearse
 from app.settings import no_root_keys
 from topics.catalog import BUNDLES, BY_NAME, REGISTRY
 from topics.headers import input_headers
-from topics.json_text import Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
 
     from app.core.foundation.arrival import Arrival
     from app.core.registry.keys import Roots
@@ -51,15 +49,6 @@ WRITER = "sluice-control"
 """Transactional id, after the prefix: one publisher at a time for an installation."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON value on standard output.")]
-Signed = Annotated[Path, typer.Argument(metavar="FILE", help="The file that `sign` wrote.")]
-
-
-def write_or_stop(out: Path, values: Sequence[bytes]) -> None:
-    """Envelopes to a file, one a line."""
-    try:
-        out.write_bytes(b"".join(value + b"\n" for value in values))
-    except OSError as error:
-        stop(f"cannot write {out}: {error.strerror}")
 
 
 def publish_file(file: Path, topic: str, *, as_json: bool) -> None:
@@ -156,21 +145,6 @@ def roots_or_stop(settings: Settings) -> Roots:
         return settings.policy.roots()
     except CoreError as error:
         stop(f"policy.root_keys: {error}")
-
-
-def envelopes_or_stop(file: Path) -> list[bytes]:
-    """The lines of a file of envelopes; a file that was never signed, or is empty, ends the command."""
-    try:
-        values = [line for line in file.read_bytes().split(b"\n") if line.strip()]
-    except OSError as error:
-        stop(f"cannot read {file}: {error.strerror}")
-    for number, value in enumerate(values, 1):
-        if isinstance(read_envelope(value), Unreadable):
-            noun = "registry" if b'"entries"' in b"".join(values[:2]) else "bundle"
-            what = f"{file} is not signed" if number == 1 else f"{file}: line {number} is no signed envelope"
-            signing = f"sluice {noun} sign {shlex.quote(str(file))} --key PEM --out SIGNED"
-            stop(f"{what}. Sign it, and give the file that this writes: {signing}", WRONG)
-    return values or stop(f"{file} is empty")
 
 
 def _outgoing(write: Arrival, now_ms: int) -> Outgoing:

@@ -1,5 +1,5 @@
-"""Private keys as files, and `sluice keys`, which makes the keys that bundles and entries are signed with,
-and the API keys of the HTTP gateway (api_key_verbs.py).
+"""Private keys and envelopes as files, and `sluice keys`, which makes the keys that bundles and entries are
+signed with, and the API keys of the HTTP gateway (api_key_verbs.py).
 
 A key file is made for its owner's eyes alone and refused where others can read it.
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,18 +21,44 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from app.cli.output import WRONG, console, print_json, shown, stop
 from app.cli.policy.api_key_verbs import cli as api_keys_cli
-from app.cli.policy.control_topics import Signed, envelopes_or_stop, write_or_stop
 from app.core.foundation.errors import EnvelopeError
 from app.core.registry.keys import SigningKey, UnusableKeyError
+from app.core.trust.dsse import read_envelope
 from app.core.trust.refused import Reason
 from app.core.trust.signed_entries import CARRIED, statement
-from app.core.trust.signing import cosigned
+from topics.json_text import Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from app.core.trust.dsse import Envelope
     from app.core.trust.signed_entries import Statement
+
+
+Signed = Annotated[Path, typer.Argument(metavar="FILE", help="The file that `sign` wrote.")]
+
+
+def envelopes_or_stop(file: Path) -> list[bytes]:
+    """The lines of a file of envelopes; a file that was never signed, or is empty, ends the command."""
+    try:
+        values = [line for line in file.read_bytes().split(b"\n") if line.strip()]
+    except OSError as error:
+        stop(f"cannot read {file}: {error.strerror}")
+    for number, value in enumerate(values, 1):
+        if isinstance(read_envelope(value), Unreadable):
+            noun = "registry" if b'"entries"' in b"".join(values[:2]) else "bundle"
+            what = f"{file} is not signed" if number == 1 else f"{file}: line {number} is no signed envelope"
+            signing = f"sluice {noun} sign {shlex.quote(str(file))} --key PEM --out SIGNED"
+            stop(f"{what}. Sign it, and give the file that this writes: {signing}", WRONG)
+    return values or stop(f"{file} is empty")
+
+
+def write_or_stop(out: Path, values: Sequence[bytes]) -> None:
+    """Envelopes to a file, one a line."""
+    try:
+        out.write_bytes(b"".join(value + b"\n" for value in values))
+    except OSError as error:
+        stop(f"cannot write {out}: {error.strerror}")
 
 
 def cosign(
@@ -58,6 +85,8 @@ def cosign(
 
 
 def _cosigned(value: bytes, keys: Sequence[SigningKey]) -> tuple[Envelope, Statement]:
+    from app.core.trust.signing import cosigned  # noqa: PLC0415 - and with it the whole core
+
     try:
         envelope = cosigned(value, keys)
     except EnvelopeError as error:

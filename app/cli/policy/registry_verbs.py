@@ -13,8 +13,8 @@ import orjson
 import typer
 
 from app.cli.output import IMPOSSIBLE, WRONG, console, print_json, shown, stop
-from app.cli.policy.control_topics import AsJson, Signed, publish_file, write_or_stop
-from app.cli.policy.key_files import Keys, cosign, private_keys_or_stop
+from app.cli.policy.control_topics import AsJson, publish_file
+from app.cli.policy.key_files import Keys, Signed, cosign, private_keys_or_stop, write_or_stop
 from app.cli.policy.registry_propose import propose
 from app.cli.policy.registry_seen import list_entries, log, show
 from app.core.foundation.canonical import digest
