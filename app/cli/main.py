@@ -152,7 +152,7 @@ def _open_store() -> Store | None:
     return KeptCompilations(Path(folder).expanduser()) if folder else None
 
 
-COLLECT_AFTER = 100_000
+COLLECT_AFTER = 500_000
 """Objects. What a verb imports stays; with CPython's 700 the collector goes through it again and again."""
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import gc
 
-gc.set_threshold(100_000)
+gc.set_threshold(500_000)
 
 import argparse
 import asyncio
