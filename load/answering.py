@@ -45,7 +45,17 @@ if TYPE_CHECKING:
 
 REFUND, WIRE = "load.refund", "load.wire"
 HASTY_AGENT, HASTY_MS = "hasty-agent", 4000
-ROLES = {"ann": ["approver"], "ben": ["approver"], "vera": ["vp"], "victor": ["vp"], "audit": ["reviewer"]}
+REMIND_MS, NEXT_MS = 700, 2000
+LATER = "lena"
+"""The approver of the second group, which gets an escalation `NEXT_MS` after the first."""
+ROLES = {
+    "ann": ["approver"],
+    "ben": ["approver"],
+    "vera": ["vp"],
+    "victor": ["vp"],
+    "audit": ["reviewer"],
+    LATER: ["approver"],
+}
 AGENT = neutral_policy.AGENT
 KEYS = {name: SigningKey(Ed25519PrivateKey.generate()) for name in (*ROLES, AGENT)}
 ROWS, TTL_MS = 7, 3_600_000
@@ -57,7 +67,15 @@ def _policy(site: Site) -> list[tuple[str, bytes, bytes]]:
     """Approvers of all roles, the agent's own key among them, two tools that need them, a hasty agent."""
     approvers = {**ROLES, AGENT: ["approver", "vp"]}
     entries = [
-        _entry("approver", name, {"public_key": KEYS[name].public.text, "roles": roles})
+        _entry(
+            "approver",
+            name,
+            {
+                "public_key": KEYS[name].public.text,
+                "roles": roles,
+                "groups": ["leads" if name == LATER else "desk"],
+            },
+        )
         for name, roles in approvers.items()
     ]
     signed = [
@@ -68,7 +86,9 @@ def _policy(site: Site) -> list[tuple[str, bytes, bytes]]:
         )
         for one in entries
     ]
-    bundle = {**neutral_policy.bundle(revision=2), "approvals": {"quorum": {"T4": 2}}}
+    route = {"groups": ["desk", "leads"], "remind_after_ms": REMIND_MS, "next_after_ms": NEXT_MS}
+    terms = {"quorum": {"T4": 2}, "routing": [route]}
+    bundle = {**neutral_policy.bundle(revision=2), "approvals": terms}
     hasty = {**bundle, "id": "load.hasty", "revision": 1, "escalation_ttl_ms": HASTY_MS}
     given = {"tenant_id": neutral_policy.TENANT, "tier": "T2", "policy_bundle_id": "load.hasty"}
     tool = {"action_type": "PAYMENT", "reversible": False, "trusts_row_claims": True}
@@ -91,7 +111,9 @@ class _People:
 
     site: Site
     producer: AIOKafkaProducer
-    answers: SignedAnswers = field(default_factory=lambda: SignedAnswers(HASTY_AGENT, HASTY_MS, TTL_MS, ROWS))
+    answers: SignedAnswers = field(
+        default_factory=lambda: SignedAnswers(HASTY_AGENT, HASTY_MS, TTL_MS, ROWS, LATER, REMIND_MS, NEXT_MS)
+    )
     earlier: dict[str, Any] | None = None
     seen: set[str] = field(default_factory=set)
     late: list[asyncio.Task[None]] = field(default_factory=list)
@@ -112,14 +134,16 @@ class _People:
         self.seen.add(opened["escalation_id"])
         if opened["agent_id"] == HASTY_AGENT:
             if way % 2:
-                self.late.append(asyncio.create_task(self._answer_late(opened)))
+                self.late.append(asyncio.create_task(self._answer_after(opened, HASTY_MS + 500, "ann")))
+            elif way % 4:
+                self.late.append(asyncio.create_task(self._answer_after(opened, NEXT_MS + 500, LATER)))
             return
         if opened["tier"] == "T4":
             for by in ("ann", "vera", "vera", "victor"):
                 await self._say(opened, by, good=by != "ann")
             return
         ways: list[Callable[[], Any]] = [
-            lambda: self._say(opened, "ann"),
+            lambda: self._too_early(opened),
             lambda: self._say(opened, "ben", "deny"),
             lambda: self._at_once(opened),
             lambda: self._twice(opened),
@@ -133,6 +157,11 @@ class _People:
         if way > 3:
             await self._say(opened, "ann", "approve" if way % 2 else "deny")
         self.earlier = self._signed(opened, "ann")
+
+    async def _too_early(self, opened: dict[str, Any]) -> None:
+        """The later group answers before it has the escalation, if it is quick, and then the first one."""
+        await self._say(opened, LATER, "deny")
+        await self._say(opened, "ann")
 
     async def _at_once(self, opened: dict[str, Any]) -> None:
         await asyncio.gather(self._say(opened, "ann"), self._say(opened, "ben", "deny"))
@@ -148,9 +177,9 @@ class _People:
             forged = {**self._signed(opened, "ann"), "signature": self.earlier["signature"]}
             await self._publish(forged, ("", "", ""), good=False)
 
-    async def _answer_late(self, opened: dict[str, Any]) -> None:
-        await asyncio.sleep(HASTY_MS / 1000 + 0.5)
-        await self._say(opened, "ann")
+    async def _answer_after(self, opened: dict[str, Any], after_ms: int, by: str) -> None:
+        await asyncio.sleep(after_ms / 1000)
+        await self._say(opened, by)
 
     async def _say(
         self, opened: dict[str, Any], by: str, decision: str = "approve", key: str = "", *, good: bool = True

@@ -44,8 +44,12 @@ END_S = 60.0
 def site(kafka: str, prefix: str, tmp_path: Path) -> Site:
     """Two approvers of two groups, and an agent whose bundle has a route for its tool."""
     made = site_on(kafka, tmp_path, prefix.rstrip("."), ORDER_OF_OLD, SLUICE_WORKER__TIMER_INTERVAL_S="0.2")
-    route = {"tools": ["load.ref*"], "groups": ["desk", "leads"]}
-    route |= {"remind_after_ms": REMIND_MS, "next_after_ms": NEXT_MS}
+    route = {
+        "tools": ["load.ref*"],
+        "groups": ["desk", "leads"],
+        "remind_after_ms": REMIND_MS,
+        "next_after_ms": NEXT_MS,
+    }
     routed = {**neutral_policy.bundle(stages=ORDER_OF_OLD), "id": "load.routed"}
     routed["approvals"] = {"routing": [route]}
     entries = [
@@ -54,8 +58,8 @@ def site(kafka: str, prefix: str, tmp_path: Path) -> Site:
     ]
     signed = []
     for name, group in GROUPS.items():
-        spec = {"public_key": KEYS[name].public.text, "roles": ["approver"], "groups": [group]}
-        raw = orjson.dumps(entry("approver", name, **spec))
+        public = KEYS[name].public.text
+        raw = orjson.dumps(entry("approver", name, public_key=public, roles=["approver"], groups=[group]))
         value = sign(PAYLOAD_TYPES[REGISTRY], raw, [made.trust.root]).written()
         signed.append((REGISTRY, f"approver/{name}@1".encode(), value))
     policy = [*signed, made.trust.bundle(json.dumps(routed).encode()), *made.trust.entries(entries)]
