@@ -60,9 +60,9 @@ class AnswerReader:
         self._connection = connection
         self._prefix = prefix
         self._topics = topics
-        self._waiting: dict[str, asyncio.Future[CommittedAnswer]] = {}
+        self._waiting: dict[tuple[str, str], asyncio.Future[CommittedAnswer]] = {}
         self._placing: Counter[int] = Counter()
-        self._early: dict[int, dict[str, Any]] = {}
+        self._early: dict[int, dict[tuple[str, str], Any]] = {}
         self._heeded: Counter[TopicPartition] = Counter()
         self._awake: dict[TopicPartition, float] = {}
         self._waking = asyncio.Lock()
@@ -83,6 +83,11 @@ class AnswerReader:
     def is_reading(self) -> bool:
         """Whether answers are read: it is started, and has not ended."""
         return self._task is not None and not self._task.done()
+
+    async def ended(self) -> None:
+        """Return once answers are read no more."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
 
     async def close(self) -> None:
         """Stop. Callers that still wait get a ConnectionError."""
@@ -124,23 +129,26 @@ class AnswerReader:
             if not self._placing[partition]:
                 self._early.pop(partition, None)
 
-    def expect(self, ids: Sequence[str], partition: int) -> asyncio.Future[CommittedAnswer]:
-        """A future of the first record with one of these ids; called within `placing`, it also finds early
-        ones.
+    def expect(
+        self, ids: Sequence[str], partition: int, topics: Collection[str]
+    ) -> asyncio.Future[CommittedAnswer]:
+        """The first record with one of these ids in one of these topics. Called within `placing`, it finds
+        those that came early.
 
-        All callers that wait for one id get the same future.
+        All who wait for the same get one future.
         """
-        known = self._waiting.get(ids[0])
+        names = [(topic, one) for one in ids for topic in topics]
+        known = self._waiting.get(names[0])
         if known is not None and not known.done():
             return known
         found: asyncio.Future[CommittedAnswer] = asyncio.get_running_loop().create_future()
         early = self._early.get(partition, {})
-        for one in ids:
-            if one in early:
-                found.set_result(self._answer(early[one]))
+        for name in names:
+            if name in early:
+                found.set_result(self._answer(early[name]))
                 return found
-        self._waiting.update(dict.fromkeys(ids, found))
-        found.add_done_callback(lambda _: self._forget(ids))
+        self._waiting.update(dict.fromkeys(names, found))
+        found.add_done_callback(lambda _: self._forget(names))
         return found
 
     async def look_back(
@@ -232,12 +240,12 @@ class AnswerReader:
             self._fail(fault)
 
     def _take(self, record: Any) -> None:
-        an_id = _id_of(record)
-        waiting = self._waiting.get(an_id)
+        name = self._topics[record.topic], _id_of(record)
+        waiting = self._waiting.get(name)
         if waiting is not None and not waiting.done():
             waiting.set_result(self._answer(record))
         elif self._placing[record.partition]:
-            self._early.setdefault(record.partition, {})[an_id] = record
+            self._early.setdefault(record.partition, {})[name] = record
 
     def _let_sleep(self, consumer: AIOKafkaConsumer) -> None:
         now = asyncio.get_running_loop().time()
@@ -250,8 +258,8 @@ class AnswerReader:
     def _answer(self, record: Any) -> CommittedAnswer:
         return CommittedAnswer(self._topics[record.topic], json.loads(record.value))
 
-    def _forget(self, ids: Sequence[str]) -> None:
-        for one in ids:
+    def _forget(self, names: Sequence[tuple[str, str]]) -> None:
+        for one in names:
             self._waiting.pop(one, None)
 
     def _fail(self, fault: BaseException) -> None:

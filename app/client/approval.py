@@ -66,7 +66,7 @@ async def _end_of(reader: AnswerReader, escalation_id: str, since: InputPlace) -
     """The record that ends an escalation. `since`: from where on it may be."""
     topics = (ESCALATIONS,)
     async with reader.heeding(since.partition, topics):
-        answering = reader.expect([escalation_id], since.partition)
+        answering = reader.expect([escalation_id], since.partition, topics)
         found = await reader.look_back([escalation_id], since, topics)
         if found is None:
             found = await asyncio.shield(answering)

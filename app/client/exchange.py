@@ -100,7 +100,8 @@ class Exchange:
             async with asyncio.timeout(wait_s), self.reader.heeding(partition, what.kind.answered_in):
                 with self.reader.placing(partition):
                     place = await self.publish(what)
-                    answering = self.reader.expect([*what.kind.ids_at(place), *more_ids], partition)
+                    ids = [*what.kind.ids_at(place), *more_ids]
+                    answering = self.reader.expect(ids, partition, what.kind.answered_in)
                 if placed is not None:
                     placed(place)
                 answer = await answering
@@ -115,7 +116,7 @@ class Exchange:
         ids, topics = kind.ids_at(place), kind.answered_in
         try:
             async with asyncio.timeout(wait_s), self.reader.heeding(place.partition, topics):
-                answering = self.reader.expect(ids, place.partition)
+                answering = self.reader.expect(ids, place.partition, topics)
                 found = await self.reader.look_back(ids, place, topics)
                 return _readable(name, found or await answering)
         except TimeoutError:

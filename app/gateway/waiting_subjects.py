@@ -54,9 +54,19 @@ class WaitingSubjects:
         self._caught_up = False
 
     @property
+    def is_reading(self) -> bool:
+        """Whether it is started, and has not ended."""
+        return self._task is not None and not self._task.done()
+
+    async def ended(self) -> None:
+        """Return once it reads no more."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    @property
     def is_current(self) -> bool:
         """Whether everything that was there at the start is read, and reading goes on."""
-        return self._caught_up and self._task is not None and not self._task.done()
+        return self._caught_up and self.is_reading
 
     async def start(self, partitions: int) -> None:
         """Connect. Raises KafkaError."""
@@ -124,7 +134,11 @@ class WaitingSubjects:
             await consumer.stop()
 
     def _take(self, base: str, value: bytes) -> None:
-        record = json.loads(value)
+        try:
+            record = json.loads(value)
+        except ValueError:
+            log.warning("a record of %s is not JSON; `sluice ledger verify` says where", base)
+            return
         an_id, schema = str(record.get(ID_FIELDS[base])), record.get("schema")
         waiting = self._open[base]
         if schema in _OPENS:

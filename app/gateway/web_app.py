@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -40,7 +41,7 @@ from topics.headers import API_VERSION
 from topics.records import MemoryDecision, ReservationSettled, ServedRetrieval
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from starlette.requests import Request
 
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from app.gateway.session_totals import SessionTotals
     from app.gateway.waiting_subjects import WaitingSubjects
 
+log = logging.getLogger(__name__)
 _ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorResponse} for status in (400, 401, 403, 408, 413, 429, 503, 504, "default")
 }
@@ -83,6 +85,7 @@ class GatewayParts:
     subjects: WaitingSubjects
     reruns: Reruns
     totals: SessionTotals
+    fail: Callable[[], None]
 
 
 def build_app(parts: GatewayParts) -> Edge:
@@ -93,12 +96,13 @@ def build_app(parts: GatewayParts) -> Edge:
         await parts.registry.look()
         await parts.exchange.start()
         await parts.subjects.start(parts.exchange.partitions)
-        following = asyncio.create_task(parts.registry.follow())
+        tasks = [asyncio.create_task(parts.registry.follow()), asyncio.create_task(_watch(parts))]
         try:
             yield
         finally:
-            following.cancel()
-            await asyncio.wait([following])
+            for one in tasks:
+                one.cancel()
+            await asyncio.wait(tasks)
             await parts.subjects.close()
             await parts.exchange.close()
             await parts.registry.close()
@@ -110,6 +114,7 @@ def build_app(parts: GatewayParts) -> Edge:
     app.add_exception_handler(HttpError, _told)
     app.add_exception_handler(HTTPException, _told)
     app.add_exception_handler(RequestValidationError, _told)
+    app.add_exception_handler(Exception, _failed)
     callers = Callers(parts.keys, parts.rate)
     _add_deciding(
         app,
@@ -121,6 +126,18 @@ def build_app(parts: GatewayParts) -> Edge:
     _add_reading(app, ReadingRoutes(callers, *standing))
     _add_reviewing(app, ReviewRoutes(callers, parts.decisions, parts.subjects, parts.wait))
     return Edge(app, parts.edge)
+
+
+async def _watch(parts: GatewayParts) -> None:
+    """End the process where a reader has ended: the supervisor starts it again, and nothing is lost."""
+    ends = [asyncio.ensure_future(one.ended()) for one in (parts.exchange.reader, parts.subjects)]
+    try:
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for one in ends:
+            one.cancel()
+    log.error("the gateway stops: its reader of answers, or of what waits for a person, has ended")
+    parts.fail()
 
 
 def _add_deciding(app: FastAPI, routes: DecidingRoutes) -> None:
@@ -267,6 +284,11 @@ def _add_reviewing(app: FastAPI, routes: ReviewRoutes) -> None:
 def _with_body(schema: dict[str, Any]) -> dict[str, Any]:
     content = {"application/json": {"schema": schema}}
     return {"requestBody": {"required": True, "content": content}, "parameters": [_IDEMPOTENCY_KEY]}
+
+
+async def _failed(request: Request, _: Exception) -> Response:
+    """A fault of ours; the edge logs it."""
+    return await _told(request, HttpError(500, "internal_error", "the gateway failed; its log says why"))
 
 
 async def _told(request: Request, error: Exception) -> Response:

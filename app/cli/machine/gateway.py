@@ -10,6 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from app.adapters.kafka.kafka_control import KafkaControlReader
 from app.cli.machine.worker import log_to_stderr, stop_unless_topics_fit
 from app.cli.output import settings_or_stop, stop
@@ -19,7 +21,7 @@ from app.settings import no_root_keys, real_names
 from topics.catalog import REGISTRY
 
 if TYPE_CHECKING:
-    import typer
+    from collections.abc import Callable
 
     from app.gateway.edge import Edge
     from app.gateway.idempotency import AnswerStore
@@ -57,7 +59,13 @@ def gateway() -> None:
         from app.gateway.http_protocol import GatewayProtocol  # noqa: PLC0415 - as above
     except ImportError:
         stop(MISSING)
-    application = build_gateway(settings)
+    failed: list[int] = []
+
+    def fail() -> None:
+        failed.append(EXIT_FAULT)
+        signal.raise_signal(signal.SIGTERM)
+
+    application = build_gateway(settings, fail)
     stop_unless_topics_fit(settings)
     given = settings.gateway
     options: dict[str, Any] = {
@@ -83,12 +91,17 @@ def gateway() -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)  # uvicorn takes them, stops, and raises them again
     server.run()
+    if failed:
+        raise typer.Exit(EXIT_FAULT)
     if not server.started:
         stop("the gateway could not start: the log says why", EXIT_FAULT)
 
 
-def build_gateway(settings: Settings) -> Edge:
-    """The application over these settings, not connected. Ends the command where a key or a file is wrong."""
+def build_gateway(settings: Settings, fail: Callable[[], None]) -> Edge:
+    """The application over these settings, not connected; `fail` ends the process after a fault.
+
+    Ends the command where a key or a file is wrong.
+    """
     from app.client.exchange import Exchange  # noqa: PLC0415 - only to serve
     from app.client.input_kinds import ANSWERS, QUARANTINE  # noqa: PLC0415 - as above
     from app.gateway.api_keys import ApiKeyFileError, ApiKeyStore, RateLimiter  # noqa: PLC0415 - an extra
@@ -132,6 +145,7 @@ def build_gateway(settings: Settings) -> Edge:
             WaitingSubjects(exchange.connection, kafka.topic_prefix, given.waiting_s),
             lambda an_id: asyncio.to_thread(_rerun, settings, an_id),
             SessionTotals(exchange.connection, kafka.topic_prefix, given.session_records),
+            fail,
         )
     )
 
