@@ -81,19 +81,14 @@ def render_outcome(record: Mapping[str, Any]) -> StoredAnswer:
     return StoredAnswer(422, written(body), {"schema": ERROR_SCHEMA})
 
 
-_REVIEWED = {
-    "sluice/escalation_resolved/v1": "ended",
-    "sluice/approval_counted/v1": "counted",
-    "sluice/quarantine_approved/v1": "ended",
-    "sluice/quarantine_rejected/v1": "ended",
-}
+_COUNTED = ("sluice/approval_counted/v1", "sluice/retrieval_approval_counted/v1")
 
 
 def render_review(record: Mapping[str, Any]) -> StoredAnswer:
     """What became of a reviewer's answer: 200 where it counted, 422 where it was refused."""
     if "refusal_id" in record:
         return render_outcome(record)
-    body = {"status": _REVIEWED.get(record["schema"], "ended"), **answer_fields(record)}
+    body = {"status": "counted" if record["schema"] in _COUNTED else "ended", **answer_fields(record)}
     return rendered(200, body, record["schema"])
 
 

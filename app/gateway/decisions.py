@@ -29,6 +29,7 @@ from app.client.input_kinds import (
     MEMORY_DECISIONS,
     MEMORY_WRITES,
     OUTCOME,
+    RETRIEVALS,
     REVIEW,
     REVIEWS,
     VERDICTS,
@@ -56,6 +57,7 @@ _ID_KINDS = {ACTIONS: verdict_id, REVIEWS: resolved_id, MEMORY_WRITES: memory_id
 """Decisions by the topic of their input."""
 COME_AGAIN_S = 1
 NOT_THERE = 404
+MOST_OFFSET = 2**63
 
 
 class Decisions:
@@ -117,6 +119,24 @@ class Decisions:
                 return await await_end(self._exchange.reader, verdict, self._read_timeout_s)
             except NeedsHuman:
                 return None
+
+    async def retrieval_end(self, an_id: str, caller: Caller) -> dict[str, Any]:
+        """The record that ended the escalation of a retrieval. Raises HttpError: 404 where there is none."""
+        try:
+            topic, partition, offset = coordinates_of(an_id)
+        except ValueError:
+            raise not_found(an_id) from None
+        if topic != RETRIEVALS or partition >= self._exchange.partitions or offset >= MOST_OFFSET:
+            raise not_found(an_id)
+        async with kafka_told(), self._readers:
+            came = await self._exchange.reader.input_at(topic, partition, offset)
+            if came is None:
+                raise not_found(an_id)
+            since = InputPlace(partition, offset, came.timestamp_ms)
+            found = await self._exchange.reader.look_back([an_id], since, [ESCALATIONS])
+        if found is None or not is_callers(found.record, caller):
+            raise not_found(an_id)
+        return found.record
 
     async def narrowed(self, end: Verdict) -> dict[str, Any] | None:
         """The parameters with which an approver let the action run, if other ones. Raises HttpError."""
@@ -180,7 +200,7 @@ class Decisions:
             raise not_found(an_id) from None
         id_of = _ID_KINDS.get(topic)
         canonical = None if id_of is None else id_of(f"{topic}:{partition}:{offset}")
-        if canonical != an_id or partition >= self._exchange.partitions or offset >= 2**63:
+        if canonical != an_id or partition >= self._exchange.partitions or offset >= MOST_OFFSET:
             raise not_found(an_id)
         return topic, partition, offset
 

@@ -113,13 +113,16 @@ def prepare_write(
 def prepare_retrieval(
     body: bytes, context: RequestContext, registry: RegistryView, limits: WaitLimits
 ) -> PreparedInput:
-    """The items of POST /v1/retrievals/evaluate; the retrieval's id is the request's. Raises HttpError."""
+    """The items of POST /v1/retrievals/evaluate. Raises HttpError.
+
+    The retrieval's `request_id` is the caller's, else the request's own: what an approver lets be read is the
+    same retrieval once more, byte for byte.
+    """
     fields = fields_of(body, ProposedRetrieval)
+    name = fields.pop("request_id", None) or context.request_id
     agent, session = bind(fields, context, registry)
-    value = checked_bytes(fields, ProposedRetrieval)
-    return PreparedInput(
-        agent.id, agent.keys is not None, session, context.request_id, value, limits.default_s
-    )
+    value = checked_bytes({**fields, "request_id": name}, ProposedRetrieval)
+    return PreparedInput(agent.id, agent.keys is not None, session, str(name), value, limits.default_s)
 
 
 def prepare_outcome(

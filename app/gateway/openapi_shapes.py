@@ -236,7 +236,7 @@ def write_schema() -> dict[str, Any]:
 
 def retrieval_schema() -> dict[str, Any]:
     """The body of POST /v1/retrievals/evaluate."""
-    return _request(ProposedRetrieval, "request_id")
+    return _request(ProposedRetrieval, left_out=("request_id",))
 
 
 def outcome_schema() -> dict[str, Any]:

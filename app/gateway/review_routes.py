@@ -9,7 +9,7 @@ from fastapi import Query
 from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations
 from starlette.responses import Response  # noqa: TC002 - as above
 
-from app.client.input_kinds import ACTIONS, ESCALATIONS, MEMORY_WRITES, QUARANTINE
+from app.client.input_kinds import ACTIONS, ESCALATIONS, MEMORY_WRITES, QUARANTINE, RETRIEVALS
 from app.core.foundation.arrival import coordinates_of, escalation_id, memory_id, verdict_id
 from app.gateway.answer_rendering import render_review, rendered
 from app.gateway.callers import Callers, facts_of
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from app.gateway.input_requests import WaitLimits
 
 MOST_LISTED = 1000
+_OF_RETRIEVALS = escalation_id(f"{RETRIEVALS}:")
 Wait = Annotated[float, Query(ge=0, le=3600, description="seconds to wait for its end")]
 
 
@@ -62,6 +63,9 @@ class ReviewRoutes:
                 raise not_found(subject_id)
             if not await self.subjects.end(ESCALATIONS, subject_id, wait_s):
                 return respond(_pending(subject_id, opened), facts_of(request))
+        if subject_id.startswith(_OF_RETRIEVALS):
+            ended = await self.decisions.retrieval_end(subject_id, context.caller)
+            return respond(_retrieval_ended(subject_id, ended), facts_of(request))
         first = await self._first_verdict(subject_id, context.caller)
         end = await self.decisions.end_of(first)
         if end is None:
@@ -106,6 +110,8 @@ class ReviewRoutes:
     async def _ended_one(self, subject_id: str, topic: str, caller: Caller) -> dict[str, Any]:
         """The decision on what does not wait: the worker refuses an answer to it, and says why."""
         if topic == ESCALATIONS:
+            if subject_id.startswith(_OF_RETRIEVALS):
+                return await self.decisions.retrieval_end(subject_id, caller)
             return await self._first_verdict(subject_id, caller)
         at = _place_of(subject_id, MEMORY_WRITES)
         if at is None or memory_id(at) != subject_id:
@@ -128,6 +134,14 @@ def _place_of(an_id: str, topic: str) -> str | None:
 def _pending(subject_id: str, opened: dict[str, Any]) -> StoredAnswer:
     body = {**answer_fields(opened), "escalation_id": subject_id, "status": "pending"}
     return rendered(202, body, ESCALATION_SCHEMA)
+
+
+def _retrieval_ended(subject_id: str, end: dict[str, Any]) -> StoredAnswer:
+    decided = end.get("decision")
+    status = "expired" if decided is None else "approved" if decided == "approve" else "denied"
+    reason = end.get("reason") or f"{end.get('approver_id')}: {end.get('justification')}"
+    body = {"escalation_id": subject_id, "status": status, "reason": reason}
+    return rendered(200, {**body, "usable_until": end.get("usable_until")}, ESCALATION_SCHEMA)
 
 
 def _ended(

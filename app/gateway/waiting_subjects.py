@@ -25,19 +25,24 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 POLL_MS = 500
 ID_FIELDS = {ESCALATIONS: "escalation_id", QUARANTINE: "memory_id"}
-_OPENS = {
-    "sluice/escalation_opened/v1",
-    "sluice/retrieval_escalation_opened/v1",
-    "sluice/quarantine_entered/v1",
-}
-_COUNTS = {"sluice/approval_counted/v1", "sluice/retrieval_approval_counted/v1"}
-_REROUTED = "sluice/escalation_rerouted/v1"
-_TURN = ("group", "remind_at", "next_group", "next_at")
-_ENDS = {
-    *(f"sluice/escalation_{how}/v1" for how in ("resolved", "expired")),
-    *(f"sluice/retrieval_escalation_{how}/v1" for how in ("resolved", "expired")),
-    *(f"sluice/quarantine_{how}/v1" for how in ("approved", "rejected", "expired", "evicted")),
-}
+OPENS = frozenset(
+    f"sluice/{one}/v1" for one in ("escalation_opened", "retrieval_escalation_opened", "quarantine_entered")
+)
+ENDS = frozenset(
+    f"sluice/{one}/v1"
+    for one in (
+        "escalation_resolved",
+        "escalation_expired",
+        "retrieval_escalation_resolved",
+        "retrieval_escalation_expired",
+        "quarantine_approved",
+        "quarantine_rejected",
+        "quarantine_expired",
+        "quarantine_evicted",
+    )
+)
+CHANGING = ("approvals", "group", "remind_at", "next_group", "next_at")
+"""What a record in between says anew of an escalation."""
 
 
 class WaitingSubjects:
@@ -141,17 +146,15 @@ class WaitingSubjects:
             return
         an_id, schema = str(record.get(ID_FIELDS[base])), record.get("schema")
         waiting = self._open[base]
-        if schema in _OPENS:
+        if schema in OPENS:
             waiting[an_id] = record
-        elif schema in _COUNTS and an_id in waiting:
-            waiting[an_id]["approvals"] = record["approvals"]
-        elif schema == _REROUTED and an_id in waiting:
-            waiting[an_id] |= {name: record[name] for name in _TURN}
-        elif schema in _ENDS:
+        elif schema in ENDS:
             waiting.pop(an_id, None)
             for ended in self._ending.get(an_id, ()):
                 if not ended.done():
                     ended.set_result(None)
+        elif an_id in waiting:
+            waiting[an_id] |= {name: record[name] for name in CHANGING if name in record}
 
 
 def is_callers(record: Mapping[str, Any], caller: Caller) -> bool:

@@ -12,7 +12,7 @@ import pytest
 
 from app.cli.demo.throwaway_trust import OWNER, REVIEWER, publish_policy
 from app.core.trust.signing import signed_review
-from load.sites import neutral_policy
+from load.sites import neutral_policy, quality_policy
 from tests.kafka.gateway_process import (
     ESCALATING_TOOL,
     OTHER_TENANT,
@@ -23,6 +23,7 @@ from tests.kafka.gateway_process import (
 )
 from tests.kafka.installation import DEADLINE_S, running, site_on
 from tests.kafka.memories import write
+from tests.kafka.retrievals import item
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,12 +72,12 @@ def escalate(client: httpx2.Client) -> dict[str, Any]:
     return opened(client, told.json()["escalationId"])
 
 
-def opened(client: httpx2.Client, an_id: str) -> dict[str, Any]:
+def opened(client: httpx2.Client, an_id: str, digest: str = "action_digest") -> dict[str, Any]:
     """Once the gateway's reader has it."""
     while True:
         found = client.get(f"/v1/escalations/{an_id}")
-        assert found.status_code == 202
-        if "action_digest" in found.json():
+        if digest in found.json():
+            assert found.status_code == 202
             return dict(found.json())
 
 
@@ -198,6 +199,27 @@ def test_after_a_restart_what_waits_and_what_ended_are_found(
         assert waits["escalation_id"] in listed
         assert ended["escalation_id"] not in listed
         assert new.get(path).json()["status"] == "approved"
+
+
+def test_an_approver_lets_denied_items_be_read_once(site: Site, client: httpx2.Client) -> None:
+    asked = {
+        "sessionId": f"s-{uuid.uuid4().hex}",
+        "request_id": "r-1",
+        "autonomy_tier": "high_privilege",
+        "tool_category": quality_policy.CATEGORY,
+        "items": [item("old", timestamp="1990-01-01T00:00:00Z")],
+    }
+    (withheld,) = client.post("/v1/retrievals/evaluate", json=asked).json()["withheld"]
+    waits = opened(client, withheld["escalation_id"], "request_hash")
+    path = f"/v1/escalations/{waits['escalation_id']}"
+    answer = signed(site, {**waits, "action_digest": waits["request_hash"]})
+    assert client.post(f"{path}/decision", json=answer).status_code == 200
+    told = client.get(path, params={"wait": 5})
+    assert (told.status_code, told.json()["status"]) == (200, "approved")
+    assert told.json()["usable_until"]
+    again = client.post("/v1/retrievals/evaluate", json=asked).json()
+    assert [one["item_id"] for one in again["items"]] == ["old"]
+    assert not client.post("/v1/retrievals/evaluate", json=asked).json()["items"], "once"
 
 
 def test_a_reviewer_decides_on_a_held_memory(site: Site, client: httpx2.Client) -> None:
