@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.foundation.clock import rfc3339
 from app.core.state.book import Book
-from app.core.state.escalation import Route
+from app.core.state.escalation import Escalation, Route
 from tests.unit.core.actions.escalation_scene import TTL_MS, Office, answer_to, approver, grant_request
 from tests.unit.core.scene import kinds, only
 from topics.catalog import REVIEWS
@@ -71,6 +72,7 @@ def test_time_reminds_each_group_and_passes_the_escalation_on() -> None:
     assert (reminded["schema"], reminded["group"]) == ("sluice/escalation_reminded/v1", "desk")
     assert (reminded["due_at"], reminded["input"]) == (opened["remind_at"], None)
     assert timer(at, 2 * MINUTE - 1) == []
+    assert at.replay.book.next_due_ms() == at.now + 2 * MINUTE
     (rerouted,) = timer(at, 2 * MINUTE + 500)
     assert [rerouted[name] for name in ("from_group", "group", "next_group")] == ["desk", "leads", None]
     assert rerouted["due_at"] == opened["next_at"]
@@ -79,6 +81,16 @@ def test_time_reminds_each_group_and_passes_the_escalation_on() -> None:
     assert schemas(timer(at, 3 * MINUTE)) == ["reminded"]
     assert timer(at, TTL_MS - 1) == []
     assert schemas(timer(at, TTL_MS)) == ["expired"]
+
+
+def test_an_escalation_of_an_older_worker_has_no_route() -> None:
+    at = office()
+    at.opened()
+    (waiting,) = at.replay.book.open.oldest_first()
+    assert Escalation.decode(waiting.encode()) == waiting
+    older = Escalation.decode(orjson.dumps(orjson.loads(waiting.encode())[:-2]))
+    assert older == waiting._replace(route=None)
+    assert older.due_ms == older.expires_ms
 
 
 def test_a_timer_that_comes_late_writes_every_step_and_then_the_end() -> None:
