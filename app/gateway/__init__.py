@@ -1,4 +1,1 @@
-"""The HTTP gateway: agents that speak HTTP get the verdicts that workers commit.
-
-FastAPI is imported here alone.
-"""
+"""The HTTP gateway: agents that speak HTTP get the verdicts that workers commit."""

@@ -36,7 +36,7 @@ from app.client.input_kinds import (
 )
 from app.client.sender import headers_of
 from app.core.foundation.arrival import coordinates_of, memory_id, resolved_id, verdict_id
-from app.gateway.http_errors import HttpError, not_found
+from app.gateway.http.http_errors import HttpError, not_found
 from app.gateway.openapi_shapes import PENDING_SCHEMA
 from app.gateway.waiting_subjects import is_callers
 from topics.json_text import parse
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from app.client.exchange import Exchange
     from app.client.input_kinds import InputKind
-    from app.gateway.api_keys import Caller
+    from app.gateway.http.api_keys import Caller
     from app.gateway.input_requests import PreparedInput
 
 REQUEST_ID = "X-Mnemom-Request-Id"

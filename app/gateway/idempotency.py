@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Protocol
 
-from app.gateway.http_errors import HttpError
+from app.gateway.http.http_errors import HttpError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

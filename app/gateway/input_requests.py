@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from app.client.sender import bytes_of, outcome_name
-from app.gateway.http_errors import HttpError, unreadable
+from app.gateway.http.http_errors import HttpError, unreadable
 from topics.json_text import Unreadable, parse
 from topics.record_reading import read
 from topics.records import (
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from app.core.registry.registry_entries import Agent
-    from app.gateway.api_keys import Caller
+    from app.gateway.http.api_keys import Caller
     from app.gateway.registry_view import RegistryView
     from topics.records.base import Record
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.client.answers import Verdict, refusal_of
-from app.gateway.http_errors import error_body
+from app.gateway.http.http_errors import error_body
 from topics.records import (
     ActionOutcome,
     ProposedAction,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from aiokafka import AIOKafkaConsumer, TopicPartition
 
-    from app.gateway.api_keys import Caller
+    from app.gateway.http.api_keys import Caller
 
 WINDOW = 5_000
 """Records that are read at once."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from aiokafka import AIOKafkaConsumer, TopicPartition
 
-    from app.gateway.api_keys import Caller
+    from app.gateway.http.api_keys import Caller
 
 log = logging.getLogger(__name__)
 POLL_MS = 500

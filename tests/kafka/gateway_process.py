@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx2
 
-from app.gateway.api_keys import ApiKeyFile, new_key, read_keys, write_keys
+from app.gateway.http.api_keys import ApiKeyFile, new_key, read_keys, write_keys
 from load.sites import neutral_policy
 from tests.documents.blocks import ROOT
 from tests.kafka.installation import DEADLINE_S, END_S

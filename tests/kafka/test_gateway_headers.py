@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from app.cli.demo.throwaway_trust import publish_policy
-from app.gateway.response_headers import EXPOSED
+from app.gateway.http.response_headers import EXPOSED
 from load.sites import neutral_policy
 from tests.kafka.gateway_process import ESCALATING_TOOL, Gateway, action, entries, running_gateway
 from tests.kafka.installation import running, site_on, stored

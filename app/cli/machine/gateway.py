@@ -23,7 +23,7 @@ from topics.catalog import REGISTRY
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from app.gateway.edge import Edge
+    from app.gateway.http.edge import Edge
     from app.gateway.idempotency import AnswerStore
     from app.settings import Settings
 
@@ -56,7 +56,7 @@ def gateway() -> None:
     try:
         import uvicorn  # noqa: PLC0415 - an extra
 
-        from app.gateway.http_protocol import GatewayProtocol  # noqa: PLC0415 - as above
+        from app.gateway.http.http_protocol import GatewayProtocol  # noqa: PLC0415 - as above
     except ImportError:
         stop(MISSING)
     failed: list[int] = []
@@ -104,14 +104,14 @@ def build_gateway(settings: Settings, fail: Callable[[], None]) -> Edge:
     """
     from app.client.exchange import Exchange  # noqa: PLC0415 - only to serve
     from app.client.input_kinds import ANSWERS, QUARANTINE  # noqa: PLC0415 - as above
-    from app.gateway.api_keys import ApiKeyFileError, ApiKeyStore, RateLimiter  # noqa: PLC0415 - an extra
     from app.gateway.decisions import Decisions  # noqa: PLC0415 - as above
-    from app.gateway.edge import EdgeRules  # noqa: PLC0415 - as above
+    from app.gateway.http.api_keys import ApiKeyFileError, ApiKeyStore, RateLimiter  # noqa: PLC0415 - an extra
+    from app.gateway.http.edge import EdgeRules  # noqa: PLC0415 - as above
     from app.gateway.input_requests import WaitLimits  # noqa: PLC0415 - as above
     from app.gateway.registry_view import RegistryView  # noqa: PLC0415 - as above
+    from app.gateway.routes.web_app import GatewayParts, build_app  # noqa: PLC0415 - as above
     from app.gateway.session_totals import SessionTotals  # noqa: PLC0415 - as above
     from app.gateway.waiting_subjects import WaitingSubjects  # noqa: PLC0415 - as above
-    from app.gateway.web_app import GatewayParts, build_app  # noqa: PLC0415 - as above
 
     given, kafka = settings.gateway, settings.kafka
     try:
@@ -167,7 +167,7 @@ def _rerun(settings: Settings, an_id: str) -> dict[str, Any]:
     from app.adapters.kafka.kafka_rerun import rerun_ids  # noqa: PLC0415 - as above
     from app.bootstrap import build_installation  # noqa: PLC0415 - as above
     from app.core.trust.in_force import PolicyError  # noqa: PLC0415 - as above
-    from app.gateway.reading_routes import RerunImpossible  # noqa: PLC0415 - as above
+    from app.gateway.routes.reading_routes import RerunImpossible  # noqa: PLC0415 - as above
 
     source = KafkaEvidence(settings.kafka.bootstrap_servers, settings.kafka.topic_prefix)
     try:

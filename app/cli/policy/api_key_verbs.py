@@ -16,7 +16,7 @@ from app.cli.output import WRONG, console, print_json, settings_or_stop, shown, 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from app.gateway.api_keys import ApiKeyFile
+    from app.gateway.http.api_keys import ApiKeyFile
 
 cli = typer.Typer(
     name="api",
@@ -47,7 +47,7 @@ def new(
 
     Example: sluice keys api new --tenant acme --agent my-agent
     """
-    from app.gateway.api_keys import ApiKeyFile, new_key  # noqa: PLC0415 - an extra
+    from app.gateway.http.api_keys import ApiKeyFile, new_key  # noqa: PLC0415 - an extra
 
     with _writing(file) as (keys, write):
         key, words = new_key(tenant, agent or None, note, _now())
@@ -86,7 +86,7 @@ def revoke(
     Exit codes: 0 revoked, 1 there is no such key, or it was revoked
     before; 2 could not do it.
     """
-    from app.gateway.api_keys import ApiKeyFile  # noqa: PLC0415 - an extra
+    from app.gateway.http.api_keys import ApiKeyFile  # noqa: PLC0415 - an extra
 
     with _writing(file) as (keys, write):
         found = next((one for one in keys.keys if one.id == key_id), None)
@@ -102,7 +102,7 @@ class _Write:
         self._path = path
 
     def __call__(self, keys: ApiKeyFile) -> None:
-        from app.gateway.api_keys import write_keys  # noqa: PLC0415 - an extra
+        from app.gateway.http.api_keys import write_keys  # noqa: PLC0415 - an extra
 
         write_keys(self._path, keys)
 
@@ -122,7 +122,7 @@ def _writing(file: Path | None) -> Iterator[tuple[ApiKeyFile, _Write]]:
 
 def _read(path: Path) -> ApiKeyFile:
     try:
-        from app.gateway.api_keys import ApiKeyFileError, read_keys  # noqa: PLC0415 - an extra
+        from app.gateway.http.api_keys import ApiKeyFileError, read_keys  # noqa: PLC0415 - an extra
     except ImportError:
         stop("this needs argon2-cffi: install the extra `gateway` (in a checkout: make setup)")
     try:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.gateway.http_errors import HttpError
+from app.gateway.http.http_errors import HttpError
 from app.gateway.idempotency import (
     KEPT_S,
     IdempotentRequests,

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.gateway.edge import Edge, EdgeRules
-from app.gateway.http_errors import HttpError
-from app.gateway.response_headers import (
+from app.gateway.http.edge import Edge, EdgeRules
+from app.gateway.http.http_errors import HttpError
+from app.gateway.http.response_headers import (
     EXPOSED,
     LONGEST_ADVISORIES,
     ResponseFacts,

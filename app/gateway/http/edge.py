@@ -16,8 +16,8 @@ from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.gateway.http_errors import HttpError
-from app.gateway.response_headers import (
+from app.gateway.http.http_errors import HttpError
+from app.gateway.http.response_headers import (
     PREFLIGHT,
     VERSION,
     VERSIONS,

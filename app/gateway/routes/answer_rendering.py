@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from app.gateway.edge import ERROR_SCHEMA
-from app.gateway.http_errors import error_body
+from app.gateway.http.edge import ERROR_SCHEMA
+from app.gateway.http.http_errors import error_body
 from app.gateway.idempotency import StoredAnswer
 from app.gateway.openapi_shapes import (
     EVALUATION_SCHEMA,

@@ -6,16 +6,16 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from app.gateway.api_keys import ApiKeyFileError, ApiKeyStore, Caller, RateLimiter
-from app.gateway.edge import FACTS
-from app.gateway.http_errors import HttpError, unauthorized
+from app.gateway.http.api_keys import ApiKeyFileError, ApiKeyStore, Caller, RateLimiter
+from app.gateway.http.edge import FACTS
+from app.gateway.http.http_errors import HttpError, unauthorized
 from app.gateway.idempotency import request_name
 from app.gateway.input_requests import RequestContext, header_text
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from app.gateway.response_headers import ResponseFacts
+    from app.gateway.http.response_headers import ResponseFacts
 
 MAX_KEYS_VERIFIED_AT_ONCE = 2
 """Each takes 19 MiB and some 20 ms of a core."""

@@ -14,10 +14,8 @@ from fastapi.responses import JSONResponse, Response
 from fastapi.security import APIKeyHeader
 from starlette.exceptions import HTTPException
 
-from app.gateway.callers import Callers, facts_of
-from app.gateway.deciding_routes import DecidingRoutes
-from app.gateway.edge import ERROR_SCHEMA, Edge, EdgeRules, error_headers
-from app.gateway.http_errors import HttpError
+from app.gateway.http.edge import ERROR_SCHEMA, Edge, EdgeRules, error_headers
+from app.gateway.http.http_errors import HttpError
 from app.gateway.idempotency import AnswerStore, IdempotentRequests
 from app.gateway.openapi_shapes import (
     ErrorResponse,
@@ -35,8 +33,10 @@ from app.gateway.openapi_shapes import (
     review_schema,
     write_schema,
 )
-from app.gateway.reading_routes import ReadingRoutes, Reruns
-from app.gateway.review_routes import ReviewRoutes
+from app.gateway.routes.callers import Callers, facts_of
+from app.gateway.routes.deciding_routes import DecidingRoutes
+from app.gateway.routes.reading_routes import ReadingRoutes, Reruns
+from app.gateway.routes.review_routes import ReviewRoutes
 from topics.headers import API_VERSION
 from topics.records import MemoryDecision, ReservationSettled, ServedRetrieval
 
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from app.client.exchange import Exchange
-    from app.gateway.api_keys import ApiKeyStore, RateLimiter
     from app.gateway.decisions import Decisions
+    from app.gateway.http.api_keys import ApiKeyStore, RateLimiter
     from app.gateway.input_requests import WaitLimits
     from app.gateway.registry_view import RegistryView
     from app.gateway.session_totals import SessionTotals

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from app.gateway.edge import ERROR_SCHEMA
-from app.gateway.http_errors import error_body
-from app.gateway.response_headers import ResponseFacts, response_headers
+from app.gateway.http.edge import ERROR_SCHEMA
+from app.gateway.http.http_errors import error_body
+from app.gateway.http.response_headers import ResponseFacts, response_headers
 
 if TYPE_CHECKING:
     import asyncio

@@ -9,8 +9,6 @@ from fastapi.responses import Response
 from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations
 
 from app.client.input_kinds import ACTION, OUTCOME, RETRIEVAL, WRITE
-from app.gateway.answer_rendering import render_evaluation, render_memory, render_outcome, render_retrieval
-from app.gateway.callers import Callers, facts_of
 from app.gateway.idempotency import (
     IdempotentRequests,
     RememberedRequest,
@@ -24,15 +22,22 @@ from app.gateway.input_requests import (
     prepare_retrieval,
     prepare_write,
 )
+from app.gateway.routes.answer_rendering import (
+    render_evaluation,
+    render_memory,
+    render_outcome,
+    render_retrieval,
+)
+from app.gateway.routes.callers import Callers, facts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from app.client.input_kinds import InputKind
     from app.gateway.decisions import Decisions
+    from app.gateway.http.response_headers import ResponseFacts
     from app.gateway.input_requests import RequestContext, WaitLimits
     from app.gateway.registry_view import RegistryView
-    from app.gateway.response_headers import ResponseFacts
 
     Prepare = Callable[[bytes, RequestContext, RegistryView, WaitLimits], PreparedInput]
     Render = Callable[[Mapping[str, Any]], StoredAnswer]

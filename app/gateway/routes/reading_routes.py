@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations
 from starlette.responses import Response  # noqa: TC002 - as above
 
-from app.gateway.answer_rendering import render_evaluation, rendered, written
-from app.gateway.callers import Callers, facts_of
-from app.gateway.deciding_routes import respond
 from app.gateway.decisions import kafka_told
-from app.gateway.http_errors import HttpError, not_found
+from app.gateway.http.http_errors import HttpError, not_found
 from app.gateway.idempotency import StoredAnswer
 from app.gateway.openapi_shapes import PENDING_SCHEMA, PendingResponse
+from app.gateway.routes.answer_rendering import render_evaluation, rendered, written
+from app.gateway.routes.callers import Callers, facts_of
+from app.gateway.routes.deciding_routes import respond
 
 if TYPE_CHECKING:
     from app.client.exchange import Exchange

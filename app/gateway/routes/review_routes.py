@@ -11,10 +11,7 @@ from starlette.responses import Response  # noqa: TC002 - as above
 
 from app.client.input_kinds import ACTIONS, ESCALATIONS, MEMORY_WRITES, QUARANTINE, RETRIEVALS
 from app.core.foundation.arrival import coordinates_of, escalation_id, memory_id, verdict_id
-from app.gateway.answer_rendering import render_review, rendered
-from app.gateway.callers import Callers, facts_of
-from app.gateway.deciding_routes import respond
-from app.gateway.http_errors import HttpError, not_found
+from app.gateway.http.http_errors import HttpError, not_found
 from app.gateway.input_requests import prepare_review
 from app.gateway.openapi_shapes import (
     ESCALATION_SCHEMA,
@@ -22,12 +19,15 @@ from app.gateway.openapi_shapes import (
     answer_fields,
     evaluation_of,
 )
+from app.gateway.routes.answer_rendering import render_review, rendered
+from app.gateway.routes.callers import Callers, facts_of
+from app.gateway.routes.deciding_routes import respond
 from app.gateway.waiting_subjects import WaitingSubjects, is_callers
 
 if TYPE_CHECKING:
     from app.client.answers import Verdict
-    from app.gateway.api_keys import Caller
     from app.gateway.decisions import Decisions
+    from app.gateway.http.api_keys import Caller
     from app.gateway.idempotency import StoredAnswer
     from app.gateway.input_requests import WaitLimits
 

@@ -1,0 +1,1 @@
+"""HTTP itself: the connection, seed 002's headers, errors and API keys."""
