@@ -126,3 +126,14 @@ def test_an_action_that_is_no_longer_there_is_named(site: RecordedSite) -> None:
     lost.inputs = {at: one for at, one in site.inputs.items() if at != place}
     said = lost.examine(site.records)
     assert any("gone: input gate.actions.proposed:3:1" in one for one in said)
+
+
+def test_an_approver_of_no_group_of_the_route_is_told(site: RecordedSite) -> None:
+    place = resolved_at(site)
+    entry = entry_of(site.records[place])
+    assert entry is not None
+    route = {"groups": ["desk"], "remind_after_ms": None, "next_after_ms": None}
+    seen = {**entry.fields["escalation"], "route": route}
+    changed = replace_value(site.records[place], {**entry.fields, "escalation": seen})
+    found = site.examine(relinked([*site.records[:place], changed, *site.records[place + 1 :]]))
+    assert any("refused: wrong_group" in one for one in found)
