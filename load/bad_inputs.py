@@ -27,6 +27,7 @@ from load.recounts.input_answers import account
 from load.recounts.reruns import executed_again
 from load.recounts.run_findings import bites, integrity
 from load.scene import open_scene
+from load.sites.approvers import is_of_people
 from load.sites.site import MALFORMED, POISON, gather
 from topics.catalog import ACTIONS, MEMORY_WRITES, VERDICTS
 
@@ -104,7 +105,9 @@ def _latencies(evidence: Evidence) -> dict[tuple[int, int], int]:
     return {
         (record.partition, body["input"]["offset"]): record.timestamp_ms - body["input"]["timestamp"]
         for record in evidence.ledger
-        if record.topic.endswith(VERDICTS) and (body := orjson.loads(record.value or b"null"))
+        if record.topic.endswith(VERDICTS)
+        and not is_of_people(record.key)
+        and (body := orjson.loads(record.value or b"null"))
     }
 
 

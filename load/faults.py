@@ -25,10 +25,9 @@ from app.adapters.kafka.kafka_read import KafkaUnreachable
 from app.broker import locate
 from app.broker.handle import BrokerError
 from app.broker.local import Layout
-from load.answering import approvals
 from load.bad_inputs import malformed, poison
 from load.changing_policy import reload
-from load.interruptions import kill_one, kill_two, outages, scaling, zombies
+from load.interruptions import approvals, kill_one, kill_two, outages, scaling, zombies
 from load.recounts import figures
 from load.scene import Bed
 from load.sites.fleet import RunFailed

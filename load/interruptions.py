@@ -10,13 +10,18 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import time
 from typing import TYPE_CHECKING
 
+from load.inputs.people import people_of
 from load.inputs.publisher import Pace
 from load.recounts import figures
-from load.recounts.run_findings import findings
-from load.scene import LOOK_S, open_scene
-from load.sites.site import gather
+from load.recounts.approval_recount import approval_figures
+from load.recounts.reruns import executed_again
+from load.recounts.run_findings import bites, chain_errors, findings
+from load.scene import LOOK_S, SLOW_S, STALL_S, open_scene
+from load.sites.fleet import Fleet, RunFailed
+from load.sites.site import PARTITIONS, gather
 
 if TYPE_CHECKING:
     import random
@@ -175,3 +180,69 @@ async def _revive(scene: Scene, zombie: WorkerProcess) -> None:
     await scene.until(
         lambda: zombie.exit_code is not None or zombie.partitions() != lost, "the zombie knows that it is one"
     )
+
+
+LEAST_SHARE = 36
+
+
+async def approvals(bed: Bed, scale: Scale) -> list[RunFigure]:
+    """Half of the actions are escalated, and answered at once, twice, forged, swapped, too late or never."""
+    site, rng = await bed.site("approvals"), bed.rng("approvals")
+    fleet = Fleet(site, SLOW_S)
+    watching = asyncio.create_task(fleet.watch())
+    try:
+        for slot in range(WORKERS):
+            fleet.spawn(slot)
+        await _until(fleet, lambda: _both_decide(fleet), "every partition is owned")
+        async with people_of(site, proposing=False) as people:
+            for fault in (*[_kill_idle] * scale.kills, *[_suspend] * scale.stops, None):
+                await people.propose(max(LEAST_SHARE, scale.events // 100))
+                if fault is not None:
+                    await _until(fleet, lambda: _both_decide(fleet), "both workers decide")
+                    await fault(fleet, rng.randrange(WORKERS))
+            await people.finish(fleet.check, STALL_S)
+        await fleet.close()
+        fleet.check()
+    finally:
+        watching.cancel()
+        fleet.kill_all()
+    evidence = await gather(site)
+    return [
+        *approval_figures(evidence),
+        chain_errors(evidence),
+        *bites(fleet.tally, evidence, ("moved",)),
+        *await executed_again(evidence),
+    ]
+
+
+def _both_decide(fleet: Fleet) -> bool:
+    deciding = [one for one in fleet.workers.values() if one.exit_code is None and one.partitions()]
+    return len(deciding) == WORKERS and len(fleet.owned()) == PARTITIONS
+
+
+async def _kill_idle(fleet: Fleet, slot: int) -> None:
+    worker = fleet.workers[slot]
+    fleet.kill(slot)
+    await _until(fleet, lambda: worker.exit_code is not None, "the worker is dead")
+    await _until(fleet, lambda: bool(fleet.workers[slot].partitions()), "its successor decides")
+
+
+async def _suspend(fleet: Fleet, slot: int) -> None:
+    worker = fleet.stop(slot)
+    await _until(fleet, worker.stopped, "the worker is suspended")
+    lost = worker.partitions()
+    await _until(fleet, lambda: lost <= fleet.owned(), "the other has taken over")
+    worker.send(signal.SIGCONT)
+    await _until(
+        fleet, lambda: worker.exit_code is not None or worker.partitions() != lost, "it knows that it is one"
+    )
+
+
+async def _until(fleet: Fleet, holds: Callable[[], bool], what: str) -> None:
+    end = time.monotonic() + STALL_S
+    while not holds():
+        fleet.check()
+        if time.monotonic() > end:
+            where = await asyncio.to_thread(fleet.where)
+            raise RunFailed(f"waited {STALL_S:.0f} s in vain until {what}\n{where}")
+        await asyncio.sleep(LOOK_S)

@@ -7,15 +7,18 @@ import json
 import random
 import time
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NoReturn
 
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
+from app.cli.demo.throwaway_trust import publish_policy
+from load.inputs.people import people_of
 from load.inputs.publisher import Publisher
 from load.inputs.traffic import Mix, Traffic
 from load.recounts.quarantine_recount import ENTERED, LEAVING
+from load.sites import approvers
 from load.sites.fleet import Fleet, RunFailed
 from load.sites.neutral_policy import MOST_HELD
 from load.sites.site import prepare, records_of
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from app.broker.handle import Broker
+    from load.inputs.people import People
     from load.inputs.publisher import Pace
     from load.sites.site import Scale, Site
     from load.sites.worker_process import WorkerProcess
@@ -42,14 +46,18 @@ class Bed:
     seed: int
     salt: str
 
-    async def site(self, run: str) -> Site:
-        """Topics of this run's own."""
+    async def site(self, run: str, *, with_people: bool = True) -> Site:
+        """Topics of this run's own. `with_people`: agents whose actions are escalated act there too, and
+        approvers answer."""
         name = self.site_name(run)
         folder = self.folder / run
         folder.mkdir(parents=True)
         site = await prepare(self.broker.bootstrap_servers, folder, name)
         site.settings["SLUICE_MEMORY__MAX_QUARANTINE_SIZE"] = str(MOST_HELD)
-        return site
+        if not with_people:
+            return site
+        await publish_policy(site.bootstrap_servers, site.prefix, approvers.records(site.trust))
+        return replace(site, said=approvers.Said())
 
     def site_name(self, run: str) -> str:
         """Begins the names of all topics of a run's site."""
@@ -112,6 +120,7 @@ class Scene:
 
     def __init__(self, site: Site, fleet: Fleet, publisher: Publisher, watching: asyncio.Task[None]) -> None:
         self._watching = watching
+        self.people: People | None = None
         self.site = site
         self.fleet = fleet
         self.publisher = publisher
@@ -153,6 +162,8 @@ class Scene:
         """Publish the rest, wait until all is decided and nothing is held any more, stop the workers."""
         await self.publisher.finish(at_least)
         await self._decided(dict(self.publisher.ends))
+        if self.people is not None:
+            await self.people.finish(self.check, STALL_S)
         await self._settled()
         await self.until(self._all_decide, "every worker decides for some partition")
         await self.fleet.close()
@@ -209,7 +220,11 @@ async def open_scene(
             fleet.spawn(slot)
         await scene.until(lambda: _ready(scene, workers), f"{workers} workers are ready")
         await publisher.start()
-        yield scene
+        if site.said is None:
+            yield scene
+        else:
+            async with people_of(site) as scene.people:
+                yield scene
     finally:
         watching.cancel()
         fleet.kill_all()

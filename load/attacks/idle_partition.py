@@ -127,7 +127,7 @@ def _forgetful_broker() -> Iterator[tuple[Broker, Path]]:
 
 
 async def _attack(bed: Bed, rounds: int) -> list[Attempt]:
-    site = await bed.site(NAME)
+    site = await bed.site(NAME, with_people=False)
     attempts = []
     async with open_scene(
         site, bed.traffic(site, NAME, SHORT), Pace(SHORT.rate, plenty=SHORT.plenty), WORKERS

@@ -8,6 +8,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from load.sites.approvers import is_of_people
 from load.sites.site import KIND_HEADER, MALFORMED
 from topics.catalog import ALARMS, BUNDLES, DEAD_LETTERS, QUARANTINE, REGISTRY
 
@@ -100,10 +101,12 @@ class AnswerAccount:
 
 
 def account(evidence: Evidence) -> AnswerAccount:
-    """Put ledger records to their inputs."""
+    """Put ledger records to their inputs, but for the sessions in which actions are escalated."""
     base = len(evidence.site.prefix)
-    inputs = {(r.topic[base:], r.partition, r.offset): Answered(r, r.topic[base:]) for r in evidence.inputs}
-    bodies = [(record.topic[base:], json.loads(record.value or b"null")) for record in evidence.ledger]
+    ours = (one for one in evidence.inputs if not is_of_people(one.key))
+    inputs = {(r.topic[base:], r.partition, r.offset): Answered(r, r.topic[base:]) for r in ours}
+    ledger = (one for one in evidence.ledger if not is_of_people(one.key))
+    bodies = [(record.topic[base:], json.loads(record.value or b"null")) for record in ledger]
     bodies.sort(key=lambda pair: (pair[1]["partition"], pair[1]["sequence"]))
     refused = [
         body for topic, body in bodies if topic == DEAD_LETTERS and body["topic"] in (REGISTRY, BUNDLES)

@@ -9,6 +9,7 @@ from app.stream.process import EXIT_FAULT, EXIT_FENCED
 from app.verifier.export import Located
 from app.verifier.verify import verify
 from load.recounts import figures
+from load.recounts.approval_recount import approval_figures
 from load.recounts.input_answers import account
 from load.recounts.memory_state import wrong_held, wrong_releases, wrong_statistics
 from load.recounts.quarantine_recount import APPROVED, ENTERED, EVICTED, EXPIRED, REJECTED
@@ -171,9 +172,6 @@ def integrity(
     wrong = wrong_sessions(found, evidence.changelog)
     for session, problems in list(wrong.items())[:SHOWN]:
         print(f"  wrong session {session}: {problems[0]} ({len(problems)} in all)")
-    report = verify(Located(r.topic, r.partition, r.offset, r.key, r.value) for r in evidence.ledger)
-    for finding in report.findings[:SHOWN]:
-        print(f"  chain: {finding}")
     return [
         figures.some("inputs", len(evidence.inputs), "records"),
         figures.some("outputs", len(evidence.ledger), "records"),
@@ -182,13 +180,22 @@ def integrity(
         figures.none("conflicting", found.count("contradicted"), "inputs"),
         figures.none("answers_without_input", found.foreign, "records"),
         figures.none("wrong_sessions", len(wrong), "sessions"),
-        figures.none("chain_errors", len(report.findings), "findings"),
+        chain_errors(evidence),
         figures.none("internal_errors", found.count("faulted"), "inputs"),
         figures.exactly("denied_unread", found.count("unread"), denied_unread, "inputs"),
         figures.exactly("refused_by_ledger", len(found.refused), policy_refused, "records"),
         *memory_figures(evidence, found, broker_away=broker_away),
         *retrieval_figures(evidence, found),
+        *approval_figures(evidence, broker_away=broker_away),
     ]
+
+
+def chain_errors(evidence: Evidence) -> RunFigure:
+    """The whole ledger, by the verifier."""
+    report = verify(Located(r.topic, r.partition, r.offset, r.key, r.value) for r in evidence.ledger)
+    for finding in report.findings[:SHOWN]:
+        print(f"  chain: {finding}")
+    return figures.none("chain_errors", len(report.findings), "findings")
 
 
 def bites(tally: Tally, evidence: Evidence, required: Collection[str]) -> list[RunFigure]:

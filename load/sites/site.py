@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from load.sites.approvers import Said
+
 
 READ_S = 120.0
 INPUTS = tuple(kind.topic for kind in KINDS if kind.session)
@@ -205,7 +207,8 @@ PARTITIONS = 8
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """`settings` is the environment of a worker here; `began_ms`: when its policy was published."""
+    """`settings` is the environment of a worker here; `began_ms`: when its policy was published. `said`:
+    what its people said; None: it has no people."""
 
     bootstrap_servers: str
     prefix: str
@@ -215,6 +218,7 @@ class Site:
     trust: ThrowawayTrust
     partitions: int = PARTITIONS
     began_ms: int = 0
+    said: Said | None = None
 
     def real(self, base: str) -> str:
         """A topic's name on the broker."""

@@ -1,0 +1,305 @@
+"""People who answer escalations while workers and the broker are hurt, and agents whose actions they answer.
+
+Several approvers answer at once, twice, with other keys, without the role, as the agent itself, with
+signatures of other answers, and too late; others answer nothing. An agent that signs acts too, and others act
+in its name. What must come of it is worked out a second time from the inputs as they lie on the broker,
+without the core (load/recounts/approval_recount.py). Every fault run has such people and agents beside its
+other traffic; the run `approvals` has them alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import Counter
+from contextlib import asynccontextmanager, suppress
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
+
+from app.adapters.kafka.kafka_read import KafkaUnreachable, open_reader
+from app.client.sender import agent_signature
+from app.core.trust.signing import signed_review
+from load.sites.approvers import (
+    ASKING_AGENT,
+    COUNTED,
+    EXPIRED,
+    HASTY_AGENT,
+    HASTY_MS,
+    KEYS,
+    LATER,
+    LOOK,
+    NEXT_MS,
+    OPENED,
+    PEMS,
+    PREFIX,
+    REFUND,
+    REFUSED,
+    RESOLVED,
+    ROWS,
+    SIGNING_AGENT,
+    UNREADABLE,
+    WIRE,
+    Said,
+    is_of_people,
+)
+from load.sites.fleet import RunFailed
+from load.sites.site import records_of
+from topics.catalog import ACTIONS, ESCALATIONS, REVIEWS, SESSION_EVENTS, VERDICTS
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from load.sites.site import Site
+
+WAYS, HURRIED_FROM = 12, 8
+ROUND = 4 * WAYS
+"""After so many actions every way has come with every tool."""
+SESSIONS = 17
+PER_S = 6
+STALE_MS = 3_600_000
+REQUEST_TIMEOUT_MS = 120_000
+LOOK_S = 0.3
+FORGED = ("stripped", "stolen key", "altered", "other session", "stale")
+"""How an action in the name of the agent that signs is not its own."""
+
+
+class People:
+    """Those who act and those who answer: each escalation in the way that its action's name says."""
+
+    def __init__(self, site: Site, producer: AIOKafkaProducer, said: Said) -> None:
+        self.site = site
+        self._producer = producer
+        self._said = said
+        self._names = count()
+        self._earlier: dict[str, Any] | None = None
+        self._seen: dict[str, dict[str, Any]] = {}
+        self._again: set[str] = set()
+        self._late: list[asyncio.Task[None]] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def begin(self, *, proposing: bool) -> None:
+        """Answer whatever opens from now on; `proposing`: and act at a steady rate."""
+        self._tasks.append(asyncio.create_task(self._answer_all()))
+        if proposing:
+            self._tasks.append(asyncio.create_task(self._act()))
+
+    async def propose(self, share: int) -> None:
+        """Publish the next actions."""
+        for number in (next(self._names) for _ in range(share)):
+            await self._propose(number)
+
+    async def finish(self, check: Callable[[], None], stall_s: float) -> None:
+        """Act until every way has come, then wait until everything that opened has ended and every answer is
+        decided. Raises RunFailed when that does not come."""
+        for task in self._tasks[1:]:
+            task.cancel()
+        await self.propose(max(0, ROUND - next(self._names)))
+        end = time.monotonic() + stall_s + HASTY_MS / 1000
+        while not await self._all_ended():
+            check()
+            if self._tasks[0].done():
+                self._tasks[0].result()
+            if time.monotonic() > end:
+                raise RunFailed(f"{len(self._seen)} escalations answered, and not all of them end")
+            await asyncio.sleep(LOOK_S)
+        await self.close()
+
+    async def close(self) -> None:
+        """End what is under way."""
+        for task in (*self._tasks, *self._late):
+            task.cancel()
+            with suppress(asyncio.CancelledError, KafkaError):
+                await task
+
+    async def _act(self) -> None:
+        while True:
+            await self.propose(1)
+            await asyncio.sleep(1 / PER_S)
+
+    async def _propose(self, number: int) -> None:
+        way, session = number % WAYS, f"{PREFIX}{number % SESSIONS}"
+        tool = (REFUND, WIRE, LOOK, LOOK)[number // WAYS % 4]
+        signs = tool == LOOK and way < 2 * len(FORGED)
+        hurries = tool == REFUND and way >= HURRIED_FROM
+        action = {
+            "action_id": f"a-{number}",
+            "agent_id": SIGNING_AGENT if signs else HASTY_AGENT if hurries else ASKING_AGENT,
+            "session_id": session,
+            "toolName": tool,
+            "parameters": {},
+            "mode": "high_stakes",
+            "rows_affected": ROWS,
+        }
+        value = orjson.dumps(action)
+        if not signs:
+            await self._send(ACTIONS, session, value)
+        elif way % 2:
+            self._said.signed.add(await self._send(ACTIONS, session, value, [_header(value, session)]))
+        else:
+            forged = _forged(FORGED[way // 2], value, session)
+            self._said.unsigned.add(await self._send(ACTIONS, session, value, forged))
+
+    async def _answer_all(self) -> None:
+        """Answer whatever opens, until cancelled, also where the broker goes away meanwhile."""
+        names = [self.site.real(topic) for topic in (ESCALATIONS, SESSION_EVENTS)]
+        while True:
+            with suppress(KafkaError, KafkaUnreachable, OSError, TimeoutError):
+                async with open_reader(self.site.bootstrap_servers, names, "beginning") as reader:
+                    async for batch in reader.follow(None):
+                        for record in batch:
+                            if is_of_people(record.key):
+                                await self._answer_to(json.loads(record.value or b"{}"))
+            await asyncio.sleep(LOOK_S)
+
+    async def _answer_to(self, body: dict[str, Any]) -> None:
+        """Answer what has opened. An approval that found no broker to read the action from is given again."""
+        if body["schema"] == OPENED and body["escalation_id"] not in self._seen:
+            await self._answer(body, int(body["action_id"].split("-")[1]) % WAYS)
+            self._seen[body["escalation_id"]] = body
+        if body.get("reason") == UNREADABLE and body["refusal_id"] not in self._again:
+            opened = self._seen[body["subject"]]
+            await self._say(opened, "victor" if opened["tier"] == "T4" else "ann")
+            self._again.add(body["refusal_id"])
+
+    async def _answer(self, opened: dict[str, Any], way: int) -> None:
+        if opened["agent_id"] == HASTY_AGENT:
+            if way % 2:
+                self._late.append(asyncio.create_task(self._answer_after(opened, HASTY_MS + 500, "ann")))
+            elif way % 4:
+                self._late.append(asyncio.create_task(self._answer_after(opened, NEXT_MS + 500, LATER)))
+            return
+        if opened["tier"] == "T4":
+            for by in ("ann", "vera", "vera", "victor"):
+                await self._say(opened, by, good=by != "ann")
+            return
+        ways: list[Callable[[], Any]] = [
+            lambda: self._too_early(opened),
+            lambda: self._say(opened, "ben", "deny"),
+            lambda: self._at_once(opened),
+            lambda: self._twice(opened),
+            lambda: self._say(opened, "vera", key="audit", good=False),
+            lambda: self._say(opened, "audit", good=False),
+            lambda: self._say(opened, ASKING_AGENT, good=False),
+            lambda: self._swapped(opened),
+        ]
+        if way < len(ways):
+            await ways[way]()
+        if way > 3:
+            await self._say(opened, "ann", "approve" if way % 2 else "deny")
+        self._earlier = self._signed(opened, "ann")
+
+    async def _too_early(self, opened: dict[str, Any]) -> None:
+        """The later group answers before it has the escalation, if it is quick, and then the first one."""
+        await self._say(opened, LATER, "deny")
+        await self._say(opened, "ann")
+
+    async def _at_once(self, opened: dict[str, Any]) -> None:
+        await asyncio.gather(self._say(opened, "ann"), self._say(opened, "ben", "deny"))
+
+    async def _twice(self, opened: dict[str, Any]) -> None:
+        await self._say(opened, "ann")
+        await self._say(opened, "ann")
+
+    async def _swapped(self, opened: dict[str, Any]) -> None:
+        """An answer to an earlier escalation as it is, and its signature on an answer to this one."""
+        if self._earlier is not None:
+            await self._publish(self._earlier, ("", "", ""), good=False)
+            forged = {**self._signed(opened, "ann"), "signature": self._earlier["signature"]}
+            await self._publish(forged, ("", "", ""), good=False)
+
+    async def _answer_after(self, opened: dict[str, Any], after_ms: int, by: str) -> None:
+        await asyncio.sleep(after_ms / 1000)
+        await self._say(opened, by)
+
+    async def _say(
+        self, opened: dict[str, Any], by: str, decision: str = "approve", key: str = "", *, good: bool = True
+    ) -> None:
+        said = (opened["escalation_id"], by, decision)
+        await self._publish(self._signed(opened, by, decision, key), said, good=good)
+
+    def _signed(
+        self, opened: dict[str, Any], by: str, decision: str = "approve", key: str = ""
+    ) -> dict[str, Any]:
+        fields = {
+            "subject_id": opened["escalation_id"],
+            "session_id": opened["session_id"],
+            "decision": decision,
+            "approver_id": by,
+            "digest": opened["action_digest"],
+            "justification": "a fault run",
+        }
+        return signed_review(fields, KEYS[key or by]).model_dump(exclude_unset=True)
+
+    async def _publish(self, review: dict[str, Any], said: tuple[str, str, str], *, good: bool) -> None:
+        place = await self._send(REVIEWS, review["session_id"], orjson.dumps(review))
+        self._said.sent += 1
+        if good:
+            self._said.good[place] = said
+
+    async def _send(
+        self, topic: str, session: str, value: bytes, headers: list[tuple[str, bytes]] | None = None
+    ) -> tuple[int, int]:
+        sending = self._producer.send_and_wait(
+            self.site.real(topic), value, key=session.encode(), headers=headers or []
+        )
+        placed = await asyncio.shield(sending)
+        return placed.partition, placed.offset
+
+    async def _all_ended(self) -> bool:
+        """Each action has a verdict, each answer its own, each escalation was seen and has ended."""
+        if any(not one.done() for one in self._late):
+            return False
+        counts = Counter[str]()
+        for topic in (ACTIONS, REVIEWS, ESCALATIONS, VERDICTS, SESSION_EVENTS):
+            for one in await records_of(self.site, topic):
+                if is_of_people(one.key):
+                    counts[json.loads(one.value or b"{}").get("schema", topic)] += 1
+        answered = counts[RESOLVED] + counts[COUNTED] + counts[REFUSED]
+        return (
+            counts["sluice/verdict/v1"] >= counts[ACTIONS]
+            and answered >= counts[REVIEWS]
+            and counts[OPENED] == len(self._seen) == counts[RESOLVED] + counts[EXPIRED]
+        )
+
+
+def _header(value: bytes, session: str, key: str = "own", late_ms: int = 0) -> tuple[str, bytes]:
+    now_ms = time.time_ns() // 1_000_000
+    return agent_signature(PEMS[key], ACTIONS, session, value, now_ms - late_ms)
+
+
+def _forged(how: str, value: bytes, session: str) -> list[tuple[str, bytes]]:
+    match how:
+        case "stripped":
+            return []
+        case "stolen key":
+            return [_header(value, session, "stolen")]
+        case "altered":
+            return [_header(value.replace(b"a-", b"b-", 1), session)]
+        case "other session":
+            return [_header(value, f"{session}-other")]
+    return [_header(value, session, late_ms=STALE_MS)]
+
+
+@asynccontextmanager
+async def people_of(site: Site, *, proposing: bool = True) -> AsyncIterator[People]:
+    """The people of a site, at work for as long as this is open. Raises ValueError where it has none."""
+    if site.said is None:
+        raise ValueError("a site without people")
+    producer = AIOKafkaProducer(
+        bootstrap_servers=site.bootstrap_servers,
+        enable_idempotence=True,
+        acks="all",
+        request_timeout_ms=REQUEST_TIMEOUT_MS,
+    )
+    async with producer:
+        people = People(site, producer, site.said)
+        people.begin(proposing=proposing)
+        try:
+            yield people
+        finally:
+            await people.close()
