@@ -101,7 +101,7 @@ class SessionSettings(_Group):
             )
         return self
 
-    def limits(self, memory: MemorySettings, approvals: ApprovalSettings) -> SessionLimits:
+    def limits(self, memory: MemorySettings, approvals: ApprovalSettings, partitions: int) -> SessionLimits:
         """In ms, as the core takes them, with the bounds of a partition."""
         return SessionLimits(
             action_window_ms=int(self.action_window_s * 1000),
@@ -116,6 +116,7 @@ class SessionSettings(_Group):
             max_quarantine=memory.max_quarantine_size,
             max_source_histories=memory.max_source_histories,
             max_escalations=approvals.max_escalations,
+            partitions=partitions,
         )
 
 
@@ -265,4 +266,4 @@ class Settings(_Group):
 
     def limits(self) -> SessionLimits:
         """Of sessions and of a partition, as the core takes them."""
-        return self.session.limits(self.memory, self.approvals)
+        return self.session.limits(self.memory, self.approvals, self.kafka.partitions)

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from load.sites.site import Evidence
 
 VERDICT, RESOLVED_VERDICT = "sluice/verdict/v1", "sluice/resolved_verdict/v1"
-UNSIGNED = "unsigned_agent"
+UNSIGNED, UNREADABLE = "unsigned_agent", "content_unavailable"
+REFUSED = "sluice/input_refused/v1"
 
 
 def approval_figures(evidence: Evidence, *, broker_away: bool = False) -> list[RunFigure]:

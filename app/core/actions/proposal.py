@@ -23,6 +23,7 @@ from app.core.actions.outcomes import settle_early
 from app.core.actions.pipeline import Evaluation
 from app.core.actions.stage import Decided, StageResult
 from app.core.actions.standing_grants import (
+    entries_of,
     find_grant,
     recorded_grant,
     run_granted,
@@ -100,7 +101,8 @@ def evaluate(
     draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
     standing = standing_of(parts, action)
     seen = read_seen(draft, standing.principal.owner, action)
-    grant = find_grant(shared.book, standing, action) if shared.book.grants else None
+    grants = shared.book.grants or parts.policy.registry.agent_grants
+    grant = find_grant(parts, shared.book, standing, action, arrival) if grants else None
     judged = yield from judge(parts, arrival, action, standing, seen, grant)
     if judged.apart:
         return Decision(None, [*judged.records])
@@ -231,7 +233,7 @@ def _decide(
     form = FIRST
     if grant is not None:
         about["grant"], form = told_in_verdict(grant), GRANTED
-        about["registry_hashes"] = about["registry_hashes"] | {grant.entry: grant.entry_hash}
+        about["registry_hashes"] = about["registry_hashes"] | entries_of(grant)
     verdict = verdict_record(arrival, about, evaluation, ruling, action.session_id, form)
     counted = Sighting(
         who(context.tenant, action.agent_id),

@@ -1,9 +1,9 @@
 """Standing grants: an approver signs once what an agent may then do several times without asking again.
 
-A grant is for one agent, one tool, one session, a number of uses, a time, and if it has one, a condition on
-the action. It counts only while the approver who signed it is in force for the tenant and the tool, and never
-for the highest tier. It replaces an approval, not a gate: what a gate blocks is denied. Each use is a record
-of the ledger, and any approver in force may revoke the grant.
+A grant is for one agent, one tool, one session or all, a number of uses, a time, and if it has one, a
+condition on the action. It counts only while the approver who signed it is in force for the tenant and the
+tool, and never for the highest tier. It replaces an approval, not a gate: what a gate blocks is denied. Each
+use is a record of the ledger, and any approver in force may revoke the grant.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from app.core.actions.stage import ActionContext, Stage
     from app.core.foundation.arrival import Arrival
     from app.core.foundation.requests import Answer, Request
-    from app.core.policy.policy import Standing
+    from app.core.policy.policy import PointParts, Standing
+    from app.core.registry.agent_grants import AgentGrant
     from app.core.registry.registry import Registry
     from app.core.registry.registry_entries import Approver
     from app.core.state.book import Book
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 HIGHEST_TIER = "T4"
 ROLES = frozenset({"approver", "vp"})
 GRANT_PREFIX = "grant:"
+OF_REGISTRY = "grant:agent_grant/"
 REMEMBERED_CONDITIONS = 256
 _GIVEN, _USED, _REVOKED = (f"sluice/grant_{word}/v1" for word in ("given", "used", "revoked"))
 
@@ -83,10 +85,42 @@ def grant_of(
     return StandingGrant(name, *scope, *bounds, *signer, digest([name, *scope, *bounds]))
 
 
-def find_grant(book: Book, standing: Standing, action: ProposedAction) -> StandingGrant | None:
-    """The standing grant of an action's agent, tool and session."""
-    scope = (standing.principal.tenant, action.agent_id, action.session_id, action.tool_name)
-    return book.grants.get(scope)
+def find_grant(
+    parts: PointParts, book: Book, standing: Standing, action: ProposedAction, arrival: Arrival
+) -> StandingGrant | None:
+    """The standing grant of an action's agent, tool and session; else the first of its agent and tool in all
+    sessions of which the partition has uses left."""
+    tenant, registry = standing.principal.tenant, parts.policy.registry
+    own = book.grants.get((tenant, action.agent_id, action.session_id, action.tool_name))
+    if own is not None:
+        return own
+    for entry in registry.agent_grants.get((tenant, action.agent_id, action.tool_name), ()):
+        grant = _of_partition(entry, registry, action, arrival.partition, parts.limits.partitions)
+        grant = grant and book.grants.get(grant.scope, grant)._replace(session_id=action.session_id)
+        if grant is not None and grant.uses > 0 and arrival.timestamp_ms < grant.until_ms:
+            return grant
+    return None
+
+
+def _of_partition(
+    entry: AgentGrant, registry: Registry, action: ProposedAction, partition: int, partitions: int
+) -> StandingGrant | None:
+    """A grant for all sessions as a partition has it before its first use; None without its approver."""
+    approver = registry.approvers.get(entry.approver_id)
+    if approver is None:
+        return None
+    scope = (entry.tenant, entry.agent_id, action.session_id, entry.tool)
+    bounds = (entry.when, entry.share(partition, partitions), entry.until_ms)
+    signer = (approver.id, approver.key, approver.hash)
+    return StandingGrant(GRANT_PREFIX + entry.key, *scope, *bounds, *signer, entry.hash, of_agent=True)
+
+
+def entries_of(grant: StandingGrant) -> dict[str, str]:
+    """ "kind/id@revision" to hash of the registry entries on which a grant rests."""
+    entries = {grant.entry: grant.entry_hash}
+    if grant.of_agent:
+        entries[grant.grant_id.removeprefix(GRANT_PREFIX)] = grant.digest
+    return entries
 
 
 def run_granted(
@@ -118,16 +152,24 @@ def covers(grant: StandingGrant, context: ActionContext) -> bool:
     route = context.bundle.approvals.route_of(context.tier, grant.tool, context.tenant)
     if not _is_in_force(context.registry, grant, context.now_ms, route):
         return False
+    if context.bundle.approvals.needed(context.tier) > 1:
+        return False
     if grant.when is None:
         return True
-    by_type = results_by_type(context, condition_of(grant.when))
+    try:
+        condition = condition_of(grant.when)
+    except BundleError:
+        return False
+    by_type = results_by_type(context, condition)
     return all(one.passed is True for same in by_type for one in same)
 
 
 def _is_in_force(registry: Registry, grant: StandingGrant, at_ms: int, route: Route | None) -> bool:
     approver = registry.approvers.get(grant.approver_id)
     agent = registry.agents.get(grant.agent_id)
-    if approver is None or (agent is not None and agent.owner == approver.id):
+    if approver is None or approver.id == grant.agent_id:
+        return False
+    if agent is not None and agent.owner == approver.id:
         return False
     if route is not None and approver.groups.isdisjoint(route.groups):
         return False
@@ -157,7 +199,8 @@ def recorded_grant(verdict: Mapping[str, Any], tool: str) -> StandingGrant | Non
     scope = (verdict["tenant_id"], verdict["agent_id"], verdict["session_id"], tool)
     bounds = (told["when"], told["uses_left"], milliseconds_of(told["until"]))
     signer = (told["approver_id"], told["entry"], told["entry_hash"])
-    return StandingGrant(told["grant_id"], *scope, *bounds, *signer, told["grant_digest"])
+    of_agent = told["grant_id"].startswith(OF_REGISTRY)
+    return StandingGrant(told["grant_id"], *scope, *bounds, *signer, told["grant_digest"], of_agent)
 
 
 def given_record(grant: StandingGrant, arrival: Arrival, escalation_id: str, justification: str) -> OutRecord:

@@ -12,6 +12,8 @@ class SessionLimits:
     agent in a session (`max_early_outcomes`: one reporter). `max_state_bytes` limits an agent that is alone
     in a session; each of several agents may fill its share. Waiting outcomes may fill as much again.
 
+    `partitions`: how many every input topic has; what is granted in all of them is shared out over them.
+
     `idle_timeout_ms` must not be below `action_window_ms`, or a repeat could count twice.
     """
 
@@ -27,6 +29,7 @@ class SessionLimits:
     max_escalations: int = 10_000
     max_source_histories: int = 100_000
     max_state_bytes: int = 524_288
+    partitions: int = 1
 
 
 ROOM_FOR_ONE = SessionLimits(

@@ -58,7 +58,7 @@ def merged(parts: Iterable[Registry]) -> Registry:
         for name in ("provenance", "known_bad"):
             for called, entry in getattr(part, name).items():
                 keep_first(getattr(whole, name), called, entry)
-        for name in ("freezes", "overrides"):
+        for name in ("freezes", "overrides", "agent_grants"):
             for subject, together in getattr(part, name).items():
                 put_together(getattr(whole, name), subject, together)
         for fact, revisions in part.facts.items():

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from app.core.registry.quality_entries import found_bad
 
 if TYPE_CHECKING:
+    from app.core.registry.agent_grants import AgentGrant
     from app.core.registry.agent_keys import Delegate
     from app.core.registry.facts import Fact
     from app.core.registry.quality_entries import Known, KnownBad, Provenance, QualityOverrideEntry
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 class Registry:
     """All entries in force, by kind and id; a source by its tenant and its own id, overrides by tenant and
-    item.
+    item, grants by tenant, agent and tool.
 
     Recorded provenance is kept by tenant and the URI's normal form, known bad entries by tenant, subject and
     value. Of several entries with the same name the first by its key counts, in whatever order they came.
@@ -45,6 +46,7 @@ class Registry:
         self.provenance: dict[tuple[str, str], Provenance] = {}
         self.known_bad: Known = {}
         self.overrides: dict[tuple[str, str], list[QualityOverrideEntry]] = {}
+        self.agent_grants: dict[tuple[str, str, str], list[AgentGrant]] = {}
         self.approvers: dict[str, Approver] = {}
 
     def freezes_of(self, tenant: str, agent_id: str, session_id: str) -> tuple[Freeze, ...]:

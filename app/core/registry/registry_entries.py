@@ -32,17 +32,17 @@ PublishedKind = Literal[
     "provenance",
     "known_bad",
     "quality_override",
+    "agent_grant",
 ]
-"""Registry entries that an approver may sign; only a root key signs approvers' entries."""
+"""Entries that an approver may sign; only a root key signs approvers' entries."""
 SignedKind = Literal["bundle", "quality_bundle", PublishedKind]
 Kind = Literal[PublishedKind, "approver"]
 Subject = Literal["tenant", "agent", "session"]
 ApproverRole = Role | Literal["reviewer"]
 """A reviewer decides on quarantined memories, the others on escalations."""
-MAX_STARS = 2
-SHORTEST_REASON = 10
+MAX_STARS, SHORTEST_REASON = 2, 10
 MAX_TARGETS = 512
-"""Forbidden targets of one tenant: about as many as one automaton takes, and 3 s to compile."""
+"""Forbidden targets of one tenant: as many as one automaton takes, and 3 s to compile."""
 
 
 class EntryFile(StrictModel):

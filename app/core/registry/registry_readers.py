@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from app.core.foundation.clock import milliseconds_of
 from app.core.foundation.strict import StrictModel
+from app.core.registry.agent_grants import AgentGrant, AgentGrantSpec
 from app.core.registry.agent_keys import AgentKey, Delegate, DelegateSpec
 from app.core.registry.facts import Fact, FactSpec
 from app.core.registry.keys import PublicKey
@@ -177,15 +178,21 @@ def _quality_override(registry: Registry, base: Base, said: QualityOverrideSpec)
         put_together(registry.overrides, (said.tenant_id, said.item_id), [entry])
 
 
+def _agent_grant(registry: Registry, base: Base, said: AgentGrantSpec) -> None:
+    if said.active:
+        until_ms = milliseconds_of(said.expires_at)
+        scope = (said.tenant_id, said.agent_id, said.tool)
+        grant = AgentGrant(*base, *scope, said.when, said.uses, until_ms, said.approver_id)
+        put_together(registry.agent_grants, scope, [grant])
+
+
 def _fact(registry: Registry, base: Base, fact: FactSpec) -> None:
     until = None if fact.valid_to is None else milliseconds_of(fact.valid_to)
     known = Fact(*base, fact.value, milliseconds_of(fact.valid_from), until, fact.tenant_id)
     registry.facts.setdefault(base[0], []).append(known)
 
 
-def put_together(
-    table: dict[tuple[str, str], list[Keyed]], name: tuple[str, str], entries: Iterable[Keyed]
-) -> None:
+def put_together(table: dict[Called, list[Keyed]], name: Called, entries: Iterable[Keyed]) -> None:
     """Add entries of one name; they are kept in the order of their keys, in whatever order they came."""
     together = table.setdefault(name, [])
     for entry in entries:
@@ -234,6 +241,7 @@ KINDS: dict[Kind, EntryKind[Any]] = {
     "provenance": EntryKind(ProvenanceSpec, _provenance),
     "known_bad": EntryKind(KnownBadSpec, _known_bad),
     "quality_override": EntryKind(QualityOverrideSpec, _quality_override),
+    "agent_grant": EntryKind(AgentGrantSpec, _agent_grant),
     "approver": EntryKind(ApproverSpec, _approver),
 }
 """Every kind of entry; the reference pages of kinds are made from it (app/offline/reference.py)."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from app.core.registry.agent_grants import LONGEST_GRANT_MS
 from app.core.state.escalation import Escalation, escalations_in
 from app.core.state.grant import StandingGrant, grants_in
 from app.core.state.held import Held, held_in
@@ -153,8 +154,9 @@ class Book:
         return self._usable.get((session_id, digest))
 
     def grant(self, grant_id: str) -> StandingGrant | None:
-        """The standing grant of this id."""
-        return next((one for one in self.grants.values() if one.grant_id == grant_id), None)
+        """The standing grant of this id, for one session."""
+        found = (one for one in self.grants.values() if one.grant_id == grant_id and not one.of_agent)
+        return next(found, None)
 
     def history(self, name: SourceName) -> History:
         """The history of a source that this partition owns, staged feedback included."""
@@ -233,11 +235,18 @@ class Book:
         old = self.grants.pop(grant.scope, None)
         if old is not None:
             self._changed[old.key] = None
-        if grant.uses > 0:
+        if grant.uses > 0 or grant.of_agent:
             self.grants[grant.scope] = grant
             self._changed[grant.key] = grant.encode()
-        if len(self.grants) > MOST_GRANTS:
-            self._changed[self.grants.pop(next(iter(self.grants))).key] = None
+        if grant.of_agent:
+            self._drop(one for one in self.grants.values() if one.of_agent and _is_over_at(one, grant))
+        elif sum(not one.of_agent for one in self.grants.values()) > MOST_GRANTS:
+            self._drop([next(one for one in self.grants.values() if not one.of_agent)])
+
+    def _drop(self, grants: Iterable[StandingGrant]) -> None:
+        for one in list(grants):
+            del self.grants[one.scope]
+            self._changed[one.key] = None
 
     def _resize(self, held: Held, by: int) -> None:
         whose = Whose(held.tenant, held.agent_id)
@@ -246,6 +255,11 @@ class Book:
     def _count(self, whose: Whose, statistics: Statistics) -> None:
         self.statistics[whose] = statistics
         self._changed[whose.key] = orjson.dumps(list(statistics))
+
+
+def _is_over_at(one: StandingGrant, used: StandingGrant) -> bool:
+    """Whether a grant for an agent was over when another one was used: none is for longer than 30 days."""
+    return one.until_ms <= used.until_ms - LONGEST_GRANT_MS
 
 
 def _is_usable(escalation: Escalation) -> bool:

@@ -10,12 +10,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 KEY_PREFIX = b"g:"
+OF_AGENT = "*:"
 
 
 class StandingGrant(NamedTuple):
     """One agent may use one tool in one session, `uses` times more, before `until_ms` (broker time), for
     actions of which `when` holds (CEL; None: all). `entry` and `entry_hash`: the approver's registry entry
-    when the grant was given; `digest` covers what was granted."""
+    when the grant was given; `digest` covers what was granted.
+
+    `of_agent`: it is a registry entry, and for all sessions; `session_id` is that of the action that uses it,
+    and `uses` is what is left of the partition's share."""
 
     grant_id: str
     tenant: str
@@ -29,6 +33,7 @@ class StandingGrant(NamedTuple):
     entry: str
     entry_hash: str
     digest: str
+    of_agent: bool = False
 
     @property
     def key(self) -> bytes:
@@ -38,7 +43,8 @@ class StandingGrant(NamedTuple):
     @property
     def scope(self) -> tuple[str, str, str, str]:
         """For whom and what it is; a newer grant of the same scope takes its place."""
-        return self.tenant, self.agent_id, self.session_id, self.tool
+        session = f"{OF_AGENT}{self.grant_id}" if self.of_agent else self.session_id
+        return self.tenant, self.agent_id, session, self.tool
 
     def used(self) -> StandingGrant:
         """The grant after one more use."""

@@ -21,6 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, get_args
 
 from app.core.foundation.clock import milliseconds_of, rfc3339
+from app.core.registry.agent_grants import LONGEST_GRANT_MS, AgentGrantSpec
 from app.core.registry.keys import PublicKey, UnusableKeyError
 from app.core.registry.quality_entries import LONGEST_OVERRIDE_MS, QualityOverrideSpec
 from app.core.registry.registry_entries import OrgSpec
@@ -115,7 +116,7 @@ def _public_key(approver: Approver) -> PublicKey:
 
 
 ORG = "org"
-OVERRIDE = "quality_override"
+OVERRIDE, AGENT_GRANT = "quality_override", "agent_grant"
 SHADOW = "shadow"
 DECIDES: frozenset[str] = frozenset(get_args(Role))
 """The roles that answer an escalation; an override is such an answer."""
@@ -151,6 +152,8 @@ def entry_refusal(
         return _org_refusal(spec, entry.said.id, newest, approvers)
     if entry.kind == OVERRIDE:
         return _override_refusal(QualityOverrideSpec.model_validate(spec), entry.at_ms, approvers)
+    if entry.kind == AGENT_GRANT:
+        return _grant_refusal(AgentGrantSpec.model_validate(spec), entry.at_ms, approvers)
     return None
 
 
@@ -192,6 +195,28 @@ def _override_refusal(
         latest = rfc3339(published_ms + LONGEST_OVERRIDE_MS)
         return Reason("invalid_entry", "$.spec.expires_at", f"an override of now ends by {latest}")
     return None
+
+
+def _grant_refusal(
+    grant: AgentGrantSpec, published_ms: int, approvers: Mapping[str, Approver]
+) -> Reason | None:
+    """Why a grant for an agent does not count. Any approver of the tenant and the tool may end it."""
+    given = approvers.get(grant.approver_id)
+    deciding = [given] if grant.active else list(approvers.values())
+    if not any(one is not None and _decides_on(one, grant) for one in deciding):
+        who = grant.approver_id if grant.active else "of the tenant and the tool"
+        told = f"approver {who} did not sign it, or has no role that decides on this tenant and tool"
+        return Reason("key_not_allowed", "$.spec.approver_id", told)
+    if grant.active and milliseconds_of(grant.expires_at) > published_ms + LONGEST_GRANT_MS:
+        latest = rfc3339(published_ms + LONGEST_GRANT_MS)
+        return Reason("invalid_entry", "$.spec.expires_at", f"a grant of now ends by {latest}")
+    return None
+
+
+def _decides_on(approver: Approver, grant: AgentGrantSpec) -> bool:
+    with_tenant = approver.tenants is None or grant.tenant_id in approver.tenants
+    with_tool = approver.tools is None or grant.tool in approver.tools
+    return with_tenant and with_tool and bool(approver.roles & DECIDES)
 
 
 def _named(org: Accepted) -> str | None:
