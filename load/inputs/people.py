@@ -22,12 +22,12 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
 from app.adapters.kafka.kafka_read import KafkaUnreachable, open_reader
-from app.client.sender import agent_signature
 from app.core.trust.signing import signed_review
 from load.sites.approvers import (
     ASKING_AGENT,
     COUNTED,
     EXPIRED,
+    FORGED,
     HASTY_AGENT,
     HASTY_MS,
     KEYS,
@@ -35,7 +35,6 @@ from load.sites.approvers import (
     LOOK,
     NEXT_MS,
     OPENED,
-    PEMS,
     PREFIX,
     REFUND,
     REFUSED,
@@ -45,7 +44,9 @@ from load.sites.approvers import (
     UNREADABLE,
     WIRE,
     Said,
+    forged_headers,
     is_of_people,
+    signature_of,
 )
 from load.sites.fleet import RunFailed
 from load.sites.site import records_of
@@ -61,11 +62,8 @@ ROUND = 4 * WAYS
 """After so many actions every way has come with every tool."""
 SESSIONS = 17
 PER_S = 6
-STALE_MS = 3_600_000
 REQUEST_TIMEOUT_MS = 120_000
 LOOK_S = 0.3
-FORGED = ("stripped", "stolen key", "altered", "other session", "stale")
-"""How an action in the name of the agent that signs is not its own."""
 
 
 class People:
@@ -139,9 +137,9 @@ class People:
         if not signs:
             await self._send(ACTIONS, session, value)
         elif way % 2:
-            self._said.signed.add(await self._send(ACTIONS, session, value, [_header(value, session)]))
+            self._said.signed.add(await self._send(ACTIONS, session, value, [signature_of(value, session)]))
         else:
-            forged = _forged(FORGED[way // 2], value, session)
+            forged = forged_headers(FORGED[way // 2], value, session)
             self._said.unsigned.add(await self._send(ACTIONS, session, value, forged))
 
     async def _answer_all(self) -> None:
@@ -265,24 +263,6 @@ class People:
             and answered >= counts[REVIEWS]
             and counts[OPENED] == len(self._seen) == counts[RESOLVED] + counts[EXPIRED]
         )
-
-
-def _header(value: bytes, session: str, key: str = "own", late_ms: int = 0) -> tuple[str, bytes]:
-    now_ms = time.time_ns() // 1_000_000
-    return agent_signature(PEMS[key], ACTIONS, session, value, now_ms - late_ms)
-
-
-def _forged(how: str, value: bytes, session: str) -> list[tuple[str, bytes]]:
-    match how:
-        case "stripped":
-            return []
-        case "stolen key":
-            return [_header(value, session, "stolen")]
-        case "altered":
-            return [_header(value.replace(b"a-", b"b-", 1), session)]
-        case "other session":
-            return [_header(value, f"{session}-other")]
-    return [_header(value, session, late_ms=STALE_MS)]
 
 
 @asynccontextmanager

@@ -12,7 +12,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from load.recounts import figures
-from load.sites.neutral_policy import TENANT
 from load.sites.approvers import (
     EXPIRED,
     HASTY_AGENT,
@@ -32,6 +31,7 @@ from load.sites.approvers import (
     Said,
     is_of_people,
 )
+from load.sites.neutral_policy import TENANT
 from topics.catalog import ACTIONS, REVIEWS
 
 if TYPE_CHECKING:
@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from load.sites.site import Evidence
 
 VERDICT, RESOLVED_VERDICT = "sluice/verdict/v1", "sluice/resolved_verdict/v1"
-UNSIGNED, UNREADABLE = "unsigned_agent", "content_unavailable"
-REFUSED = "sluice/input_refused/v1"
+UNSIGNED = "unsigned_agent"
 
 
 def approval_figures(evidence: Evidence, *, broker_away: bool = False) -> list[RunFigure]:

@@ -7,6 +7,7 @@ a run leave it out.
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +15,12 @@ import orjson
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from app.client.sender import agent_signature
 from app.core.registry.keys import SigningKey
 from app.core.trust.dsse import sign
 from app.core.trust.signed_entries import PAYLOAD_TYPES
 from load.sites import neutral_policy
-from topics.catalog import REGISTRY
+from topics.catalog import ACTIONS, REGISTRY
 
 if TYPE_CHECKING:
     from app.cli.demo.throwaway_trust import ControlRecord, ThrowawayTrust
@@ -55,6 +57,9 @@ REMINDED, REROUTED = "sluice/escalation_reminded/v1", "sluice/escalation_reroute
 REFUSED = "sluice/input_refused/v1"
 UNREADABLE = "content_unavailable"
 """The code of an approval whose action could not be read again."""
+STALE_MS = 3_600_000
+FORGED = ("stripped", "stolen key", "altered", "other session", "stale")
+"""How an action in the name of the agent that signs is not its own."""
 Place = tuple[int, int]
 """Partition and offset."""
 
@@ -122,3 +127,23 @@ def _agent(name: str, bundle: str, **more: Any) -> dict[str, Any]:
 
 def _entry(kind: str, name: str, **spec: Any) -> dict[str, Any]:
     return {"kind": kind, "id": name, "revision": 1, "spec": spec}
+
+
+def signature_of(value: bytes, session: str, key: str = "own", late_ms: int = 0) -> tuple[str, bytes]:
+    """The header with the signature of the agent that signs, or of who has another key."""
+    now_ms = time.time_ns() // 1_000_000
+    return agent_signature(PEMS[key], ACTIONS, session, value, now_ms - late_ms)
+
+
+def forged_headers(how: str, value: bytes, session: str) -> list[tuple[str, bytes]]:
+    """The headers of an action in the agent's name that is not its own; `how` is one of FORGED."""
+    match how:
+        case "stripped":
+            return []
+        case "stolen key":
+            return [signature_of(value, session, "stolen")]
+        case "altered":
+            return [signature_of(value.replace(b"a-", b"b-", 1), session)]
+        case "other session":
+            return [signature_of(value, f"{session}-other")]
+    return [signature_of(value, session, late_ms=STALE_MS)]

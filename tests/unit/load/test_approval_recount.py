@@ -7,18 +7,10 @@ from typing import Any
 import pytest
 
 from app.core.foundation.clock import rfc3339
-from load.recounts.approval_recount import (
-    EXPIRED,
-    OPENED,
-    REMINDED,
-    REROUTED,
-    RESOLVED,
-    SignedAnswers,
-    wrong_steps,
-)
+from load.recounts.approval_recount import wrong_steps
+from load.sites.approvers import EXPIRED, OPENED, REMINDED, REROUTED, RESOLVED
 
 BEGAN = 1_763_730_000_000
-ANSWERS = SignedAnswers("hasty", 4000, 9000, 7, "lena", 700, 2000)
 STEPS = ((REMINDED, 700), (REROUTED, 2000), (REMINDED, 2700))
 
 
@@ -51,4 +43,4 @@ def ledger(*steps: tuple[str, int], end: str = EXPIRED, ended: int = 9000, at: i
     ],
 )
 def test_steps_are_held_against_the_route(by: dict[str, Any], wrong: int) -> None:
-    assert len(wrong_steps(ANSWERS, by)) == wrong
+    assert len(wrong_steps(by)) == wrong
