@@ -93,3 +93,26 @@ class Model:
         how = "carried" if carried else "waits" if outcome == "ESCALATE" else "denied"
         self.happened.append((now, tool, how))
         return outcome
+
+
+Step = tuple[int, dict[str, Any]]
+"""How many ms after the one before, and the fields of an action."""
+
+
+def run(of: Session, steps: list[Step]) -> list[dict[str, Any]]:
+    """The verdicts of actions, each so many ms after the one before."""
+    found = []
+    for place, (later, fields) in enumerate(steps):
+        of.now += later
+        found.append(of.verdict(**{"action_id": f"a-{place}", **fields}))
+    return found
+
+
+def last(of: Session, *steps: Step) -> tuple[str, str | None]:
+    """The last one's outcome, that of shadow mode first, and its reason."""
+    verdict = run(of, list(steps))[-1]
+    return verdict["shadowOutcome"] or verdict["outcome"], verdict["blockReason"]
+
+
+READ: dict[str, Any] = {"toolName": "read_secret"}
+SEND: dict[str, Any] = {"toolName": "send"}

@@ -16,8 +16,18 @@ from app.core.actions.stages import BUNDLE_FORM
 from app.core.foundation.errors import BundleError
 from app.core.state.remembered import GATE_BYTES
 from app.core.state.session import SessionState, session_key
-from tests.unit.core.actions.sequence_scene import SECRET_OUT, Model, sequenced, session
-from tests.unit.core.scene import LIMITS, MINUTE, Session, verdict_of
+from tests.unit.core.actions.sequence_scene import (
+    READ,
+    SECRET_OUT,
+    SEND,
+    Model,
+    Step,
+    last,
+    run,
+    sequenced,
+    session,
+)
+from tests.unit.core.scene import LIMITS, MINUTE, verdict_of
 
 OTHER = {**SECRET_OUT, "id": "other"}
 ESCALATING = {**SECRET_OUT, "outcome": "escalate"}
@@ -25,25 +35,6 @@ DENIED_TOO = {**SECRET_OUT, "first": "action.tool == 'denied'", "first_may_be_de
 DENIED_NOT = {**DENIED_TOO, "first_may_be_denied": False}
 AFTER_WAITING = {**SECRET_OUT, "first": "action.tool == 'wait'"}
 BROKEN = "forbidden_sequence: secret-then-out: what was read from the vault must not leave"
-Step = tuple[int, dict[str, Any]]
-
-
-def run(of: Session, steps: list[Step]) -> list[dict[str, Any]]:
-    """The verdicts of actions, each so many ms after the one before."""
-    found = []
-    for place, (later, fields) in enumerate(steps):
-        of.now += later
-        found.append(of.verdict(**{"action_id": f"a-{place}", **fields}))
-    return found
-
-
-def last(of: Session, *steps: Step) -> tuple[str, str | None]:
-    verdict = run(of, list(steps))[-1]
-    return verdict["shadowOutcome"] or verdict["outcome"], verdict["blockReason"]
-
-
-READ: dict[str, Any] = {"toolName": "read_secret"}
-SEND: dict[str, Any] = {"toolName": "send"}
 
 
 @pytest.mark.parametrize(
@@ -77,13 +68,8 @@ def test_the_verdict_names_the_earlier_action_and_what_was_remembered() -> None:
     assert "remembered" not in first["session"]
     (gate,) = [one for one in second["gateResults"] if one["gate"] == "sequence"]
     (violation,) = gate["detail"]["violations"]
-    assert violation == {
-        "id": "secret-then-out",
-        "reason": SECRET_OUT["reason"],
-        "first": "a-0",
-        "after_ms": 7,
-        "undecided": False,
-    }
+    rule = {"id": "secret-then-out", "reason": SECRET_OUT["reason"]}
+    assert violation == {**rule, "first": "a-0", "after_ms": 7, "undecided": False}
     kept = {"firsts": {"secret-then-out": [[began, "a-0", True]]}, "denials": []}
     assert second["session"]["remembered"] == {"sequence": kept}
     SequenceMemory.model_validate(kept)

@@ -11,7 +11,7 @@ from app.core.content.content_inspector import ContentInspector
 from app.core.content.sets import ContentSets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from app.core.content.findings import Finding
 
@@ -39,6 +39,12 @@ def _rows(written: str) -> Iterator[Row]:
             heading = line[3:]
         else:
             yield Row(heading, line.replace("\\n", "\n"))
+
+
+def patterns_of(names: Collection[str]) -> list[dict[str, Any]]:
+    """The patterns that find something, of the library's files of these names."""
+    files = [file for file in FILES if file.stem in names]
+    return [one for file in files for one in json.loads(file.read_text(encoding="utf-8"))["findings"]]
 
 
 @cache

@@ -5,11 +5,9 @@ The tables are our own sentences, none of them from a corpus.
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from tests.unit.core.content.shipped import FILES, Row, holding, inspector, rows
+from tests.unit.core.content.shipped import Row, holding, inspector, patterns_of, rows
 
 POISONED = rows("poisoned_memories.txt")
 HONEST = rows("honest_memories.txt")
@@ -48,13 +46,7 @@ def test_honest_memories_told_one_after_another_pass_too() -> None:
 
 
 def test_every_strong_pattern_of_these_kinds_finds_one_of_the_poisoned_memories() -> None:
-    strong = {
-        finding["id"]
-        for file in FILES
-        if file.stem in HELD_BY_TABLES
-        for finding in json.loads(file.read_text(encoding="utf-8"))["findings"]
-        if finding["weight"] != "weak"
-    }
+    strong = {finding["id"] for finding in patterns_of(HELD_BY_TABLES) if finding["weight"] != "weak"}
     assert strong - {finding.id for row in POISONED for finding in holding(row.text)} == set()
 
 

@@ -5,11 +5,9 @@ The table is our own sentences, none of them from a corpus.
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from tests.unit.core.content.shipped import FILES, Row, holding, inspector, rows
+from tests.unit.core.content.shipped import Row, holding, inspector, patterns_of, rows
 
 ATTACKS = rows("override_attacks.txt")
 HONEST = rows("benign_twins.txt")
@@ -45,21 +43,9 @@ def test_a_quoted_attack_counts_when_the_text_then_demands_it() -> None:
 
 
 def test_every_pattern_says_where_it_is_from_and_why() -> None:
-    findings = [
-        finding
-        for file in FILES
-        if file.stem in OWN
-        for finding in json.loads(file.read_text(encoding="utf-8"))["findings"]
-    ]
-    assert [one["id"] for one in findings if len(one["source"]) < 12 or len(one["reason"]) < 12] == []
+    assert [one["id"] for one in patterns_of(OWN) if len(one["source"]) < 12 or len(one["reason"]) < 12] == []
 
 
 def test_every_strong_pattern_of_these_kinds_finds_one_of_the_attacks() -> None:
-    strong = {
-        finding["id"]
-        for file in FILES
-        if file.stem in OWN
-        for finding in json.loads(file.read_text(encoding="utf-8"))["findings"]
-        if finding["weight"] != "weak"
-    }
+    strong = {finding["id"] for finding in patterns_of(OWN) if finding["weight"] != "weak"}
     assert strong - {finding.id for row in ATTACKS for finding in holding(row.text)} == set()

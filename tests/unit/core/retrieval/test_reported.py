@@ -97,7 +97,7 @@ def test_a_mark_that_only_stands_across_two_others_is_none() -> None:
     assert has_mark(across + mark, "i-1")
 
 
-@pytest.mark.parametrize("order", permutations(["bounded", "sandbox", "high_privilege"]))
+@pytest.mark.parametrize("order", list(permutations(["bounded", "sandbox", "high_privilege"])))
 def test_of_agents_who_asked_in_one_millisecond_the_last_one_s_tier_counts(order: tuple[str, ...]) -> None:
     """The one whose agent the session had known for longest was taken for the first of them."""
     scene = Scene()
