@@ -26,7 +26,7 @@ from topics.records.base import (  # noqa: TC001 - pydantic reads the annotation
     VerdictWord,
 )
 from topics.records.inputs import SeedAction
-from topics.records.verdicts import Advisory, Checkpoints, GateResult  # noqa: TC001 - the same
+from topics.records.verdicts import Advisory, Checkpoints, GateResult
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -149,6 +149,23 @@ class SessionResponse(BaseModel):
     folded: bool
     aggregate_rows_affected: LedgerCount = Field(alias="aggregateRowsAffected")
     aggregate_action_count: LedgerCount = Field(alias="aggregateActionCount")
+
+
+class ListedAdvisory(Advisory):
+    """An advisory, and the decision that has it."""
+
+    verdict_id: str
+    request_id: str | None
+    session_id: str
+    decided_at: Moment
+
+
+class AdvisoriesResponse(BaseModel):
+    """The advisories of the newest decisions on an agent's actions; `count` is of all that were found."""
+
+    agent_id: str
+    advisories: list[ListedAdvisory]
+    count: int
 
 
 class PendingResponse(BaseModel):

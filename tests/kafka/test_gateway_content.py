@@ -102,6 +102,15 @@ def test_items_are_served_or_withheld(gateway: Gateway) -> None:
             "/v1/retrievals/evaluate",
             json={"sessionId": session, "items": [item("good"), bad], "autonomy_tier": "high_privilege"},
         )
+        assert client.get("/v1/quality/report").status_code == 403, "a key for one agent"
+    with gateway.client(gateway.key()) as tenant:
+        report = tenant.get("/v1/quality/report", params={"since": "2026-01-01"})
+        assert tenant.get("/v1/quality/report", params={"since": "2026-99-99"}).status_code == 400
+    with gateway.client(gateway.key(OTHER_TENANT)) as other:
+        elsewhere = other.get("/v1/quality/report")
+    assert (report.status_code, report.json()["overall"]["decisions"] >= 3) == (200, True)
+    assert not {"alarms", "basis"} & report.json().keys()
+    assert elsewhere.json()["overall"]["decisions"] == 0
     assert [one["item_id"] for one in good.json()["items"]] == ["good"]
     assert good.json()["items"][0]["body"] == item("good")["body"]
     assert good.json()["request_id"] == good.headers["X-Mnemom-Request-Id"]
@@ -153,3 +162,19 @@ def test_an_outcome_that_comes_before_its_action_is_taken(site: Site, worker: Wo
     with running_gateway(site, "hasty", wait_s=1) as hasty, hasty.client() as client:
         answer = client.post("/v1/outcomes", json=outcome)
     assert (answer.status_code, answer.json()["status"]) == (202, "pending")
+
+
+def test_all_advisories_of_an_agents_actions_are_listed(gateway: Gateway) -> None:
+    """A header has five at most."""
+    request = action(f"s-{uuid.uuid4().hex}")
+    del request["mode"]
+    with gateway.client() as client:
+        decided = client.post("/v1/evaluate", json=request)
+        listed = client.get(f"/v1/agents/{neutral_policy.AGENT}/advisories")
+        newest = client.get(f"/v1/agents/{neutral_policy.AGENT}/advisories", params={"limit": 1}).json()
+        assert client.get("/v1/agents/other-agent/advisories").status_code == 403
+    an_id, advisories = decided.json()["verdict_id"], decided.json()["advisories"]
+    assert advisories
+    mine = [one for one in listed.json()["advisories"] if one["verdict_id"] == an_id]
+    assert [one["text"] for one in mine] == [one["text"] for one in advisories]
+    assert (len(newest["advisories"]), newest["count"]) == (1, listed.json()["count"])

@@ -54,6 +54,8 @@ OPERATIONS = [
     ("GET", "/v1/quarantine"),
     ("POST", "/v1/quarantine/{subject_id}/review"),
     ("GET", "/v1/sessions/{session_id}"),
+    ("GET", "/v1/agents/{agent_id}/advisories"),
+    ("GET", "/v1/quality/report"),
     ("GET", "/healthz"),
     ("GET", "/readyz"),
 ]

@@ -18,7 +18,7 @@ from app.cli.output import settings_or_stop, stop
 from app.cli.policy.key_files import private_keys_or_stop
 from app.core.foundation.errors import CoreError
 from app.settings import no_root_keys, real_names
-from topics.catalog import REGISTRY
+from topics.catalog import QUALITY_DECISIONS, REGISTRY, SESSION_EVENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 EXIT_FAULT = 3
+OF_THE_INSTALLATION = ("alarms", "basis", "ledger")
+"""What a quality report says that is no tenant's."""
 STOP_S = 20
 """How long requests that wait may take after the gateway was asked to stop."""
 MISSING = "install the extra `gateway`: FastAPI, uvicorn and argon2-cffi (in a checkout: make setup)"
@@ -108,9 +110,10 @@ def build_gateway(settings: Settings, fail: Callable[[], None]) -> Edge:
     from app.gateway.http.api_keys import ApiKeyFileError, ApiKeyStore, RateLimiter  # noqa: PLC0415 - an extra
     from app.gateway.http.edge import EdgeRules  # noqa: PLC0415 - as above
     from app.gateway.input_requests import WaitLimits  # noqa: PLC0415 - as above
+    from app.gateway.recent_records import RecentRecords  # noqa: PLC0415 - as above
     from app.gateway.registry_view import RegistryView  # noqa: PLC0415 - as above
+    from app.gateway.routes.reading_routes import LedgerWork  # noqa: PLC0415 - as above
     from app.gateway.routes.web_app import GatewayParts, build_app  # noqa: PLC0415 - as above
-    from app.gateway.session_totals import SessionTotals  # noqa: PLC0415 - as above
     from app.gateway.waiting_subjects import WaitingSubjects  # noqa: PLC0415 - as above
 
     given, kafka = settings.gateway, settings.kafka
@@ -143,8 +146,11 @@ def build_gateway(settings: Settings, fail: Callable[[], None]) -> Edge:
             EdgeRules(given.max_body_bytes, given.request_timeout_s, given.allowed_origins),
             answers,
             WaitingSubjects(exchange.connection, kafka.topic_prefix, given.waiting_s),
-            lambda an_id: asyncio.to_thread(_rerun, settings, an_id),
-            SessionTotals(exchange.connection, kafka.topic_prefix, given.session_records),
+            LedgerWork(
+                lambda an_id: asyncio.to_thread(_rerun, settings, an_id),
+                lambda *asked: asyncio.to_thread(_quality, settings, *asked),
+            ),
+            RecentRecords(exchange.connection, kafka.topic_prefix, given.session_records),
             fail,
         )
     )
@@ -161,19 +167,19 @@ def _answer_store(settings: Settings) -> AnswerStore:
 
 
 def _rerun(settings: Settings, an_id: str) -> dict[str, Any]:
-    """The decision of an id executed again, by what `sluice rerun` does. Raises RerunImpossible."""
+    """The decision of an id executed again, by what `sluice rerun` does. Raises LedgerUnreadable."""
     from app.adapters.kafka.kafka_evidence import KafkaEvidence  # noqa: PLC0415 - a second to import
     from app.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics  # noqa: PLC0415 - as above
     from app.adapters.kafka.kafka_rerun import rerun_ids  # noqa: PLC0415 - as above
     from app.bootstrap import build_installation  # noqa: PLC0415 - as above
     from app.core.trust.in_force import PolicyError  # noqa: PLC0415 - as above
-    from app.gateway.routes.reading_routes import RerunImpossible  # noqa: PLC0415 - as above
+    from app.gateway.routes.reading_routes import LedgerUnreadable  # noqa: PLC0415 - as above
 
     source = KafkaEvidence(settings.kafka.bootstrap_servers, settings.kafka.topic_prefix)
     try:
         (first, *_) = asyncio.run(rerun_ids(source, build_installation(settings, {}), [an_id]))
     except (PolicyError, KafkaUnreachable, UnknownTopics) as error:
-        raise RerunImpossible(str(error)) from error
+        raise LedgerUnreadable(str(error)) from error
     return {
         "status": first.status,
         "differences": [asdict(one) for one in first.differences],
@@ -182,3 +188,30 @@ def _rerun(settings: Settings, an_id: str) -> dict[str, Any]:
         "executed_by": first.executed_by,
         "not_checked": list(first.not_checked),
     }
+
+
+def _quality(settings: Settings, tenant: str, since: str | None, until: str | None) -> dict[str, Any]:
+    """The report of `sluice quality report` on one tenant, without what is of the whole installation.
+
+    Raises LedgerUnreadable.
+    """
+    from app.adapters.kafka.kafka_ledger import read_values  # noqa: PLC0415 - as above
+    from app.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics  # noqa: PLC0415 - as above
+    from app.core.reports.ledger_values import DECISION, REPORTED, LedgerValues  # noqa: PLC0415 - as above
+    from app.core.reports.report import quality_report  # noqa: PLC0415 - as above
+    from app.core.reports.report_tally import (  # noqa: PLC0415 - as above
+        NotADecisionError,
+        QualityTally,
+        ReportScope,
+    )
+    from app.gateway.routes.reading_routes import LedgerUnreadable  # noqa: PLC0415 - as above
+
+    tally, names = QualityTally(ReportScope(since, until, tenant)), real_names(settings)
+    values = LedgerValues({DECISION: tally.decision, REPORTED: tally.report})
+    topics = [names[one] for one in (QUALITY_DECISIONS, SESSION_EVENTS)]
+    try:
+        asyncio.run(read_values(settings.kafka.bootstrap_servers, topics, values.take))
+    except (KafkaUnreachable, UnknownTopics, NotADecisionError) as error:
+        raise LedgerUnreadable(str(error)) from error
+    fields: dict[str, Any] = quality_report(tally).fields()
+    return {name: value for name, value in fields.items() if name not in OF_THE_INSTALLATION}

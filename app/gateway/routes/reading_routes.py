@@ -3,37 +3,56 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from datetime import date
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
+from fastapi import Query
 from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations
 from starlette.responses import Response  # noqa: TC002 - as above
 
 from app.gateway.decisions import kafka_told
 from app.gateway.http.http_errors import HttpError, not_found
 from app.gateway.idempotency import StoredAnswer
+from app.gateway.input_requests import registered_agent
 from app.gateway.openapi_shapes import PENDING_SCHEMA, PendingResponse
 from app.gateway.routes.answer_rendering import render_evaluation, rendered, written
 from app.gateway.routes.callers import Callers, facts_of
 from app.gateway.routes.deciding_routes import respond
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from app.client.exchange import Exchange
     from app.gateway.decisions import Decisions
+    from app.gateway.recent_records import RecentRecords
     from app.gateway.registry_view import RegistryView
-    from app.gateway.session_totals import SessionTotals
     from app.gateway.waiting_subjects import WaitingSubjects
 
 RERUN_SCHEMA, SESSION_SCHEMA = "sluice/rerun/v1", "sluice/session/v1"
-Reruns = Callable[[str], Awaitable[dict[str, Any]]]
-"""Executes the decision of an id again: its status, and what differs or is gone."""
+ADVISORIES_SCHEMA, QUALITY_SCHEMA = "sluice/advisories/v1", "sluice/quality_report/v1"
+Limit = Annotated[int, Query(ge=1, le=10_000, description="how many, the newest")]
+Day = Annotated[
+    str | None,
+    Query(pattern=r"^\d{4}-\d\d-\d\d$", description="a day in UTC: 2026-01-31"),
+]
 VERDICT_IDS = ("verdict:", "resolved:")
 COME_AGAIN_S = 5
 
 
-class RerunImpossible(Exception):
-    """The evidence cannot be read now; the message says why."""
+class LedgerUnreadable(Exception):
+    """The ledger cannot be read now; the message says why."""
+
+
+class LedgerWork(NamedTuple):
+    """What reads much of the ledger, in a thread of its own. Both raise LedgerUnreadable.
+
+    `rerun` executes the decision of an id again: its status, and what differs or is gone. `quality`: the
+    report of a tenant's retrievals between two days, None for no bound.
+    """
+
+    rerun: Callable[[str], Awaitable[dict[str, Any]]]
+    quality: Callable[[str, str | None, str | None], Awaitable[dict[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +64,9 @@ class ReadingRoutes:
     exchange: Exchange
     registry: RegistryView
     subjects: WaitingSubjects
-    reruns: Reruns
-    totals: SessionTotals
-    rerunning: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
+    ledger: LedgerWork
+    recent: RecentRecords
+    one_at_a_time: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
 
     async def health(self) -> dict[str, str]:
         """The process answers."""
@@ -69,11 +88,36 @@ class ReadingRoutes:
         facts = facts_of(request)
         async with kafka_told():
             home = self.exchange.home(session_id)
-            found = await self.totals.of(session_id, home, context.caller)
+            found = await self.recent.of(session_id, home, context.caller)
         if found is None:
             raise not_found("session")
         facts.session = session_id
         return respond(rendered(200, found, SESSION_SCHEMA), facts)
+
+    async def advisories(self, request: Request, agent_id: str, limit: Limit = 100) -> Response:
+        """The advisories of an agent's newest actions, all of them (seed 002, X-Mnemom-Advisory)."""
+        context = await self.callers.context(request)
+        agent = registered_agent(agent_id, context.caller, self.registry).id
+        async with kafka_told():
+            found = await self.recent.advisories(agent, self.exchange.partitions, context.caller)
+        facts = facts_of(request)
+        facts.agent = agent
+        body = {"agent_id": agent, "advisories": found[:limit], "count": len(found)}
+        return respond(rendered(200, body, ADVISORIES_SCHEMA), facts)
+
+    async def quality(self, request: Request, since: Day = None, until: Day = None) -> Response:
+        """How the tenant's retrieved items were decided (seed 004)."""
+        context = await self.callers.context(request)
+        if context.caller.agents is not None:
+            raise HttpError(403, "tenant_key_needed", "the report is about all agents: so must the key be")
+        for name, day in (("since", since), ("until", until)):
+            _check_day(name, day)
+        async with self.one_at_a_time:
+            try:
+                report = await self.ledger.quality(context.caller.tenant, since, until)
+            except LedgerUnreadable as error:
+                raise HttpError(503, "unavailable", str(error)).after(COME_AGAIN_S) from None
+        return respond(rendered(200, report, QUALITY_SCHEMA), facts_of(request))
 
     async def rerun(self, request: Request, verdict_id: str) -> Response:
         """Decide again what was decided (seed 000, "Rerunnability")."""
@@ -82,10 +126,10 @@ class ReadingRoutes:
             raise not_found(verdict_id)
         if await self.decisions.decision(verdict_id, context.caller) is None:
             raise HttpError(409, "not_decided", f"{verdict_id} is not decided yet")
-        async with self.rerunning:
+        async with self.one_at_a_time:
             try:
-                told = await self.reruns(verdict_id)
-            except RerunImpossible as error:
+                told = await self.ledger.rerun(verdict_id)
+            except LedgerUnreadable as error:
                 raise HttpError(503, "unavailable", str(error)).after(COME_AGAIN_S) from None
         body = {"verdict_id": verdict_id, "identical": told["status"] == "identical", **told}
         return respond(rendered(200, body, RERUN_SCHEMA), facts_of(request))
@@ -100,3 +144,11 @@ class ReadingRoutes:
             return respond(render_evaluation(record, 200), facts_of(request))
         pending = PendingResponse(verdict_id=verdict_id).model_dump(exclude_none=True)
         return respond(StoredAnswer(202, written(pending), {"schema": PENDING_SCHEMA}), facts_of(request))
+
+
+def _check_day(name: str, day: str | None) -> None:
+    try:
+        if day is not None:
+            date.fromisoformat(day)
+    except ValueError:
+        raise HttpError(400, "invalid_value", f"no day: {day}", path=name) from None

@@ -18,6 +18,7 @@ from app.gateway.http.edge import ERROR_SCHEMA, Edge, EdgeRules, error_headers
 from app.gateway.http.http_errors import HttpError
 from app.gateway.idempotency import AnswerStore, IdempotentRequests
 from app.gateway.openapi_shapes import (
+    AdvisoriesResponse,
     ErrorResponse,
     EscalationResponse,
     EvaluationResponse,
@@ -35,7 +36,7 @@ from app.gateway.openapi_shapes import (
 )
 from app.gateway.routes.callers import Callers, facts_of
 from app.gateway.routes.deciding_routes import DecidingRoutes
-from app.gateway.routes.reading_routes import ReadingRoutes, Reruns
+from app.gateway.routes.reading_routes import LedgerWork, ReadingRoutes
 from app.gateway.routes.review_routes import ReviewRoutes
 from topics.headers import API_VERSION
 from topics.records import MemoryDecision, ReservationSettled, ServedRetrieval
@@ -49,8 +50,8 @@ if TYPE_CHECKING:
     from app.gateway.decisions import Decisions
     from app.gateway.http.api_keys import ApiKeyStore, RateLimiter
     from app.gateway.input_requests import WaitLimits
+    from app.gateway.recent_records import RecentRecords
     from app.gateway.registry_view import RegistryView
-    from app.gateway.session_totals import SessionTotals
     from app.gateway.waiting_subjects import WaitingSubjects
 
 log = logging.getLogger(__name__)
@@ -83,8 +84,8 @@ class GatewayParts:
     edge: EdgeRules
     answers: AnswerStore
     subjects: WaitingSubjects
-    reruns: Reruns
-    totals: SessionTotals
+    ledger: LedgerWork
+    recent: RecentRecords
     fail: Callable[[], None]
 
 
@@ -122,7 +123,7 @@ def build_app(parts: GatewayParts) -> Edge:
             callers, parts.decisions, parts.registry, parts.wait, IdempotentRequests(parts.answers)
         ),
     )
-    standing = (parts.decisions, parts.exchange, parts.registry, parts.subjects, parts.reruns, parts.totals)
+    standing = (parts.decisions, parts.exchange, parts.registry, parts.subjects, parts.ledger, parts.recent)
     _add_reading(app, ReadingRoutes(callers, *standing))
     _add_reviewing(app, ReviewRoutes(callers, parts.decisions, parts.subjects, parts.wait))
     return Edge(app, parts.edge)
@@ -229,6 +230,22 @@ def _add_reading(app: FastAPI, routes: ReadingRoutes) -> None:
         methods=["GET"],
         summary="A session's totals",
         responses={**_ERRORS, 200: {"model": SessionResponse}, 404: {"model": ErrorResponse}},
+        **_KEYED,
+    )
+    app.add_api_route(
+        "/v1/agents/{agent_id}/advisories",
+        routes.advisories,
+        methods=["GET"],
+        summary="All advisories of an agent's newest actions",
+        responses={**_ERRORS, 200: {"model": AdvisoriesResponse}},
+        **_KEYED,
+    )
+    app.add_api_route(
+        "/v1/quality/report",
+        routes.quality,
+        methods=["GET"],
+        summary="How retrieved items were decided",
+        responses={**_ERRORS, 200: {"model": dict[str, Any]}},
         **_KEYED,
     )
     app.add_api_route("/healthz", routes.health, methods=["GET"], summary="The process answers")

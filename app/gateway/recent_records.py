@@ -1,4 +1,4 @@
-"""A session's totals, from its newest records in the ledger: one partition, read backwards within a bound."""
+"""What the ledger's newest records say: a session's totals, an agent's advisories. Bounded."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ if TYPE_CHECKING:
 
 WINDOW = 5_000
 """Records that are read at once."""
+ADVISORY_WINDOW = 1_000
+"""Verdicts of each partition whose advisories are listed."""
 POLL_MS = 500
 
 
 @dataclass(frozen=True, slots=True)
-class SessionTotals:
-    """Reads them. `most`: records of a topic's partition that are looked through, the newest ones."""
+class RecentRecords:
+    """Reads them. `most`: newest records of a partition that are looked through for a session."""
 
     connection: Mapping[str, Any]
     prefix: str
@@ -31,6 +33,37 @@ class SessionTotals:
     async def of(self, session: str, partition: int, caller: Caller) -> dict[str, Any] | None:
         """What the ledger says last of the session in the caller's tenant; None where it says nothing so far
         back. Raises KafkaError."""
+        consumer = await self._connected()
+        try:
+            verdict = await self._newest(consumer, VERDICTS, (partition, session), caller)
+            event = await self._newest(consumer, SESSION_EVENTS, (partition, session), caller)
+        finally:
+            await consumer.stop()
+        return _totals(verdict, event, caller.tenant)
+
+    async def advisories(self, agent: str, partitions: int, caller: Caller) -> list[dict[str, Any]]:
+        """Those of the newest verdicts on the agent's actions, the newest first. Raises KafkaError."""
+        from aiokafka import TopicPartition  # noqa: PLC0415 - as below
+
+        consumer = await self._connected()
+        found: list[dict[str, Any]] = []
+        try:
+            parts = [TopicPartition(self.prefix + VERDICTS, number) for number in range(partitions)]
+            consumer.assign(parts)
+            consumer.pause(*parts)
+            ends = await consumer.end_offsets(parts)
+            begins = await consumer.beginning_offsets(parts)
+            for part in parts:
+                consumer.resume(part)
+                first = max(begins[part], ends[part] - ADVISORY_WINDOW)
+                for record in await _between(consumer, part, first, ends[part]):
+                    found += _advisories(record.value or b"null", agent, caller)
+                consumer.pause(part)
+        finally:
+            await consumer.stop()
+        return sorted(found, key=lambda one: str(one["decided_at"]), reverse=True)
+
+    async def _connected(self) -> AIOKafkaConsumer:
         from aiokafka import AIOKafkaConsumer  # noqa: PLC0415 - as in app/client
 
         consumer = AIOKafkaConsumer(
@@ -40,12 +73,7 @@ class SessionTotals:
             auto_offset_reset="earliest",
         )
         await consumer.start()
-        try:
-            verdict = await self._newest(consumer, VERDICTS, (partition, session), caller)
-            event = await self._newest(consumer, SESSION_EVENTS, (partition, session), caller)
-        finally:
-            await consumer.stop()
-        return _totals(verdict, event, caller.tenant)
+        return consumer
 
     async def _newest(
         self, consumer: AIOKafkaConsumer, topic: str, where: tuple[int, str], caller: Caller
@@ -79,6 +107,16 @@ async def _between(consumer: AIOKafkaConsumer, part: TopicPartition, begin: int,
         batches = await consumer.getmany(part, timeout_ms=POLL_MS)
         found += [record for record in batches.get(part, ()) if record.offset < end]
     return found
+
+
+def _advisories(value: bytes, agent: str, caller: Caller) -> list[dict[str, Any]]:
+    if json.dumps(agent, ensure_ascii=False).encode() not in value:
+        return []
+    verdict = json.loads(value)
+    if verdict.get("agent_id") != agent or verdict.get("tenant_id") != caller.tenant:
+        return []
+    about = {name: verdict[name] for name in ("verdict_id", "request_id", "session_id", "decided_at")}
+    return [{**about, **one} for one in verdict["advisories"]]
 
 
 def _says_totals(record: Mapping[str, Any], caller: Caller) -> bool:
