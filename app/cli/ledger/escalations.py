@@ -10,53 +10,38 @@ import typer
 
 from app.cli.ledger.escalated_actions import (
     escalations,
-    given_grant,
     line,
     now_ms,
     print_whole,
     waits,
-    whole,
     whose,
 )
 from app.cli.ledger.held_memories import asked, connected
 from app.cli.ledger.quarantine_review import Sending, print_to_sign, send_review, signed_or_stop
-from app.cli.output import WRONG, console, errors, print_json, shown, span_ms, stop
+from app.cli.ledger.standing_grants import (
+    Approver,
+    GrantWhen,
+    Key,
+    Subject,
+    Wait,
+    Why,
+    Yes,
+    found_or_stop,
+    grant_command,
+    revoke,
+    span_or_stop,
+)
+from app.cli.output import WRONG, console, errors, print_json, shown, stop
 from app.cli.policy.key_files import private_keys_or_stop
-from app.core.foundation.arrival import coordinates_of, escalation_id
 from app.core.foundation.clock import milliseconds_of, rfc3339
 from app.core.foundation.strict import json_object
-from topics.catalog import ACTIONS, RETRIEVALS
 
 if TYPE_CHECKING:
-    from app.adapters.kafka.kafka_quarantine import KafkaQuarantine
     from app.cli.ledger.escalated_actions import Escalated
 
 SHOWN, BEGINNING = 4000, 1200
 """Characters of an action on the screen, and before signing."""
-Subject = Annotated[
-    str,
-    typer.Argument(metavar="ESCALATION", help="As `list` shows it, or partition:offset of its action: 3:17."),
-]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON value on standard output.")]
-
-
-def _name_or_stop(given: str) -> str:
-    whole = given if given.count(":") > 1 else f"{ACTIONS}:{given}"
-    try:
-        topic, partition, offset = coordinates_of(whole)
-    except ValueError as error:
-        stop(f"{error}. Ids of escalations are like {escalation_id(f'{ACTIONS}:3:17')}")
-    if topic not in (ACTIONS, RETRIEVALS):
-        stop(f"no escalation of an action or a retrieval: {given} is of {topic}", WRONG)
-    return escalation_id(f"{topic}:{partition}:{offset}")
-
-
-def _found_or_stop(kafka: KafkaQuarantine, given: str) -> Escalated:
-    name = _name_or_stop(given)
-    found = asked(whole(kafka, name))
-    if found is None:
-        stop(f"nothing was escalated under {name}", WRONG)
-    return found
 
 
 cli = typer.Typer(
@@ -114,7 +99,7 @@ def show(escalation: Subject, as_json: AsJson = False) -> None:
 
     Exit codes: 0 shown, 1 the id is unknown, 2 could not read.
     """
-    found = _found_or_stop(connected(), escalation)
+    found = found_or_stop(connected(), escalation)
     if as_json:
         print_json(
             {
@@ -131,11 +116,6 @@ def show(escalation: Subject, as_json: AsJson = False) -> None:
         print_whole(found, console, SHOWN)
 
 
-Approver = Annotated[str, typer.Option("--as", metavar="APPROVER", help="Your id in the registry.")]
-Key = Annotated[Path, typer.Option(metavar="PEM", help="Your private key, to sign with.")]
-Why = Annotated[str, typer.Option(help="Why; it stays in the ledger.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Sign without asking.")]
-Wait = Annotated[float, typer.Option(min=0.1, metavar="S", help="Wait this long for the outcome.")]
 Narrowed = Annotated[
     Path | None,
     typer.Option(metavar="JSON", help="Parameters to do it with instead: every gate judges them again."),
@@ -147,10 +127,6 @@ GrantUses = Annotated[
     typer.Option(min=1, max=1000, metavar="N", help="Grant N more uses of the tool in this session."),
 ]
 GrantFor = Annotated[str, typer.Option(metavar="SPAN", help="How long the grant stands: 30s, 10m, 1h, 2d.")]
-GrantWhen = Annotated[
-    str | None,
-    typer.Option(metavar="CEL", help="The grant holds for actions of which this is true (docs/rules.md)."),
-]
 
 
 @cli.command()
@@ -188,7 +164,7 @@ def approve(  # noqa: PLR0913 - the command's options
     """
     more: dict[str, Any] = {} if parameters is None else {"parameters": _parameters_or_stop(parameters)}
     if grant_uses is not None:
-        until = rfc3339(now_ms() + _span_or_stop(grant_for))
+        until = rfc3339(now_ms() + span_or_stop(grant_for))
         more["grant"] = {"uses": grant_uses, "until": until}
         more["grant"] |= {} if grant_when is None else {"when": grant_when}
     said = {"decision": "approve", "approver_id": approver, "justification": justification, **more}
@@ -214,44 +190,8 @@ def deny(  # noqa: PLR0913 - the command's options
     _answer(escalation, said, key, yes=yes, wait=wait, as_json=as_json)
 
 
-@cli.command()
-def revoke(
-    grant: Annotated[str, typer.Argument(metavar="GRANT", help="The grant's id, as the ledger has it.")],
-    *,
-    approver: Approver,
-    key: Key,
-    justification: Why,
-    yes: Yes = False,
-    wait: Wait = 30,
-) -> None:
-    """Revoke a standing grant: from the next action on, a person is asked.
-
-    Exit codes: 0 revoked; 1 it was refused, or the grant is unknown; 2
-    could not do it, or no answer came in time.
-    """
-    (signer,) = private_keys_or_stop([key])
-    kafka = connected()
-    given = asked(given_grant(kafka, grant))
-    if given is None:
-        stop(f"no grant was given under {grant}", WRONG)
-    fields = {
-        "subject_id": given.grant_id,
-        "session_id": given.session_id,
-        "digest": given.grant_digest,
-        "decision": "deny",
-        "approver_id": approver,
-        "justification": justification,
-    }
-    signed = signed_or_stop(fields, signer)
-    line(f"grant {shown(given.grant_id)}: {shown(given.tool)} for {shown(given.agent_id)}", errors)
-    send_review(signed, Sending(kafka, "escalations", "grant_id", wait, yes=yes), "revoke it")
-
-
-def _span_or_stop(span: str) -> int:
-    found = span_ms(span)
-    if found is None:
-        stop(f"no span: {span}. Give a number and a unit: 30s, 10m, 1h, 2d")
-    return found
+cli.command()(revoke)
+cli.command("grant")(grant_command)
 
 
 def _parameters_or_stop(file: Path) -> dict[str, Any]:
@@ -266,7 +206,7 @@ def _answer(
 ) -> None:
     (signer,) = private_keys_or_stop([key])
     kafka = connected()
-    found = _found_or_stop(kafka, escalation)
+    found = found_or_stop(kafka, escalation)
     opened = found.opened
     if found.state != "waiting":
         stop(f"{opened.escalation_id} does not wait: {found.state}", WRONG)
