@@ -84,14 +84,7 @@ def is_of_people(key: bytes | None) -> bool:
 def records(trust: ThrowawayTrust) -> list[ControlRecord]:
     """Approvers of all roles, an agent's own key among them, tools that need them, and three agents."""
     approvers = {**ROLES, ASKING_AGENT: ["approver", "vp"]}
-    signed = [
-        (
-            REGISTRY,
-            f"approver/{name}@1".encode(),
-            _signed(_approver(name, roles), trust),
-        )
-        for name, roles in approvers.items()
-    ]
+    signed = [approver(trust, name, KEYS[name], roles) for name, roles in approvers.items()]
     route = {"groups": ["desk", "leads"], "remind_after_ms": REMIND_MS, "next_after_ms": NEXT_MS}
     terms = {"quorum": {"T4": QUORUM["T4"]}, "routing": [route]}
     bundle = {**neutral_policy.bundle(), "id": "load.asking", "approvals": terms}
@@ -103,29 +96,29 @@ def records(trust: ThrowawayTrust) -> list[ControlRecord]:
         _agent(ASKING_AGENT, "load.asking"),
         _agent(HASTY_AGENT, "load.hasty"),
         _agent(SIGNING_AGENT, "load.asking", keys=[{"public_key": public}]),
-        _entry("tool", REFUND, **payment, tier="T3"),
-        _entry("tool", WIRE, **payment, tier="T4"),
-        _entry("tool", LOOK, **look, tier="T1"),
+        entry("tool", REFUND, **payment, tier="T3"),
+        entry("tool", WIRE, **payment, tier="T4"),
+        entry("tool", LOOK, **look, tier="T1"),
     ]
     bundles = [trust.bundle(json.dumps(one).encode()) for one in (bundle, hasty)]
     return [*signed, *bundles, *trust.entries(others)]
 
 
-def _approver(name: str, roles: list[str]) -> dict[str, Any]:
-    group = "leads" if name == LATER else "desk"
-    return _entry("approver", name, public_key=KEYS[name].public.text, roles=roles, groups=[group])
-
-
-def _signed(entry: dict[str, Any], trust: ThrowawayTrust) -> bytes:
-    return sign(PAYLOAD_TYPES[REGISTRY], orjson.dumps(entry), [trust.root]).written()
+def approver(trust: ThrowawayTrust, name: str, key: SigningKey, roles: list[str]) -> ControlRecord:
+    """The entry of an approver, signed by the root key."""
+    groups = ["leads" if name == LATER else "desk"]
+    one = entry("approver", name, public_key=key.public.text, roles=roles, groups=groups)
+    value = sign(PAYLOAD_TYPES[REGISTRY], orjson.dumps(one), [trust.root]).written()
+    return REGISTRY, f"approver/{name}@1".encode(), value
 
 
 def _agent(name: str, bundle: str, **more: Any) -> dict[str, Any]:
     given = {"tenant_id": neutral_policy.TENANT, "tier": "T2", "policy_bundle_id": bundle}
-    return _entry("agent", name, **given, **more)
+    return entry("agent", name, **given, **more)
 
 
-def _entry(kind: str, name: str, **spec: Any) -> dict[str, Any]:
+def entry(kind: str, name: str, **spec: Any) -> dict[str, Any]:
+    """A registry entry, its first revision."""
     return {"kind": kind, "id": name, "revision": 1, "spec": spec}
 
 

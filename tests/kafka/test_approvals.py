@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
-import orjson
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from typer.testing import CliRunner, Result
 
-from app.cli.demo.throwaway_trust import publish_policy
+from app.cli.demo.throwaway_trust import OWNER, publish_policy
 from app.cli.main import cli
 from app.cli.policy.key_files import new_private_key
 from app.client import ActionDenied, ActionInterrupted, AsyncGateClient, ClientOptions, NeedsHuman
 from app.core.registry.keys import SigningKey
-from app.core.trust.dsse import sign
-from app.core.trust.signed_entries import PAYLOAD_TYPES
 from load.sites import neutral_policy
+from load.sites.approvers import approver, entry
 from tests.kafka.installation import action, awaited, of_session, publish, records, running, site_on, stored
 from tests.kafka.memories import session_in
 from tests.unit.core.actions.escalation_scene import answer_signed_by
-from topics.catalog import ACTIONS, ESCALATIONS, REGISTRY, REVIEWS, SESSION_EVENTS, VERDICTS
+from topics.catalog import ACTIONS, ESCALATIONS, REVIEWS, SESSION_EVENTS, VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,31 +43,20 @@ def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactor
     """One site for all tests here: two approvers, a tool that needs one, and an agent in a hurry."""
     folder = tmp_path_factory.mktemp("approvals")
     made = site_on(kafka, folder, module_prefix.rstrip("."), SLUICE_WORKER__TIMER_INTERVAL_S="0.2")
-    approvers = [
-        {
-            "kind": "approver",
-            "id": name,
-            "revision": 1,
-            "spec": {"public_key": key.public.text, "roles": ["approver"]},
-        }
-        for name, key in {**KEYS, "vera": new_private_key(made.folder / "vera.pem")}.items()
-    ]
+    people = {**KEYS, "vera": new_private_key(made.folder / "vera.pem")}
     hasty = {**neutral_policy.bundle(), "id": "load.hasty", "escalation_ttl_ms": HASTY_MS}
-    given = {"tenant_id": neutral_policy.TENANT, "tier": "T2", "policy_bundle_id": "load.hasty"}
-    refund = {"tier": "T3", "action_type": "PAYMENT", "reversible": False, "trusts_row_claims": True}
+    tool = {"tier": "T3", "action_type": "PAYMENT", "reversible": False, "trusts_row_claims": True}
     entries = [
-        {"kind": "agent", "id": HASTY_AGENT, "revision": 1, "spec": given},
-        {"kind": "tool", "id": TOOL, "revision": 1, "spec": refund},
+        entry(
+            "agent", HASTY_AGENT, tenant_id=neutral_policy.TENANT, tier="T2", policy_bundle_id="load.hasty"
+        ),
+        entry("tool", TOOL, **tool),
     ]
-    signed = [
-        (
-            REGISTRY,
-            f"approver/{one['id']}@1".encode(),
-            sign(PAYLOAD_TYPES[REGISTRY], orjson.dumps(one), [made.trust.root]).written(),
-        )
-        for one in approvers
+    policy = [
+        *(approver(made.trust, name, key, ["approver"]) for name, key in people.items()),
+        made.trust.bundle(json.dumps(hasty).encode()),
+        *made.trust.entries(entries),
     ]
-    policy = [*signed, made.trust.bundle(json.dumps(hasty).encode()), *made.trust.entries(entries)]
     asyncio.run(publish_policy(kafka, made.prefix, policy))
     return made
 
@@ -195,6 +183,32 @@ def test_a_grant_on_the_command_line_saves_the_next_questions(site: Site, worker
     assert awaited(site, VERDICTS, session, 4, worker)[-1]["outcome"] == "ESCALATE"
     again = escalations(site, "revoke", given["grant_id"], *key)
     assert (again.exit_code, "unknown_subject" in again.stderr) == (REFUSED, True)
+
+
+def test_a_grant_for_all_sessions_is_shared_out_and_ends_everywhere_within_a_second(
+    site: Site, worker: WorkerProcess
+) -> None:
+    key, recall = site.folder / "owner.pem", {"parameters": {"batch": "recall"}}
+    key.touch(mode=0o600)
+    key.write_bytes(site.trust.pem(OWNER))
+    signed = ("--as", OWNER, "--key", str(key), "--justification", "refunds of the recall", "--yes")
+    first, second, third = (session_in(site, partition, "all") for partition in (1, 2, 3))
+    publish(site, [refund(first, "a-0", **recall)])
+    (opened,) = awaited(site, ESCALATIONS, first, 1, worker)
+    bounds = ("--uses", str(2 * site.partitions), "--when", 'action.parameters.batch == "recall"')
+    given = escalations(site, "grant", opened["escalation_id"], *signed, *bounds)
+    assert given.exit_code == WELL, given.output
+    time.sleep(1)
+    for session, before in ((first, 1), (second, 0)):
+        publish(site, [refund(session, f"b-{number}", **recall) for number in range(3)])
+        verdicts = awaited(site, VERDICTS, session, before + 3, worker)
+        assert [one["outcome"] for one in verdicts[before:]] == ["ALLOW", "ALLOW", "ESCALATE"]
+    (used, _) = of_kind(site, ESCALATIONS, second, "grant_used")
+    revoked = escalations(site, "revoke", used["grant_id"], *signed)
+    assert revoked.exit_code == WELL, revoked.output
+    time.sleep(1)
+    publish(site, [refund(third, "c-0", **recall)])
+    assert awaited(site, VERDICTS, third, 1, worker)[0]["outcome"] == "ESCALATE"
 
 
 def test_an_id_that_nobody_knows_is_said_to_be_unknown(site: Site, worker: WorkerProcess) -> None:
