@@ -180,8 +180,10 @@ def _wrong_signer(
         or not approver.acts_for(held.tenant, arrival.timestamp_ms)
     ):
         return Objection("not_a_reviewer", f"no reviewer of this tenant in force: {review.approver_id}")
-    if review.approver_id in (held.agent_id, held.source_id):
-        return Objection("own_memory", "who wrote a memory does not review it")
+    agent = registry.agents.get(held.agent_id)
+    owner = None if agent is None else agent.owner
+    if review.approver_id in (held.agent_id, held.source_id, owner):
+        return Objection("own_memory", "neither who wrote a memory nor the agent's owner reviews it")
     if not signed_by(approver.public_key, review):
         return Objection("wrong_signature", "the signature is not the reviewer's over this review")
     return None

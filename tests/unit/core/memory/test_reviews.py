@@ -81,6 +81,14 @@ def test_a_review_that_does_not_count_is_refused_with_its_reason(
     assert (len(place.book), place.asked) == (1, [])
 
 
+def test_the_owner_of_an_agent_does_not_review_what_it_wrote() -> None:
+    place = Place()
+    entered = place.held(agent_id="owned")
+    refusal = only(place.review(entered, "approve", approver_id="boss"), "InputRefused")
+    assert refusal["reason"] == "own_memory"
+    assert "QuarantineApproved" in kinds(place.review(entered, "approve"))
+
+
 @pytest.mark.parametrize("name", ["decision", "justification"])
 def test_what_was_altered_after_it_was_signed_does_not_count(name: str) -> None:
     place = Place()

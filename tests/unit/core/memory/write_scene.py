@@ -42,6 +42,8 @@ REVIEWERS = (
         valid_until="2025-11-21T13:00:00.000Z",
     ),
     entry("approver", "operator", public_key=public_key(CAROL), roles=["reviewer"]),
+    entry("approver", "boss", public_key=public_key(CAROL), roles=["reviewer"]),
+    entry("agent", "owned", tenant_id="acme", tier="T3", owner="boss"),
 )
 """Carol may review everybody's memories; each of the others lacks something."""
 STRANGER = "a memory that nobody knows"
