@@ -201,6 +201,7 @@ async def approvals(bed: Bed, scale: Scale) -> list[RunFigure]:
                     await _until(fleet, lambda: _both_decide(fleet), "both workers decide")
                     await fault(fleet, rng.randrange(WORKERS))
             await people.finish(fleet.check, STALL_S)
+        await _until(fleet, lambda: _both_decide(fleet), "none is still starting")
         await fleet.close()
         fleet.check()
     finally:
