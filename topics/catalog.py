@@ -12,17 +12,8 @@ from topics.records import (
     ActionOutcome,
     AdmittedMemory,
     Alarm,
-    ApprovalCounted,
     DeadLetter,
     DsseEnvelope,
-    EscalationExpired,
-    EscalationOpened,
-    EscalationReminded,
-    EscalationRerouted,
-    EscalationResolved,
-    GrantGiven,
-    GrantRevoked,
-    GrantUsed,
     InputRefused,
     MemoryDecision,
     OutcomeAlarm,
@@ -39,10 +30,7 @@ from topics.records import (
     QuarantineRejected,
     ReservationSettled,
     ResolvedVerdict,
-    RetrievalApprovalCounted,
-    RetrievalEscalationExpired,
     RetrievalEscalationOpened,
-    RetrievalEscalationResolved,
     RetrievalReport,
     RetrievalReported,
     ReviewDecision,
@@ -52,6 +40,7 @@ from topics.records import (
     SourceHistory,
     Verdict,
 )
+from topics.records.escalation_events import OF_ACTIONS, OF_GRANTS, OF_ITEMS
 
 if TYPE_CHECKING:
     from topics.records.base import Record
@@ -221,21 +210,7 @@ CATALOG: tuple[Topic, ...] = (
     ),
     _ledger(
         ESCALATIONS,
-        (
-            EscalationOpened,
-            EscalationReminded,
-            EscalationRerouted,
-            ApprovalCounted,
-            EscalationResolved,
-            EscalationExpired,
-            RetrievalEscalationOpened,
-            RetrievalApprovalCounted,
-            RetrievalEscalationResolved,
-            RetrievalEscalationExpired,
-            GrantGiven,
-            GrantUsed,
-            GrantRevoked,
-        ),
+        (*OF_ACTIONS, RetrievalEscalationOpened, *OF_ITEMS, *OF_GRANTS),
         "Actions and denied items that wait for a person, and how the waiting ended.",
     ),
     _ledger(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.unit import memory_records, retrieval_records
+from tests.unit import escalation_records, memory_records, retrieval_records
 
 HASH = "sha256:" + "0a" * 32
 MOMENT = "2026-11-21T10:00:00.000Z"
@@ -156,73 +156,17 @@ def _gates() -> list[dict[str, Any]]:
     ]
 
 
-_ESCALATION = {
-    "escalation_id": "e-1",
-    "verdict_id": "v-1",
-    "action_id": "a-1",
-    "agent_id": "agent-1",
-    "session_id": "s-1",
-    "tenant_id": "tenant-1",
-    "action_digest": HASH,
-    "expires_at": MOMENT,
-}
-
-
 def ledger_records() -> dict[str, dict[str, Any]]:
     """One good body per kind."""
     return {
         "Verdict": _verdict(),
         "ResolvedVerdict": _resolved_verdict(),
-        **_escalations(),
+        **escalation_records.ledger_records(_linked),
         **_session_events(),
         "OutcomeAlarm": _outcome_alarm(),
         "DeadLetter": _dead_letter(),
         **memory_records.ledger_records(_linked),
         **retrieval_records.ledger_records(_linked),
-    }
-
-
-def _escalations() -> dict[str, dict[str, Any]]:
-    opened = {"reason": "tier", "tier": "T4", "required_role": "vp", "quorum": 2, "opened_at": MOMENT}
-    answered = {
-        "approver_id": "p-1",
-        "approver_entry": "approver/p-1@1",
-        "approver_hash": HASH,
-        "justification": "checked",
-    }
-    resolved = {
-        **answered,
-        "decision": "approve",
-        "outcome": "ALLOW",
-        "blockReason": None,
-        "resolved_verdict_id": "resolved:gate.reviews:3:1",
-        "resolved_at": MOMENT,
-    }
-    counted = {**answered, "approval_id": "approval:gate.reviews:3:1", "approvals": 1, "quorum": 2}
-    expired = {"reason": "nobody decided in time", "approvals": 0, "expired_at": MOMENT}
-    turn = {"group": "leads", "remind_at": MOMENT, "next_group": "board", "next_at": MOMENT}
-    reminded = {"reminder_id": "reminder:a:3:1:1", "group": "finance", "approvals": 0, "due_at": MOMENT}
-    rerouted = {"reroute_id": "reroute:a:3:1:2", "from_group": "finance", "approvals": 1, "due_at": MOMENT}
-    grant = {
-        "grant_id": "grant:gate.reviews:3:1",
-        "agent_id": "agent-1",
-        "session_id": "s-1",
-        "tenant_id": "tenant-1",
-        "tool": "deploy",
-        "grant_digest": HASH,
-    }
-    given = {"escalation_id": "e-1", "when": None, "uses": 2, "until": MOMENT, **answered}
-    used = {"use_id": "use:a:3:1", "verdict_id": "v-2", "action_id": "a-2", "uses_left": 1}
-    return {
-        "GrantGiven": _linked("sluice/grant_given/v1", **grant, **given),
-        "GrantUsed": _linked("sluice/grant_used/v1", **grant, **used),
-        "GrantRevoked": _linked("sluice/grant_revoked/v1", **grant, **answered, uses_left=1),
-        "EscalationOpened": _linked("sluice/escalation_opened/v1", **_ESCALATION, **opened, **turn),
-        "EscalationReminded": _linked("sluice/escalation_reminded/v1", **_ESCALATION, **reminded),
-        "EscalationRerouted": _linked("sluice/escalation_rerouted/v1", **_ESCALATION, **rerouted, **turn),
-        "ApprovalCounted": _linked("sluice/approval_counted/v1", **_ESCALATION, **counted),
-        "EscalationResolved": _linked("sluice/escalation_resolved/v1", **_ESCALATION, **resolved),
-        "EscalationExpired": _linked("sluice/escalation_expired/v1", **_ESCALATION, **expired),
     }
 
 

@@ -181,3 +181,15 @@ class GrantRevoked(_Grant):
     approver_entry: Annotated[str, Field(description="kind/id@revision")]
     approver_hash: Digest
     justification: Annotated[str, Field(min_length=1)]
+
+
+OF_ACTIONS = (
+    EscalationOpened,
+    EscalationReminded,
+    EscalationRerouted,
+    ApprovalCounted,
+    EscalationResolved,
+    EscalationExpired,
+)
+OF_ITEMS = (RetrievalApprovalCounted, RetrievalEscalationResolved, RetrievalEscalationExpired)
+OF_GRANTS = (GrantGiven, GrantUsed, GrantRevoked)
