@@ -29,7 +29,7 @@ def grant(revision: int = 1, **spec: Any) -> dict[str, Any]:
 def filled(**alice: Any) -> Topics:
     """Alice and Bob may give grants; `alice`: what is different about Alice."""
     topics = Topics()
-    given = {"signs": SIGNS, "roles": ["approver"]}
+    given: dict[str, Any] = {"signs": SIGNS, "roles": ["approver"]}
     topics.entry(approver("alice", ALICE, **{**given, **alice}), ROOT_KEY)
     topics.entry(approver("bob", BOB, **given), ROOT_KEY)
     return topics
