@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.client.answers import ClientError, InputPlace, Verdict
 from app.client.exchange import Exchange, OutgoingInput
@@ -73,7 +73,9 @@ class Sender:
 
     def outgoing(self, kind: InputKind, session: str, name: str, value: bytes) -> OutgoingInput:
         """An input with its headers, signed where there is a key. `name`: the input's `ce_id`."""
-        headers = headers_of(kind, f"/agents/{self._agent_id}", session, name, value, self._options.agent_key)
+        headers = headers_of(
+            kind, Origin(f"/agents/{self._agent_id}"), session, name, value, self._options.agent_key
+        )
         return OutgoingInput(kind, name, session, value, headers)
 
     def record(self, id_field: str, an_id: str | None, session: str, **fields: Any) -> dict[str, Any]:
@@ -102,15 +104,22 @@ class Sender:
         return bytes_of(record)
 
 
+class Origin(NamedTuple):
+    """`source`: an input's `ce_source`; `traceparent`: of the trace that it continues (W3C)."""
+
+    source: str
+    traceparent: str | None = None
+
+
 def headers_of(
-    kind: InputKind, source: str, session: str, name: str, value: bytes, key: bytes | None
+    kind: InputKind, origin: Origin, session: str, name: str, value: bytes, key: bytes | None
 ) -> list[tuple[str, bytes]]:
-    """An input's headers. `source`: its `ce_source`, `name`: its `ce_id`; `key` (PEM) None: not signed."""
+    """An input's headers. `name`: its `ce_id`; `key` (PEM) None: not signed."""
     from topics.headers import input_headers  # noqa: PLC0415 - importing the client loads no records
 
     at = datetime.now(UTC)
     now = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    headers = input_headers(name, kind.record, source, now)
+    headers = input_headers(name, kind.record, origin.source, now, origin.traceparent)
     if key is not None:
         headers.append(agent_signature(key, kind.topic, session, value, int(at.timestamp() * 1000)))
     return headers

@@ -34,7 +34,7 @@ from app.client.input_kinds import (
     REVIEWS,
     VERDICTS,
 )
-from app.client.sender import headers_of
+from app.client.sender import Origin, headers_of
 from app.core.foundation.arrival import coordinates_of, memory_id, resolved_id, verdict_id
 from app.gateway.http.http_errors import HttpError, not_found
 from app.gateway.openapi_shapes import PENDING_SCHEMA
@@ -73,11 +73,14 @@ class Decisions:
         self._read_timeout_s = read_timeout_s
         self._readers = asyncio.Semaphore(readers)
 
-    async def ask(self, kind: InputKind, prepared: PreparedInput, request_id: str) -> dict[str, Any]:
+    async def ask(
+        self, kind: InputKind, prepared: PreparedInput, request_id: str, traceparent: str | None = None
+    ) -> dict[str, Any]:
         """Publish an input, and wait for the record that answers it. Raises HttpError."""
         key = self._signing_key if prepared.signs else None
         source = f"{SOURCE}{prepared.agent}"
-        headers = headers_of(kind, source, prepared.session, prepared.name, prepared.value, key)
+        said = prepared.session, prepared.name, prepared.value
+        headers = headers_of(kind, Origin(source, traceparent), *said, key)
         headers.append((REQUEST_ID, request_id.encode()))
         what = OutgoingInput(kind, prepared.name, prepared.session, prepared.value, headers)
         async with kafka_told(kind):
@@ -95,7 +98,12 @@ class Decisions:
         Raises HttpError.
         """
         headers = headers_of(
-            REVIEW, f"{REVIEW_SOURCE}{prepared.agent}", prepared.session, prepared.name, prepared.value, None
+            REVIEW,
+            Origin(f"{REVIEW_SOURCE}{prepared.agent}"),
+            prepared.session,
+            prepared.name,
+            prepared.value,
+            None,
         )
         headers.append((REQUEST_ID, request_id.encode()))
         what = OutgoingInput(REVIEW, prepared.name, prepared.session, prepared.value, headers)

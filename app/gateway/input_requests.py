@@ -43,6 +43,7 @@ class RequestContext:
     agent: str | None = None
     session: str | None = None
     idempotency: str | None = None
+    traceparent: str | None = None
 
     def new_id(self, what: str) -> str:
         """For what the request does not name."""

@@ -76,13 +76,15 @@ def test_one_request_id_is_in_the_response_on_both_records_and_in_the_log(
     site: Site, gateway: Gateway
 ) -> None:
     session = f"s-{uuid.uuid4().hex}"
-    with gateway.client() as client:
+    trace = f"00-{uuid.uuid4().hex}-00f067aa0ba902b7-01"
+    with gateway.client(traceparent=trace) as client:
         answer = client.post("/v1/evaluate", json=action(session))
     an_id = answer.headers["X-Mnemom-Request-Id"]
     for topic in (ACTIONS, VERDICTS):
         (record,) = [one for one in stored(site, topic) if session in str(one.value)]
         assert dict(record.headers)["X-Mnemom-Request-Id"].decode() == an_id
         assert json.loads(record.value or b"")["request_id"] == an_id
+        assert dict(record.headers)["traceparent"].decode().split("-")[1] == trace.split("-")[1]
     assert f"{an_id} POST /v1/evaluate 200" in gateway.said()
 
 

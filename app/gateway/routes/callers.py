@@ -48,7 +48,8 @@ class Callers:
         facts.agent, facts.session = agent, session
         key = _single(request, "idempotency-key")
         name = None if key is None else request_name(facts.caller, key)
-        return RequestContext(caller, facts.request_id, agent, session, name)
+        trace = request.headers.get("traceparent")
+        return RequestContext(caller, facts.request_id, agent, session, name, trace)
 
     async def _caller(self, request: Request) -> Caller:
         given = request.headers.getlist("x-mnemom-api-key")

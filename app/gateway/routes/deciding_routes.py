@@ -85,7 +85,7 @@ class DecidingRoutes:
         if context.idempotency is None:
             prepared = route.prepare(body, context, self.registry, self.wait)
             facts.agent, facts.session = prepared.agent, prepared.session
-            record = await self.decisions.ask(route.kind, prepared, context.request_id)
+            record = await self.decisions.ask(route.kind, prepared, context.request_id, context.traceparent)
             return respond(route.render(record), facts)
         named = (context.agent or "").encode(), (context.session or "").encode()
         fingerprint = fingerprint_of(route.path.encode(), *named, body)
@@ -101,7 +101,7 @@ class DecidingRoutes:
             prepared = PreparedInput(
                 asked.agent, asked.signs, asked.session, asked.name, asked.value.encode(), asked.wait_s
             )
-            record = await self.decisions.ask(route.kind, prepared, context.request_id)
+            record = await self.decisions.ask(route.kind, prepared, context.request_id, context.traceparent)
             return route.render(await self.decisions.first(record, context.caller))
 
         answer, facts.is_replay = await self.idempotent.answer(context.idempotency, prepare, decide)
