@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class ControlReader(Protocol):
+class RegistryReader(Protocol):
     """Reads the registry's topic."""
 
     async def to_end(self) -> list[Arrival]:
@@ -36,7 +36,7 @@ class ControlReader(Protocol):
 class RegistryView:
     """Follows the registry's topic."""
 
-    def __init__(self, reader: ControlReader, roots: Roots, refresh_s: float, max_lag_s: float) -> None:
+    def __init__(self, reader: RegistryReader, roots: Roots, refresh_s: float, max_lag_s: float) -> None:
         """`refresh_s`: between two looks; `max_lag_s`: after so long without one it is not ready."""
         self._reader = reader
         self._roots = roots
