@@ -57,7 +57,7 @@ class Bed:
         if not with_people:
             return site
         await publish_policy(site.bootstrap_servers, site.prefix, approvers.records(site.trust))
-        return replace(site, said=approvers.Said())
+        return replace(site, said=approvers.WhatWasSaid())
 
     def site_name(self, run: str) -> str:
         """Begins the names of all topics of a run's site."""

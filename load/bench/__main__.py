@@ -17,7 +17,7 @@ from rich.console import Console
 
 from app.broker.locate import find_broker
 from app.settings import ROOT
-from load.bench.gates import action_pipeline, encoder, gate1, memory_gate, retrieval_gate, signing
+from load.bench.gates import action_pipeline, agent_signatures, encoder, gate1, memory_gate, retrieval_gate
 from load.bench.measurement import TARGET, WORK, Extent, Measurement, markdown_tables, table
 from load.bench.workers import retrieval_latency, stream
 
@@ -33,7 +33,7 @@ CORE: dict[str, Callable[[Extent], list[Measurement]]] = {
     "encoder": encoder.figures,
     "retrievals": retrieval_gate.figures,
     "report": retrieval_gate.report_figures,
-    "signing": signing.figures,
+    "signing": agent_signatures.figures,
 }
 STREAM: dict[str, Callable[[stream.Bench], Coroutine[Any, Any, list[Measurement]]]] = {
     "throughput": stream.throughputs,

@@ -43,7 +43,7 @@ from load.sites.approvers import (
     SIGNING_AGENT,
     UNREADABLE,
     WIRE,
-    Said,
+    WhatWasSaid,
     forged_headers,
     is_of_people,
     signature_of,
@@ -69,7 +69,7 @@ LOOK_S = 0.3
 class People:
     """Those who act and those who answer: each escalation in the way that its action's name says."""
 
-    def __init__(self, site: Site, producer: AIOKafkaProducer, said: Said) -> None:
+    def __init__(self, site: Site, producer: AIOKafkaProducer, said: WhatWasSaid) -> None:
         self.site = site
         self._producer = producer
         self._said = said

@@ -28,7 +28,7 @@ from load.sites.approvers import (
     ROWS,
     TTL_MS,
     UNREADABLE,
-    Said,
+    WhatWasSaid,
     is_of_people,
 )
 from load.sites.neutral_policy import TENANT
@@ -80,7 +80,7 @@ def approval_figures(evidence: Evidence, *, broker_away: bool = False) -> list[R
     ]
 
 
-def _due_ends(evidence: Evidence, said: Said, by: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+def _due_ends(evidence: Evidence, said: WhatWasSaid, by: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     """By escalation the place of the answer that must have ended it and what it says; None for time."""
     moments = {
         (one.partition, one.offset): one.timestamp_ms
@@ -111,7 +111,7 @@ def _due_ends(evidence: Evidence, said: Said, by: dict[str, list[dict[str, Any]]
     return due
 
 
-def _wrong_ends(evidence: Evidence, said: Said, by: dict[str, list[dict[str, Any]]]) -> list[str]:
+def _wrong_ends(evidence: Evidence, said: WhatWasSaid, by: dict[str, list[dict[str, Any]]]) -> list[str]:
     ends: dict[str, list[Any]] = defaultdict(list)
     for one in by[RESOLVED]:
         ends[one["escalation_id"]].append(((one["partition"], one["input"]["offset"]), one["decision"]))
@@ -178,7 +178,7 @@ def _unanswered(evidence: Evidence, by: dict[str, list[dict[str, Any]]]) -> list
     return [f"action {place}: {verdicts[place]} verdicts" for place in places if verdicts[place] != 1]
 
 
-def _wrong_signatures(said: Said, by: dict[str, list[dict[str, Any]]]) -> list[str]:
+def _wrong_signatures(said: WhatWasSaid, by: dict[str, list[dict[str, Any]]]) -> list[str]:
     """Actions of the agent that signs, allowed without a good signature or denied with one."""
     verdicts = {(one["partition"], one["input"]["offset"]): one for one in by[VERDICT]}
     refused = {place for place, one in verdicts.items() if (one["blockReason"] or "").startswith(UNSIGNED)}

@@ -65,7 +65,7 @@ Place = tuple[int, int]
 
 
 @dataclass
-class Said:
+class WhatWasSaid:
     """What people and agents published: the answers that may count by their place, as escalation, approver
     and decision; `sent`: how many in all. `unsigned`: places of actions of the signing agent that have no
     good signature; `signed`: of those that have one."""

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from load.sites.approvers import Said
+    from load.sites.approvers import WhatWasSaid
 
 
 READ_S = 120.0
@@ -218,7 +218,7 @@ class Site:
     trust: ThrowawayTrust
     partitions: int = PARTITIONS
     began_ms: int = 0
-    said: Said | None = None
+    said: WhatWasSaid | None = None
 
     def real(self, base: str) -> str:
         """A topic's name on the broker."""

@@ -16,9 +16,7 @@ from app.cli.ledger.escalated_actions import (
     waits,
     whose,
 )
-from app.cli.ledger.held_memories import asked, connected
-from app.cli.ledger.quarantine_review import Sending, print_to_sign, send_review, signed_or_stop
-from app.cli.ledger.standing_grants import (
+from app.cli.ledger.grant_verbs import (
     Approver,
     GrantWhen,
     Key,
@@ -31,6 +29,8 @@ from app.cli.ledger.standing_grants import (
     revoke,
     span_or_stop,
 )
+from app.cli.ledger.held_memories import asked, connected
+from app.cli.ledger.quarantine_review import Sending, print_to_sign, send_review, signed_or_stop
 from app.cli.output import WRONG, console, errors, print_json, shown, stop
 from app.cli.policy.key_files import private_keys_or_stop
 from app.core.foundation.clock import milliseconds_of, rfc3339

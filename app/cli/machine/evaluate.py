@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from app.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
-from app.cli.machine.evaluate_report import ActionReport, RetrievalReport, WriteReport
+from app.cli.machine.evaluate_report import ActionReport, ItemReport, WriteReport
 from app.cli.output import WRONG, print_json, settings_or_stop, stop
 from app.core.actions.action_kinds import ACTION
 from app.core.actions.stages import shipped_stages
@@ -31,7 +31,7 @@ from topics.records.memory import SourceType  # noqa: TC001 - Typer reads the an
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from app.cli.machine.evaluate_report import Report
+    from app.cli.machine.evaluate_report import KindReport
     from app.core.policy.bundles import Bundle
     from app.offline.action_evaluation import JudgedAction
     from app.offline.panels import ActionRow, RetrievalRow, WriteRow
@@ -94,7 +94,7 @@ def evaluate_command(
     """
     try:
         panel = load_by_kind(files)
-        trial = Trial(unsigned_bundle(bundle), source_type, similarity)
+        trial = JudgingTerms(unsigned_bundle(bundle), source_type, similarity)
         judged = {name: EVALUATIONS[name].judge(found, trial) for name, found in panel.items()}
     except (NotAPanel, PolicyFileError, CoreError, NotMeasured) as error:
         stop(str(error))
@@ -125,7 +125,7 @@ def _report(judged: Mapping[str, Sequence[Any]], *, rows: bool, json: bool) -> N
         reports[name].print_totals(judged[name], every=rows)
 
 
-class Trial(NamedTuple):
+class JudgingTerms(NamedTuple):
     """What the rows are judged under. `source_type` and `similarity` concern memory writes."""
 
     bundle: Bundle
@@ -133,11 +133,11 @@ class Trial(NamedTuple):
     similarity: bool | None
 
 
-def _judge_actions(rows: Sequence[ActionRow], trial: Trial) -> list[JudgedAction]:
+def _judge_actions(rows: Sequence[ActionRow], trial: JudgingTerms) -> list[JudgedAction]:
     return list(judged_actions(rows, trial.bundle, shipped_stages(), AT_MS))
 
 
-def _judge_writes(rows: Sequence[WriteRow], trial: Trial) -> list[JudgedWrite]:
+def _judge_writes(rows: Sequence[WriteRow], trial: JudgingTerms) -> list[JudgedWrite]:
     """Raises BundleError and NotMeasured."""
     if not rows:
         return []
@@ -146,7 +146,7 @@ def _judge_writes(rows: Sequence[WriteRow], trial: Trial) -> list[JudgedWrite]:
         return list(judged_writes(rows, WriteTrial(*trial, AT_MS, asking.answers)))
 
 
-def _judge_retrievals(rows: Sequence[RetrievalRow], _: Trial) -> list[JudgedRetrieval]:
+def _judge_retrievals(rows: Sequence[RetrievalRow], _: JudgingTerms) -> list[JudgedRetrieval]:
     """Under the shipped quality bundle where they bring no tables. Raises BundleError and OSError."""
     if not rows:
         return []
@@ -159,13 +159,13 @@ def _judge_retrievals(rows: Sequence[RetrievalRow], _: Trial) -> list[JudgedRetr
 class KindEvaluation(NamedTuple):
     """How labelled rows of one kind of input are judged and shown."""
 
-    judge: Callable[[Sequence[Any], Trial], Sequence[Any]]
-    report: Report[Any]
+    judge: Callable[[Sequence[Any], JudgingTerms], Sequence[Any]]
+    report: KindReport[Any]
 
 
 EVALUATIONS: Mapping[str, KindEvaluation] = {
     ACTION.name: KindEvaluation(_judge_actions, ActionReport()),
     WRITE.name: KindEvaluation(_judge_writes, WriteReport()),
-    RETRIEVAL.name: KindEvaluation(_judge_retrievals, RetrievalReport()),
+    RETRIEVAL.name: KindEvaluation(_judge_retrievals, ItemReport()),
 }
 """By the name of the kind; one for each kind of which the table of kinds says how a row is labelled."""

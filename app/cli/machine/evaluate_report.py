@@ -22,7 +22,7 @@ J = TypeVar("J")
 Scored = TypeVar("Scored", JudgedAction, JudgedWrite)
 
 
-class Report(ABC, Generic[J]):
+class KindReport(ABC, Generic[J]):
     """How the judged rows of one kind are shown. Each method takes all of them in the order of the panel."""
 
     @abstractmethod
@@ -45,7 +45,7 @@ class Report(ABC, Generic[J]):
         return False
 
 
-class ScoreReport(Report[Scored]):
+class ScoreReport(KindReport[Scored]):
     """Of rows labelled harmful or benign: shares for each source and their means over the sources."""
 
     score: type[SourceCounts]
@@ -141,7 +141,7 @@ class WriteReport(ScoreReport[JudgedWrite]):
         console.print(f"Rejected alone, macro average: recall {alone[0]}, false positives {alone[1]}.")
 
 
-class RetrievalReport(Report[JudgedRetrieval]):
+class ItemReport(KindReport[JudgedRetrieval]):
     """Of retrieved items, which are labelled with an outcome or a flag."""
 
     def fields(self, judged: Sequence[JudgedRetrieval]) -> dict[str, Any]:

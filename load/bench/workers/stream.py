@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from load.bench.gates import action_pipeline, signing
+from load.bench.gates import action_pipeline, agent_signatures
 from load.bench.given import bench_env
 from load.bench.given.bench_env import Round
 from load.bench.measurement import Measurement, at_least, at_most, judge, none, reported
@@ -199,9 +199,9 @@ async def restarts(bench: Bench) -> list[Measurement]:
 
 async def signed(bench: Bench) -> list[Measurement]:
     """What a worker's CPU does for an action that its agent signed, and for one of an agent that does not."""
-    count = bench.extent.of(signing.WORKER_EVENTS)
-    rounds = [await signing.measure_worker(bench.round("signed"), count) for _ in bench.rounds]
-    return judge(rounds, signing.WORKER)
+    count = bench.extent.of(agent_signatures.WORKER_EVENTS)
+    rounds = [await agent_signatures.measure_worker(bench.round("signed"), count) for _ in bench.rounds]
+    return judge(rounds, agent_signatures.WORKER)
 
 
 async def clients(bench: Bench) -> list[Measurement]:
