@@ -84,6 +84,9 @@ FORGET_MS = 6000
 PATIENCE_S = 60.0
 FLOWS_S = 1.5
 SEED = 8
+HAPPENED = ("fenced", "moved")
+"""What the sleeps must have brought about. How many memories are evicted, or expire instead, depends on how
+long the workers slept, so it is not asked for."""
 WORKERS = 2
 ROUNDS: Mapping[Extent, int] = {"short": 1, "full": 4}
 
@@ -138,8 +141,8 @@ async def _attack(bed: Bed, rounds: int) -> list[Attempt]:
         await scene.finish(SHORT.events)
     tally = scene.fleet.tally
     ended = figures.none("fault_stops", tally.exits[EXIT_FAULT], "workers")
-    found = [ended, *await findings(tally, await gather(site), ("fenced", "moved"))]
-    broken = [figure for figure in found if not figure.holds]
+    found = [ended, *await findings(tally, await gather(site), HAPPENED)]
+    broken = [one for one in found if not one.holds and (one.goal != figures.SOME or one.name in HAPPENED)]
     answer = figures.table(broken) if broken else f"{len(found)} figures of the recount hold"
     return [*attempts, Attempt("after all of them, every input and session is recounted", not broken, answer)]
 

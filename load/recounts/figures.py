@@ -22,6 +22,10 @@ class RunFigure:
     holds: bool
 
 
+SOME = "> 0"
+"""The goal of what must have happened, or the fault did not bite."""
+
+
 def none(name: str, value: float, unit: str) -> RunFigure:
     """A value that must be zero."""
     return RunFigure(name, value, unit, "0", value == 0)
@@ -29,7 +33,7 @@ def none(name: str, value: float, unit: str) -> RunFigure:
 
 def some(name: str, value: float, unit: str) -> RunFigure:
     """A value that must be above zero, or the fault did not bite."""
-    return RunFigure(name, value, unit, "> 0", value > 0)
+    return RunFigure(name, value, unit, SOME, value > 0)
 
 
 def exactly(name: str, value: float, goal: float, unit: str) -> RunFigure:

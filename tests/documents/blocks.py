@@ -39,6 +39,10 @@ NOT_RUN = {
         "docs/approvals.md",
         "sluice escalations approve",
     ): "needs an escalation's id and an approver's key; tests/kafka/test_approvals.py grants so",
+    (
+        "docs/approvals.md",
+        "sluice escalations grant",
+    ): "needs an escalation's id and an approver's key; tests/kafka/test_approvals.py grants so",
     ("docs/architecture.md", "flowchart TB"): "a drawing; tests/unit/test_architecture.py holds it current",
     ("docs/architecture_before.md", "flowchart TB"): "a drawing of a tree that is no more",
     (

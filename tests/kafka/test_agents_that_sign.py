@@ -111,6 +111,23 @@ def test_a_replay_is_a_duplicate_and_counts_once(site: Site, worker: WorkerProce
     assert again["session"]["after"]["aggregateActionCount"] == 1
 
 
+def test_publish_signs_for_an_agent(site: Site, worker: WorkerProcess, tmp_path: Path) -> None:
+    key, lines = tmp_path / "agent.pem", tmp_path / "actions.jsonl"
+    key.touch(mode=0o600)
+    key.write_bytes(PEM)
+    lines.write_text(json.dumps(action("by-publish", "a-1", agent_id=AGENT, toolName=READ)) + "\n")
+    environment = {
+        "SLUICE_KAFKA__BOOTSTRAP_SERVERS": site.bootstrap_servers,
+        "SLUICE_KAFKA__TOPIC_PREFIX": site.prefix,
+    }
+    for options_ in ([], ["--agent-key", str(key)]):
+        ran = CliRunner().invoke(cli, ["publish", str(lines), *options_], env=environment)
+        assert ran.exit_code == 0, ran.output
+    verdicts = awaited(site, VERDICTS, "by-publish", 2, worker)
+    assert [one["blockReason"] is None for one in verdicts] == [False, True]
+    assert verdicts[0]["blockReason"].startswith("unsigned_agent: missing")
+
+
 def test_a_revoked_key_s_later_records_are_refused_and_every_decision_reruns(
     site: Site, worker: WorkerProcess
 ) -> None:
@@ -131,20 +148,3 @@ def test_a_revoked_key_s_later_records_are_refused_and_every_decision_reruns(
     assert told.exit_code == 0, told.stdout
     assert json.loads(told.stdout)["by_kind"]["verdict"]["identical"] == len(stored(site, VERDICTS))
     assert CliRunner().invoke(cli, ["ledger", "verify"], env=site.settings).exit_code == 0
-
-
-def test_publish_signs_for_an_agent(site: Site, worker: WorkerProcess, tmp_path: Path) -> None:
-    key, lines = tmp_path / "agent.pem", tmp_path / "actions.jsonl"
-    key.touch(mode=0o600)
-    key.write_bytes(PEM)
-    lines.write_text(json.dumps(action("by-publish", "a-1", agent_id=AGENT, toolName=READ)) + "\n")
-    environment = {
-        "SLUICE_KAFKA__BOOTSTRAP_SERVERS": site.bootstrap_servers,
-        "SLUICE_KAFKA__TOPIC_PREFIX": site.prefix,
-    }
-    for options_ in ([], ["--agent-key", str(key)]):
-        ran = CliRunner().invoke(cli, ["publish", str(lines), *options_], env=environment)
-        assert ran.exit_code == 0, ran.output
-    verdicts = awaited(site, VERDICTS, "by-publish", 2, worker)
-    assert [one["blockReason"] is None for one in verdicts] == [False, True]
-    assert verdicts[0]["blockReason"].startswith("unsigned_agent: missing")
