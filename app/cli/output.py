@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
+from app.core.text.visible import is_seen, numbered
 from app.settings import Settings, SettingsError, load_settings
 
 if TYPE_CHECKING:
@@ -79,10 +80,6 @@ def settings_or_stop() -> Settings:
         stop(str(error))
 
 
-_SHAPELESS = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
-)
-"""Printable by their category, and still nothing to see (DerivedCoreProperties: Default_Ignorable)."""
 MARGIN = "  │ "
 """Before each line, so that no content can pass for a line of ours."""
 
@@ -90,11 +87,11 @@ MARGIN = "  │ "
 def visible(text: str) -> Text:
     """The text on one line. An invisible code point stands as <U+202E>, reversed."""
     found = Text()
-    for seen, run in groupby(text, key=_seen):
+    for seen, run in groupby(text, key=is_seen):
         if seen:
             found.append("".join(run))
         else:
-            found.append("".join(f"<U+{ord(character):04X}>" for character in run), style="reverse")
+            found.append(numbered("".join(run)), style="reverse")
     return found
 
 
@@ -104,10 +101,6 @@ def quoted(text: str, most: int) -> Text:
     if len(text) > most:
         lines.append(Text(f"{MARGIN}… {len(text) - most} characters more", style="dim"))
     return Text("\n").join(lines)
-
-
-def _seen(character: str) -> bool:
-    return character.isprintable() and not _SHAPELESS.match(character)
 
 
 _SPAN = re.compile(r"([1-9][0-9]{0,8})([smhd])")
