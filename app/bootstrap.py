@@ -17,6 +17,7 @@ from app.adapters.kafka.kafka_control import KafkaControlReader
 from app.adapters.kafka.kafka_inputs import KafkaHeldInput
 from app.adapters.kafka.kafka_lineage import KafkaLineage
 from app.adapters.kafka.kafka_provenance import KafkaProvenance
+from app.adapters.models.prompted_port import PromptedPort
 from app.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
 from app.core.actions.stages import shipped_stages
 from app.core.decide.decision_point import DecisionPoint
@@ -192,12 +193,12 @@ def _analysis(settings: Settings) -> Port:
     given = settings.analysis
     if given.api_key is None:
         return AnalysisOff("no API key is set")
-    from app.adapters.anthropic_analysis import AnthropicAnalysis, AnthropicSettings  # noqa: PLC0415 - 1 s
+    from app.adapters.models.anthropic_model import AnthropicModel, AnthropicSettings  # noqa: PLC0415 - 1 s
 
     effort = None if given.effort == "none" else given.effort
     chosen = AnthropicSettings(**given.model_dump(exclude={"api_key", "effort"}), effort=effort)
     try:
-        return AnthropicAnalysis(given.api_key, chosen)
+        return PromptedPort(analysis.PROMPT, AnthropicModel(given.api_key, chosen))
     except ValueError as wrong:
         raise PolicyError(f"analysis.api_key: {wrong}") from wrong
 

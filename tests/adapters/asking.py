@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import SecretStr
 
-from app.adapters.anthropic_analysis import AnthropicAnalysis, AnthropicSettings
-from app.core.memory.analysis import question
+from app.adapters.models.anthropic_model import AnthropicModel, AnthropicSettings
+from app.adapters.models.prompted_port import PromptedPort
+from app.core.memory.analysis import PROMPT, question
 from app.core.policy.memory_policy import AnalysisPolicy
 from app.ports import PortUnavailable
 from tests.messages_api import MODEL, MessagesApi, messages_api
@@ -25,14 +26,14 @@ ORDINARY = question("The user prefers metric units.", "user", POLICY)
 
 
 @asynccontextmanager
-async def asked(*script: Reply, **changed: Any) -> AsyncIterator[tuple[AnthropicAnalysis, MessagesApi]]:
+async def asked(*script: Reply, **changed: Any) -> AsyncIterator[tuple[PromptedPort, MessagesApi]]:
     """A port and the server behind it, which answers by the script."""
     async with messages_api(*script) as api:
         values = {"timeout_ms": 10_000, "max_tokens": 2048, "max_retries": 0, "max_connections": 4}
         settings = AnthropicSettings(
             **{"model": MODEL, "base_url": api.base_url, "effort": "low", **values, **changed}
         )
-        port = AnthropicAnalysis(SecretStr(KEY), settings)
+        port = PromptedPort(PROMPT, AnthropicModel(SecretStr(KEY), settings))
         try:
             yield port, api
         finally:

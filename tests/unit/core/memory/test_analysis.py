@@ -12,17 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.content.findings import ContentInspection, Kind
+from app.core.foundation.prompts import user_turn
 from app.core.foundation.requests import Answer
 from app.core.memory.analysis import (
     PORT,
-    PROMPT_VERSION,
+    PROMPT,
     SCHEMA,
     Analysis,
     Ceiling,
     analysed,
     ceiling,
     question,
-    user_turn,
 )
 from app.core.memory.trust import Facts, route, score
 from app.core.policy.memory_policy import AnalysisPolicy, TrustPolicy
@@ -34,9 +34,17 @@ POLICY = AnalysisPolicy(head_characters=4, tail_characters=3)
 IGNORING = POLICY.model_copy(update={"on_failure": "ignore"})
 TRUST = TrustPolicy()
 PLAIN = ContentInspection((), 30, 0.0, 0.0, None)
+
+
+def asked(*of: Any) -> Any:
+    """What the model is shown."""
+    payload: Any = question(*of).payload
+    return payload["question"]
+
+
 ANSWER: dict[str, Any] = {
     "model": "claude-test-1",
-    "prompt_version": PROMPT_VERSION,
+    "prompt_version": PROMPT.version,
     "trust": 0.4,
     "categories": ["memory_poisoning"],
     "explanation": "Attributes an approval to the user that nobody gave.",
@@ -117,7 +125,7 @@ def test_every_answer_has_a_record_that_json_can_hold(answer: Answer) -> None:
 def test_an_answer_sets_the_ceiling_with_its_reasons() -> None:
     analysis = analysed(Answer("answered", ANSWER), POLICY)
     assert analysis.ceiling == Ceiling(
-        0.4, ("memory_poisoning",), ANSWER["explanation"], "claude-test-1", PROMPT_VERSION
+        0.4, ("memory_poisoning",), ANSWER["explanation"], "claude-test-1", PROMPT.version
     )
     assert score(TRUST, after(facts("system"), analysis)).total == 0.4
     assert analysis.record() == {"status": "analysed", **ANSWER}
@@ -152,7 +160,7 @@ async def test_a_worker_without_a_key_says_that_analysis_is_off_and_holds_nothin
 
 @given(st.text(max_size=60))
 def test_a_question_shows_the_whole_text_or_its_head_and_tail_and_says_how_much_is_missing(text: str) -> None:
-    payload = question(text, "external", POLICY).payload
+    payload = asked(text, "external", POLICY)
     assert isinstance(payload, dict)
     head, tail, omitted = payload["head"], payload["tail"], payload["omitted_characters"]
     assert text.startswith(head)
@@ -163,7 +171,7 @@ def test_a_question_shows_the_whole_text_or_its_head_and_tail_and_says_how_much_
 
 def test_a_question_without_a_tail_omits_the_rest() -> None:
     headed = POLICY.model_copy(update={"tail_characters": 0})
-    assert question("aaaab", "user", headed).payload == {
+    assert asked("aaaab", "user", headed) == {
         "source_type": "user",
         "head": "aaaa",
         "omitted_characters": 1,
@@ -173,7 +181,7 @@ def test_a_question_without_a_tail_omits_the_rest() -> None:
 
 @given(st.text(max_size=60))
 def test_the_user_turn_is_one_json_string_that_the_text_cannot_leave(text: str) -> None:
-    payload = question(text, "user", POLICY).payload
+    payload = asked(text, "user", POLICY)
     assert json.loads(user_turn(payload)) == payload
 
 

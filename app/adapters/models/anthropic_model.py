@@ -1,4 +1,4 @@
-"""The `analysis` port through the Anthropic SDK.
+"""A model of the Anthropic API through its SDK, which answers the core's prompts.
 
 Structured output comes by `output_config.format`, not by a forced tool call: current models (Claude Opus 5.5,
 Claude Fable 5.1) refuse `tool_choice` of one tool, and API version 2026-10-21 refuses `temperature`, even 0.
@@ -12,14 +12,14 @@ from __future__ import annotations
 import asyncio
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import anthropic
 import httpx2
-from pydantic import Field, ValidationError
 
-from app.core.foundation.strict import StrictModel, json_object
-from app.core.memory.analysis import MAX_EXPLANATION, PROMPT_VERSION, SCHEMA, SYSTEM, ceiling, user_turn
+from app.adapters.models.prompted_port import ModelUsage, read_reply
+from app.core.foundation.prompts import user_turn
+from app.core.foundation.strict import json_object
 from app.ports import PortUnavailable
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from anthropic.types import OutputConfigParam
     from pydantic import SecretStr
+
+    from app.core.foundation.prompts import ModelAnswer, Prompt
 
 
 _BODY_IS = ("content-type", "application/json")
@@ -97,39 +99,22 @@ _NO_VERDICT = {
 }
 
 
-class _Judgement(StrictModel):
-    """The object of the prompt's schema, with the bounds that a schema for decoding cannot have."""
+def answer_in(body: bytes, prompt: Prompt[Any], secret: str) -> ModelAnswer:
+    """The answer in a response, never with `secret` in it. Raises PortUnavailable with no word of the body.
 
-    categories: Annotated[list[str], Field(max_length=16)]
-    explanation: str
-    trust: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-
-
-def port_answer(body: bytes, secret: str) -> dict[str, Any]:
-    """The port's answer, never with `secret` in it. Raises PortUnavailable with no word of the body.
-
-    Only the shape that was asked for counts: one text block that holds the JSON object of the schema.
-    Everything else (another block, another stop reason, a field more or less, a number out of range) is
-    unreadable.
+    Only the shape that was asked for counts: one text block that holds the JSON object of the prompt's
+    schema. Everything else (another block, another stop reason, a field more or less, a number out of range)
+    is unreadable.
     """
-    message = _object(body, "the model's API")
-    judgement = _judgement(_object(_text(message).encode(), "the model"))
-    if secret in f"{message.get('model')} {judgement.explanation}":
-        raise PortUnavailable("the model's API sent the key back in an answer")
-    return {
-        "model": message.get("model"),
-        "prompt_version": PROMPT_VERSION,
-        "trust": judgement.trust,
-        "categories": judgement.categories,
-        "explanation": _plain(judgement.explanation),
-    }
+    message = _message(body)
+    return read_reply(prompt, message.get("model"), _text(message), secret)
 
 
-def _object(raw: bytes, who: str) -> dict[str, Any]:
+def _message(body: bytes) -> dict[str, Any]:
     try:
-        return json_object(raw)
+        return json_object(body)
     except ValueError:
-        reason = f"{who} did not answer with one JSON object"
+        reason = "the model's API did not answer with one JSON object"
     raise PortUnavailable(reason)
 
 
@@ -150,20 +135,6 @@ def _text(message: dict[str, Any]) -> str:
 def _no_verdict(stopped: object) -> str:
     known = _NO_VERDICT.get(stopped) if isinstance(stopped, str) else None
     return known or "the model stopped without an answer"
-
-
-def _judgement(fields: dict[str, Any]) -> _Judgement:
-    try:
-        return _Judgement.model_validate(fields)
-    except ValidationError:
-        reason = "the model's answer is not the object that was asked for"
-    raise PortUnavailable(reason)
-
-
-def _plain(explanation: str) -> str:
-    """On one line, cut to its bound, without characters that could steer a terminal or hide text."""
-    shown = "".join(character if character.isprintable() else " " for character in explanation)
-    return " ".join(shown.split())[:MAX_EXPLANATION]
 
 
 MAX_BODY = 256 * 1024
@@ -205,7 +176,7 @@ class AnthropicSettings:
     effort: Literal["low", "medium", "high"] | None
 
 
-class AnthropicAnalysis:
+class AnthropicModel:
     """One client for all questions of a worker. Opens no connection before the first question."""
 
     def __init__(self, api_key: SecretStr, settings: AnthropicSettings) -> None:
@@ -213,29 +184,27 @@ class AnthropicAnalysis:
         key = api_key.get_secret_value()
         if not key or not key.isascii() or not key.isprintable() or " " in key:
             raise ValueError("the API key is empty or holds characters that no key has")
+        self.name = settings.model
+        self.usage = ModelUsage()
         self._key = api_key
         self._settings = settings
         self._client = _client(key, settings)
         self._create = self._client.messages.with_raw_response.create
 
-    async def ask(self, payload: object) -> object:
-        """The model's judgement of `question`'s payload, as `AnalysisAnswer`. Raises PortUnavailable."""
-        answer = port_answer(await self._body(payload), self._key.get_secret_value())
-        if ceiling(answer) is None:
-            raise PortUnavailable("the model's answer names a category or a model that cannot be")
-        return answer
-
-    async def start(self) -> None:
-        """Nothing: the first question opens a connection."""
+    async def judge(self, prompt: Prompt[Any], question: object) -> ModelAnswer:
+        """The model's answer to a question of a prompt. Raises PortUnavailable."""
+        body = await self._body(prompt, question)
+        self.usage.add(_message(body).get("usage"))
+        return answer_in(body, prompt, self._key.get_secret_value())
 
     async def close(self) -> None:
         """Close every connection."""
         await self._client.close()
 
-    async def _body(self, payload: object) -> bytes:
+    async def _body(self, prompt: Prompt[Any], question: object) -> bytes:
         try:
             async with asyncio.timeout(self._settings.timeout_ms / 1000):
-                response = await self._create(**self._request(payload))
+                response = await self._create(**self._request(prompt, question))
                 body: bytes = await response.read()
                 return body
         except anthropic.APIStatusError as error:
@@ -247,15 +216,17 @@ class AnthropicAnalysis:
         # Out here, so that no traceback leads to the SDK's error and the request with its headers.
         raise PortUnavailable(reason)
 
-    def _request(self, payload: object) -> dict[str, Any]:
-        output: OutputConfigParam = {"format": {"type": "json_schema", "schema": SCHEMA}}
+    def _request(self, prompt: Prompt[Any], question: object) -> dict[str, Any]:
+        """The constant part is marked for the server's prompt cache."""
+        output: OutputConfigParam = {"format": {"type": "json_schema", "schema": prompt.schema}}
         if self._settings.effort is not None:
             output["effort"] = self._settings.effort
+        told = {"type": "text", "text": prompt.system, "cache_control": {"type": "ephemeral"}}
         return {
             "model": self._settings.model,
             "max_tokens": self._settings.max_tokens,
-            "system": SYSTEM,
-            "messages": [{"role": "user", "content": user_turn(payload)}],
+            "system": [told],
+            "messages": [{"role": "user", "content": user_turn(question)}],
             "output_config": output,
         }
 

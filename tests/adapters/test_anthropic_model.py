@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from pydantic import SecretStr
 
-from app.adapters.anthropic_analysis import AnthropicAnalysis, AnthropicSettings
+from app.adapters.models.anthropic_model import AnthropicModel, AnthropicSettings
 from app.core.foundation.requests import Answer
-from app.core.memory.analysis import PORT, PROMPT_VERSION, SYSTEM, Ceiling, analysed, ceiling, question
+from app.core.memory.analysis import PORT, PROMPT, SYSTEM, Ceiling, analysed, ceiling, question
 from app.stream.engine.evaluation import Ports
 from tests.adapters.asking import ORDINARY, POLICY, asked, refused
 from tests.messages_api import (
@@ -35,7 +35,7 @@ async def test_a_judgement_becomes_a_ceiling_with_model_and_prompt_version() -> 
     judgement = {"trust": 0.2, "categories": ["persistence"], "explanation": "Standing order."}
     async with asked(judging(**judgement)) as (port, _):
         answer = await port.ask(ORDINARY.payload)
-    assert ceiling(answer) == Ceiling(0.2, ("persistence",), "Standing order.", MODEL, PROMPT_VERSION)
+    assert ceiling(answer) == Ceiling(0.2, ("persistence",), "Standing order.", MODEL, PROMPT.version)
     json.dumps(answer, allow_nan=False)  # what is recorded for rerun
 
 
@@ -44,7 +44,7 @@ async def test_the_text_under_judgement_travels_as_data_in_the_user_turn_only() 
     async with asked(judging()) as (port, api):
         await port.ask(question(written, "plugin", POLICY).payload)
     body = api.exchanges[0].body
-    assert body["system"] == SYSTEM
+    assert body["system"] == [{"type": "text", "text": SYSTEM, "cache_control": {"type": "ephemeral"}}]
     assert [message["role"] for message in body["messages"]] == ["user"]
     turn = body["messages"][0]["content"]
     assert "\\u200b" in turn
@@ -142,7 +142,7 @@ async def test_cancelled_questions_do_not_use_up_the_connections() -> None:
 def test_what_cannot_be_a_key_is_refused_without_being_shown(key: str) -> None:
     settings = AnthropicSettings(MODEL, "http://127.0.0.1:1", 1000, 100, 0, 1, None)
     with pytest.raises(ValueError, match="API key") as wrong:
-        AnthropicAnalysis(SecretStr(key), settings)
+        AnthropicModel(SecretStr(key), settings)
     assert not key or key not in str(wrong.value)
 
 

@@ -1,0 +1,1 @@
+"""Hosted models behind the ports at which the core asks for a judgement."""
