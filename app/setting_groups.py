@@ -215,6 +215,7 @@ class GatewaySettings(_Group):
     port: Annotated[int, Field(ge=0, le=65535)] = 8085
     api_keys: str = "~/.sluice/api_keys.json"
     signing_key: Path | None = None
+    reviewers_key: Path | None = None
     wait_s: Annotated[float, Field(ge=1)] = 10.0
     longest_wait_s: Annotated[float, Field(ge=1, le=3600)] = 60.0
     read_timeout_s: Seconds = 5.0

@@ -33,7 +33,7 @@ from topics.catalog import BY_NAME
 from topics.headers import output_headers
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from app.cli.demo.throwaway_trust import ControlRecord
     from app.core.foundation.requests import Request
@@ -69,7 +69,7 @@ def bundle(revision: int, *, lax: bool, more: Mapping[str, Any] = NOTHING_MORE) 
 @dataclass
 class RecordedSite:
     """`records` in the order of the chain; `inputs` by place; `control`: both control topics; `tables`: what
-    its bundles say beside what ships."""
+    its bundles say beside what ships; `more` gives further control records of the beginning."""
 
     trust: ThrowawayTrust = field(default_factory=ThrowawayTrust)
     control: list[Arrival] = field(default_factory=list)
@@ -77,12 +77,14 @@ class RecordedSite:
     records: list[WrittenRecord] = field(default_factory=list)
     now: int = BEGAN_MS
     tables: Mapping[str, Any] = field(default_factory=dict)
+    more: Callable[[ThrowawayTrust], Sequence[ControlRecord]] = lambda _: ()
 
     def __post_init__(self) -> None:
         """A lax bundle, an hour later a strict one, another hour later a freeze of one agent."""
         lax = self.trust.bundle(bundle(1, lax=True, more=self.tables))
         self._publish(self.trust.approver(), *self.trust.entries(_entries()), lax)
         self._publish(self.trust.quality_bundle(json.dumps({**QUALITY, "cases": []}).encode()))
+        self._publish(*self.more(self.trust))
         self.now += HOUR
         self._publish(self.trust.bundle(bundle(2, lax=False, more=self.tables)))
         self.now += HOUR

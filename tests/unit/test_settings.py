@@ -16,6 +16,7 @@ COMMENTED = {
     "worker.ready_file",
     "analysis.api_key",
     "gateway.signing_key",
+    "gateway.reviewers_key",
     "gateway.idempotency_file",
     "gateway.redis_url",
 }

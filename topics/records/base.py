@@ -111,6 +111,29 @@ class VerifiedSignature(Record):
     signed_at_ms: Annotated[int, Field(ge=0, description="by the signer's clock, ms since 1970")]
 
 
+Channel = Literal["browser", "slack", "api"]
+"""How a person who logged in at a gateway decided: on its pages, by Slack, or by a program."""
+
+
+class ReviewDelegate(Record):
+    """The registered delegate that signed a person's answer, with which of its keys, and how the person who
+    logged in to it decided."""
+
+    id: Id
+    channel: Channel
+    key_id: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="hex SHA-256 of the public key")]
+
+
+BY_DELEGATE = Field(description="that signed for the approver; absent where the approver's own key did")
+
+
+class DelegateSeen(ReviewDelegate):
+    """The same with the registry entry by which the delegate may sign."""
+
+    entry: Annotated[str, Field(description="kind/id@revision")]
+    entry_hash: Digest
+
+
 class LedgerRecord(Record):
     """What every record of the ledger carries; the writer of the partition adds the chain's four fields and
     `decider_version`."""

@@ -4,7 +4,17 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from topics.records.base import Digest, Id, LedgerRecord, Moment, Outcome, Role, Tier
+from topics.records.base import (
+    BY_DELEGATE,
+    DelegateSeen,
+    Digest,
+    Id,
+    LedgerRecord,
+    Moment,
+    Outcome,
+    Role,
+    Tier,
+)
 
 
 class _Escalation(LedgerRecord):
@@ -26,6 +36,9 @@ class EscalationOpened(_Escalation):
     tier: Tier
     required_role: Role
     quorum: Annotated[int | None, Field(ge=2, description="approvals that it needs; null: one")] = None
+    own_key: Annotated[
+        bool | None, Field(description="true: no delegate may sign an answer; absent: one may")
+    ] = None
     group: Annotated[Id | None, Field(description="may answer now; null: every approver may")] = None
     remind_at: Annotated[Moment | None, Field(description="when the group is reminded")] = None
     next_group: Annotated[Id | None, Field(description="gets it next, and may answer then too")] = None
@@ -62,6 +75,7 @@ class _Answered(_Escalation):
     approver_entry: Annotated[str, Field(description="kind/id@revision")]
     approver_hash: Digest
     justification: Annotated[str, Field(min_length=1)]
+    delegate: Annotated[DelegateSeen | None, BY_DELEGATE] = None
 
 
 class ApprovalCounted(_Answered):
@@ -109,6 +123,7 @@ class _RetrievalAnswered(_RetrievalEscalation):
     approver_entry: Annotated[str, Field(description="kind/id@revision")]
     approver_hash: Digest
     justification: Annotated[str, Field(min_length=1)]
+    delegate: Annotated[DelegateSeen | None, BY_DELEGATE] = None
 
 
 class RetrievalApprovalCounted(_RetrievalAnswered):
@@ -181,6 +196,7 @@ class GrantRevoked(_Grant):
     approver_entry: Annotated[str, Field(description="kind/id@revision")]
     approver_hash: Digest
     justification: Annotated[str, Field(min_length=1)]
+    delegate: Annotated[DelegateSeen | None, BY_DELEGATE] = None
 
 
 OF_ACTIONS = (

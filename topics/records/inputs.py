@@ -19,6 +19,7 @@ from topics.records.base import (
     Mode,
     Moment,
     Record,
+    ReviewDelegate,
     counts,
     ignored,
     tightens,
@@ -274,6 +275,11 @@ class ReviewDecision(Record):
         counts("the action is judged again with them; every gate may still deny it"),
     ] = None
     justification: Annotated[str, Field(min_length=1, max_length=10_000), _SIGNED]
+    delegate: Annotated[
+        ReviewDelegate | None,
+        Field(description="the delegate that signed for the approver; absent where the approver's key did"),
+        counts("within the delegate's registered tenants and roles, and not where the own key is demanded"),
+    ] = None
     grant: Annotated[
         GrantRequest | None,
         Field(description="with an approval of an action: what the agent may do without asking again"),
@@ -282,5 +288,5 @@ class ReviewDecision(Record):
     signature: Annotated[
         str,
         Field(min_length=1, max_length=8192),
-        counts("must be of the approver that approver_id names; otherwise refused"),
+        counts("must be of the approver that approver_id names, or of the delegate's key; else refused"),
     ]

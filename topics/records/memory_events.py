@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from topics.records.base import Digest, Id, LedgerRecord, Moment, Record
+from topics.records.base import BY_DELEGATE, DelegateSeen, Digest, Id, LedgerRecord, Moment, Record
 from topics.records.memory import SourceType, Whole
 
 
@@ -41,6 +41,7 @@ class _Reviewed(_Held):
     approver_entry: Annotated[Id, Field(description="kind/id@revision of the entry that gives the right")]
     approver_hash: Digest
     justification: Annotated[str, Field(min_length=1)]
+    delegate: Annotated[DelegateSeen | None, BY_DELEGATE] = None
 
 
 class QuarantineApproved(_Reviewed):

@@ -251,5 +251,8 @@ class RetrievalEscalationOpened(LedgerRecord):
     reason: Annotated[str, Field(min_length=1)]
     required_role: Literal["approver"]
     quorum: Annotated[int | None, Field(ge=2, description="approvals that it needs; null: one")] = None
+    own_key: Annotated[
+        bool | None, Field(description="true: no delegate may sign an answer; absent: one may")
+    ] = None
     opened_at: Moment
     expires_at: Moment

@@ -8,8 +8,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from topics.records.base import (
+    BY_DELEGATE,
     MAX_SAFE_INTEGER,
     CheckpointState,
+    DelegateSeen,
     Digest,
     Enforcement,
     Id,
@@ -177,6 +179,7 @@ class CountedApproval(Record):
     entry: Annotated[str, Field(description="kind/id@revision")]
     entry_hash: Digest
     review: Id
+    delegate: Annotated[DelegateSeen | None, BY_DELEGATE] = None
 
 
 class RouteSeen(Record):
@@ -202,6 +205,7 @@ class EscalationSeen(Record):
         bool, Field(description="the totals held the action already: it was carried out before")
     ]
     route: Annotated[RouteSeen | None, Field(description="null: every approver may answer")] = None
+    own_key: Annotated[bool | None, Field(description="true: no delegate may sign an answer")] = None
 
 
 class ResolvedVerdict(Verdict):

@@ -26,27 +26,28 @@ OWNER = "owner"
 REVIEWER = "reviewer"
 _DECIDES = "approver"
 """The role that an override takes, and an approval below the highest tier."""
-FEED, AGENT = "feed", "agent"
+FEED, AGENT, GATEWAY = "feed", "agent", "gateway"
 ControlRecord = tuple[str, bytes, bytes]
 """Topic (base name), key and value of a control record."""
 
 
 class ThrowawayTrust:
-    """The keys of a root, of an owner who may publish everything, of a reviewer, of a feed of items, and of
-    an agent that signs.
+    """The keys of a root, of an owner who may publish everything, of a reviewer, of a feed of items, of an
+    agent that signs, and of a gateway that signs for people who log in to it.
 
     They are in memory alone, unless `write` puts them into files.
     """
 
     def __init__(self) -> None:
         self._private = {
-            name: Ed25519PrivateKey.generate() for name in ("root", OWNER, REVIEWER, FEED, AGENT)
+            name: Ed25519PrivateKey.generate() for name in ("root", OWNER, REVIEWER, FEED, AGENT, GATEWAY)
         }
         self.root = SigningKey(self._private["root"])
         self.owner = SigningKey(self._private[OWNER])
         self.reviewer = SigningKey(self._private[REVIEWER])
         self.feed = SigningKey(self._private[FEED])
         self.agent = SigningKey(self._private[AGENT])
+        self.gateway = SigningKey(self._private[GATEWAY])
 
     @property
     def root_key(self) -> str:
@@ -69,8 +70,9 @@ class ThrowawayTrust:
         return self._approver(OWNER, self.owner, list(get_args(SignedKind)), [_DECIDES, "vp"])
 
     def reviewing(self) -> ControlRecord:
-        """The entry of a reviewer of quarantined memories who may also sign overrides of items' quality."""
-        return self._approver(REVIEWER, self.reviewer, ["quality_override"], [REVIEWER, _DECIDES])
+        """The entry of a reviewer of quarantined memories who may also sign overrides of items' quality, and,
+        as the second approver that it needs, the entry of a delegate."""
+        return self._approver(REVIEWER, self.reviewer, ["quality_override", "delegate"], [REVIEWER, _DECIDES])
 
     def entries(self, entries: Sequence[dict[str, Any]], change: str | None = None) -> list[ControlRecord]:
         """Registry entries, signed by the owner; with a change's id they take effect together."""
@@ -78,6 +80,19 @@ class ThrowawayTrust:
             return [self._entry(entry, self.owner) for entry in entries]
         whole = {"id": change, "entries": {_name(entry): digest(entry) for entry in entries}}
         return [self._entry({**entry, "change": whole}, self.owner) for entry in entries]
+
+    def delegate(self, tenants: Sequence[str], name: str = GATEWAY, **changed: Any) -> ControlRecord:
+        """The entry by which the gateway signs for all people of these tenants, signed by owner and reviewer;
+        `changed` are fields of its spec."""
+        spec = {
+            "tenants": [*tenants],
+            "keys": [{"public_key": self.gateway.public.text}],
+            "agents": False,
+            "roles": [REVIEWER, _DECIDES, "vp"],
+            **changed,
+        }
+        entry = {"kind": "delegate", "id": name, "revision": 1, "spec": spec}
+        return self._entry(entry, self.owner, self.reviewer)
 
     def overrides(self, entries: Sequence[dict[str, Any]]) -> list[ControlRecord]:
         """Overrides of quality, signed by the reviewer who answers for them."""
@@ -105,8 +120,8 @@ class ThrowawayTrust:
         envelope = sign(payload_type, document, [self.owner])
         return BUNDLES, f"{frame['id']}@{frame['revision']}".encode(), envelope.written()
 
-    def _entry(self, entry: dict[str, Any], signer: SigningKey) -> ControlRecord:
-        envelope = sign(PAYLOAD_TYPES[REGISTRY], orjson.dumps(entry), [signer])
+    def _entry(self, entry: dict[str, Any], *signers: SigningKey) -> ControlRecord:
+        envelope = sign(PAYLOAD_TYPES[REGISTRY], orjson.dumps(entry), signers)
         return REGISTRY, _name(entry).encode(), envelope.written()
 
 

@@ -107,6 +107,7 @@ def build_gateway(settings: Settings, fail: Callable[[], None]) -> Edge:
     from app.client.exchange import Exchange  # noqa: PLC0415 - only to serve
     from app.client.input_kinds import ANSWERS, QUARANTINE  # noqa: PLC0415 - as above
     from app.gateway.decisions import Decisions  # noqa: PLC0415 - as above
+    from app.gateway.delegated_answers import DelegatedAnswers  # noqa: PLC0415 - as above
     from app.gateway.http.api_keys import ApiKeyFileError, ApiKeyStore, RateLimiter  # noqa: PLC0415 - an extra
     from app.gateway.http.edge import EdgeRules  # noqa: PLC0415 - as above
     from app.gateway.input_requests import WaitLimits  # noqa: PLC0415 - as above
@@ -128,6 +129,7 @@ def build_gateway(settings: Settings, fail: Callable[[], None]) -> Edge:
     if given.signing_key is not None:
         private_keys_or_stop([given.signing_key])
         signing_key = given.signing_key.read_bytes()
+    people_key = None if given.reviewers_key is None else private_keys_or_stop([given.reviewers_key])[0]
     try:
         answers = _answer_store(settings)
     except (ValueError, sqlite3.Error) as error:
@@ -135,10 +137,11 @@ def build_gateway(settings: Settings, fail: Callable[[], None]) -> Edge:
     exchange = Exchange(kafka.bootstrap_servers, kafka.topic_prefix, answers=(*ANSWERS, QUARANTINE))
     reader = KafkaControlReader(kafka.bootstrap_servers, {real_names(settings)[REGISTRY]: REGISTRY})
     registry = RegistryView(reader, roots, settings.policy.refresh_s, settings.policy.max_lag_s)
+    decisions = Decisions(exchange, signing_key, given.read_timeout_s, given.max_reads)
     return build_app(
         GatewayParts(
             exchange,
-            Decisions(exchange, signing_key, given.read_timeout_s, given.max_reads),
+            decisions,
             registry,
             keys,
             RateLimiter(given.requests_per_s, given.burst),
@@ -151,6 +154,7 @@ def build_gateway(settings: Settings, fail: Callable[[], None]) -> Edge:
                 lambda *asked: asyncio.to_thread(_quality, settings, *asked),
             ),
             RecentRecords(exchange.connection, kafka.topic_prefix, given.session_records),
+            DelegatedAnswers(people_key, registry, decisions, given.wait_s),
             fail,
         )
     )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from app.core.actions.approver_rights import (
     APPROVE,
     DENY,
+    OWN_KEY_NEEDED,
     may_still_approve,
     object_to_review,
     unknown,
@@ -34,6 +35,7 @@ from app.core.actions.standing_grants import given_record, grant_of
 from app.core.foundation.clock import rfc3339
 from app.core.foundation.refusals import Objection, refused_review
 from app.core.foundation.requests import ask_for_input
+from app.core.registry.review_signing import answer_delegate, signer_fields
 from app.core.state.book import EscalationKept, GrantKept
 from app.core.state.decision import Decision
 from app.core.state.draft import SessionDraft
@@ -45,7 +47,6 @@ from app.core.state.escalation_records import (
     expire,
     resolved_record,
     take_steps,
-    told_of_signer,
 )
 from app.core.state.expiry import time_records
 
@@ -144,11 +145,13 @@ def _judged(
     votes = (*escalation.votes, _vote(parts, arrival, review))
     approval = Approval(escalation, votes, review.parameters)
     resolved = yield from resolve(parts, arrival, action, approval, read_seen)
-    approvers = parts.policy.registry.approvers
+    registry = parts.policy.registry
+    if resolved.own_key and any(one.delegate is not None for one in votes):
+        return Objection("own_key_needed", OWN_KEY_NEEDED)
     names = [
         one.approver_id
         for one in votes
-        if not may_still_approve(approvers, arrival, escalation, one, resolved.role)
+        if not may_still_approve(registry, arrival, escalation, one, resolved.role)
     ]
     if names:
         needed = f"the action needs the role {resolved.role} now, which {', '.join(names)} has not in force"
@@ -157,8 +160,10 @@ def _judged(
 
 
 def _vote(parts: PointParts, arrival: Arrival, review: ReviewDecision) -> Vote:
-    approver = parts.policy.registry.approvers[review.approver_id]
-    return Vote(approver.id, approver.key, approver.hash, arrival.decision_id)
+    registry = parts.policy.registry
+    approver = registry.approvers[review.approver_id]
+    delegate = answer_delegate(registry, review)
+    return Vote(approver.id, approver.key, approver.hash, arrival.decision_id, delegate)
 
 
 def refuse(arrival: Arrival, review: ReviewDecision, draft: SessionDraft, why: Objection) -> Decision:
@@ -185,7 +190,7 @@ def _denied(waits: _Answered) -> Decision:
     change = EscalationKept(escalation.after("denial", arrival.timestamp_ms, outcome="BLOCK"))
     return _ended(
         draft,
-        [resolved_record(escalation, arrival, told_of_signer(parts.policy.registry, review), end)],
+        [resolved_record(escalation, arrival, signer_fields(parts.policy.registry, review), end)],
         change,
     )
 
@@ -196,7 +201,7 @@ def _counted(waits: _Answered) -> Decision:
     change = EscalationKept(escalation.after("approval", arrival.timestamp_ms, votes=votes))
     return _ended(
         draft,
-        [counted_record(escalation, arrival, told_of_signer(parts.policy.registry, review), len(votes))],
+        [counted_record(escalation, arrival, signer_fields(parts.policy.registry, review), len(votes))],
         change,
     )
 
@@ -204,11 +209,11 @@ def _counted(waits: _Answered) -> Decision:
 def _released(waits: _Answered) -> Decision:
     """The last approval of a retrieval's items: the agent may ask for exactly them once more."""
     parts, arrival, review, draft, escalation = waits
-    approvers = parts.policy.registry.approvers
+    registry = parts.policy.registry
     gone = [
         one.approver_id
         for one in escalation.votes
-        if not may_still_approve(approvers, arrival, escalation, one)
+        if not may_still_approve(registry, arrival, escalation, one)
     ]
     if gone:
         return refuse(arrival, review, draft, Objection("wrong_role", f"no longer in force: {gone[0]}"))
@@ -218,7 +223,7 @@ def _released(waits: _Answered) -> Decision:
         votes=(*escalation.votes, _vote(parts, arrival, review)),
         justification=review.justification,
     )
-    signed = told_of_signer(parts.policy.registry, review)
+    signed = signer_fields(parts.policy.registry, review)
     end = End(APPROVE, "ALLOW", None, None)
     return _ended(draft, [resolved_record(escalation, arrival, signed, end)], EscalationKept(after))
 
@@ -234,7 +239,7 @@ def _approved(waits: _Answered) -> Generator[Request, Answer, Decision]:
         return refuse(arrival, review, draft, resolved)
     body = resolved.verdict.body
     end = End(APPROVE, body["outcome"], body["blockReason"], body["verdict_id"])
-    told = resolved_record(escalation, arrival, told_of_signer(parts.policy.registry, review), end)
+    told = resolved_record(escalation, arrival, signer_fields(parts.policy.registry, review), end)
     records = [*time_records(draft), resolved.verdict, told]
     count_resolved(draft, escalation, resolved)
     after = escalation.after(

@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING
 
 from app.core.actions.standing_grants import object_to_grant
 from app.core.foundation.refusals import Objection
-from app.core.registry.keys import signed_by
+from app.core.registry.review_signing import ANSWERING, may_still_sign, object_to_signature
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from app.core.foundation.arrival import Arrival
     from app.core.registry.registry import Registry
     from app.core.registry.registry_entries import Approver
@@ -20,8 +18,8 @@ if TYPE_CHECKING:
 APPROVE, DENY = "approve", "deny"
 SHORTEST_REASON = 10
 """Characters of the justification with which a retrieval is approved."""
-ROLES: Mapping[str, frozenset[str]] = {"approver": frozenset({"approver", "vp"}), "vp": frozenset({"vp"})}
-"""The roles that may answer, by the required one."""
+GRANT_BY_OWN_KEY = "a standing grant needs the approver's own key"
+OWN_KEY_NEEDED = "the bundle demands the approver's own key for this tier: sign with it, as in a terminal"
 
 
 def object_to_review(
@@ -74,16 +72,17 @@ def _object_to_signer(
         return Objection(
             "not_an_approver", f"no approver of this tenant and tool in force: {review.approver_id}"
         )
-    if not approver.roles & ROLES[escalation.role]:
+    if not approver.roles & ANSWERING[escalation.role]:
         return Objection("wrong_role", f"the escalation needs the role {escalation.role}")
     agent = registry.agents.get(escalation.agent_id)
     if review.approver_id in (escalation.agent_id, None if agent is None else agent.owner):
         return Objection("own_action", "neither an agent nor its owner answers its escalations")
     if not escalation.has_reached(approver.groups, arrival.timestamp_ms):
         return Objection("wrong_group", f"{approver.id} is of no group that has the escalation yet")
-    if not signed_by(approver.public_key, review):
-        return Objection("wrong_signature", "the signature is not the approver's over this answer")
-    return None
+    if review.delegate is not None and (escalation.own_key or review.grant is not None):
+        return Objection("own_key_needed", OWN_KEY_NEEDED if escalation.own_key else GRANT_BY_OWN_KEY)
+    within = escalation.tenant, escalation.role
+    return object_to_signature(registry, review, approver, within, arrival.timestamp_ms)
 
 
 def _in_bounds(approver: Approver, arrival: Arrival, escalation: Escalation) -> bool:
@@ -92,7 +91,7 @@ def _in_bounds(approver: Approver, arrival: Arrival, escalation: Escalation) -> 
 
 
 def may_still_approve(
-    approvers: Mapping[str, Approver],
+    registry: Registry,
     arrival: Arrival,
     escalation: Escalation,
     vote: Vote,
@@ -100,12 +99,13 @@ def may_still_approve(
 ) -> bool:
     """Whether a counted approval still counts under the registry of now. `role`: the one that is needed now;
     None: the one that was."""
-    approver = approvers.get(vote.approver_id)
+    approver, role = registry.approvers.get(vote.approver_id), role or escalation.role
     return (
         approver is not None
         and _in_bounds(approver, arrival, escalation)
         and escalation.has_reached(approver.groups, arrival.timestamp_ms)
-        and bool(approver.roles & ROLES[role or escalation.role])
+        and bool(approver.roles & ANSWERING[role])
+        and may_still_sign(registry, vote.delegate, (escalation.tenant, role), arrival.timestamp_ms)
     )
 
 

@@ -277,6 +277,7 @@ def escalation_of(arrival: Arrival, context: ActionContext) -> Escalation:
         now,
         now + context.bundle.escalation_ttl_ms,
         route=context.bundle.approvals.route_of(context.tier, action.tool_name, context.tenant),
+        own_key=context.bundle.approvals.demands_own_key(context.tier),
     )
 
 

@@ -60,7 +60,8 @@ class SeenAtApproval(NamedTuple):
 
 class ResolvedAction(NamedTuple):
     """The decision on an approved action. `role` is the one that the action needs under the policy of now,
-    `last` the approval that completed the quorum; `sighting` and `gates` are as in RuledAction."""
+    `own_key` whether that policy demands the approvers' own keys. `last` is the approval that completed the
+    quorum; `sighting` and `gates` are as in RuledAction."""
 
     verdict: OutRecord
     ruling: Ruling
@@ -69,6 +70,7 @@ class ResolvedAction(NamedTuple):
     resolving: SeenAtApproval
     gates: Mapping[str, GateMemory | None]
     last: Vote
+    own_key: bool
 
 
 def read_resolving(
@@ -106,8 +108,9 @@ def recorded_escalation(recorded: Mapping[str, Any]) -> Escalation:
         action["offset"],
         milliseconds_of(seen["opened_at"]),
         milliseconds_of(seen["expires_at"]),
-        tuple(Vote(**one) for one in seen["votes"]),
+        tuple(Vote.of(one) for one in seen["votes"]),
         route=None if seen.get("route") is None else Route.of(seen["route"]),
+        own_key=seen.get("own_key") or False,
     )
 
 
@@ -164,6 +167,7 @@ def resolve(
         **about["registry_hashes"],
         **evaluation.entries,
         **{one.entry: one.entry_hash for one in votes},
+        **{one.delegate.entry: one.delegate.entry_hash for one in votes if one.delegate is not None},
     }
     about |= _told(arrival, approval, resolving)
     form = FORM if narrowed is None else NARROWED
@@ -178,7 +182,8 @@ def resolve(
     )
     kept = what_gates_keep(gates.remembering, context, ruling, known=True) if seen.room else {}
     role = required_role(context.tier)
-    return ResolvedAction(verdict, ruling, role, sighting, resolving, kept, votes[-1])
+    own_key = context.bundle.approvals.demands_own_key(context.tier)
+    return ResolvedAction(verdict, ruling, role, sighting, resolving, kept, votes[-1], own_key)
 
 
 def count_resolved(draft: SessionDraft, escalation: Escalation, resolved: ResolvedAction) -> None:
@@ -227,13 +232,15 @@ def _told(arrival: Arrival, approval: Approval, resolving: SeenAtApproval) -> di
             "quorum": escalation.quorum,
             "opened_at": rfc3339(escalation.opened_ms),
             "expires_at": rfc3339(escalation.expires_ms),
-            "votes": [one._asdict() for one in escalation.votes],
+            "votes": [one.told() for one in escalation.votes],
             "counted": resolving.counted,
         },
-        "approvals": [one._asdict() for one in votes],
+        "approvals": [one.told() for one in votes],
     }
     if escalation.route is not None:
         told["escalation"]["route"] = escalation.route.told()
+    if escalation.own_key:
+        told["escalation"]["own_key"] = True
     if narrowed is not None:
         told["narrowed"] = digest(wire_safe(narrowed))
     return told

@@ -8,11 +8,10 @@ from app.core.actions.approvals import refuse
 from app.core.actions.approver_rights import DENY
 from app.core.actions.standing_grants import ROLES, revoked_record
 from app.core.foundation.refusals import Objection
-from app.core.registry.keys import signed_by
+from app.core.registry.review_signing import object_to_signature, signer_fields
 from app.core.state.book import GrantKept
 from app.core.state.decision import Decision
 from app.core.state.draft import SessionDraft
-from app.core.state.escalation_records import told_of_signer
 from app.core.state.expiry import time_records
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ def evaluate(
     against = _object_to(parts, arrival, review, grant)
     if against is not None or grant is None:
         return refuse(arrival, review, draft, against or _unknown(review))
-    record = revoked_record(grant, arrival, told_of_signer(parts.policy.registry, review))
+    record = revoked_record(grant, arrival, signer_fields(parts.policy.registry, review))
     after = None if draft.state.gone else draft.transition()
     return Decision(after, [*time_records(draft), record], (GrantKept(grant._replace(uses=0)),))
 
@@ -58,9 +57,8 @@ def _object_to_signer(
         return Objection("not_an_approver", f"no approver of this tenant in force: {review.approver_id}")
     if not approver.roles & ROLES or (approver.tools is not None and grant.tool not in approver.tools):
         return Objection("wrong_role", "an approver for this tool revokes a grant")
-    if not signed_by(approver.public_key, review):
-        return Objection("wrong_signature", "the signature is not the approver's over this answer")
-    return None
+    registry, within = parts.policy.registry, (grant.tenant, "approver")
+    return object_to_signature(registry, review, approver, within, arrival.timestamp_ms)
 
 
 def _unknown(review: ReviewDecision) -> Objection:

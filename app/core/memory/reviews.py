@@ -17,7 +17,7 @@ from app.core.foundation.clock import rfc3339
 from app.core.foundation.refusals import Objection, refused_review
 from app.core.foundation.requests import ask_for_input, input_in
 from app.core.memory.admitted import Released, admitted
-from app.core.registry.keys import signed_by
+from app.core.registry.review_signing import object_to_signature, signer_fields
 from app.core.state.book import Entered, Left
 from app.core.state.decision import Decision
 from app.core.state.draft import SessionDraft
@@ -101,7 +101,7 @@ def expired(book: Book, now_ms: int, limit: int) -> Decision | None:
 
 
 def reviewed(held: Held, arrival: Arrival, review: dict[str, Any], *, approved: bool) -> OutRecord:
-    """`review`: approver_id, approver_entry, approver_hash and justification."""
+    """`review`: the fields about who answered."""
     kind = "QuarantineApproved" if approved else "QuarantineRejected"
     return _event(kind, held, arrival.timestamp_ms, arrival, **review)
 
@@ -184,9 +184,8 @@ def _wrong_signer(
     owner = None if agent is None else agent.owner
     if review.approver_id in (held.agent_id, held.source_id, owner):
         return Objection("own_memory", "neither who wrote a memory nor the agent's owner reviews it")
-    if not signed_by(approver.public_key, review):
-        return Objection("wrong_signature", "the signature is not the reviewer's over this review")
-    return None
+    within = held.tenant, ROLE
+    return object_to_signature(registry, review, approver, within, arrival.timestamp_ms)
 
 
 def _unknown(review: ReviewDecision) -> Objection:
@@ -223,17 +222,11 @@ def _decided(
     write: ProposedMemoryWrite | None,
 ) -> Decision:
     """`write`: what to release; None for a rejection."""
-    approver = registry.approvers[review.approver_id]
-    told: dict[str, Any] = {
-        "approver_id": approver.id,
-        "approver_entry": approver.key,
-        "approver_hash": approver.hash,
-        "justification": review.justification,
-    }
+    told = signer_fields(registry, review)
     now = arrival.timestamp_ms
     records = [*time_records(draft), reviewed(held, arrival, told, approved=write is not None)]
     if write is not None:
-        records.append(admitted(write, _released(held), now, approver.id))
+        records.append(admitted(write, _released(held), now, review.approver_id))
     records.append(feedback(held, approved=write is not None, now_ms=now))
     _remember(draft, held, approved=write is not None)
     return Decision(None if draft.state.gone else draft.transition(), records, (Left(held),))

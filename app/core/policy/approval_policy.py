@@ -90,10 +90,17 @@ class ApprovalRoute(StrictModel):
 
 class ApprovalPolicy(StrictModel):
     """`quorum`: how many approvers must agree to an escalated action, by its tier; one where it says nothing.
-    One denial ends it. `routing`: the first route that matches says which groups may answer."""
+    One denial ends it. `routing`: the first route that matches says which groups may answer. `own_key_tiers`:
+    an answer to an action of these tiers counts only with the approver's own key, not a delegate's."""
 
     quorum: dict[Tier, Annotated[int, Field(ge=1, le=16)]] = Field(default_factory=dict)
     routing: Annotated[list[ApprovalRoute], Field(max_length=MAX_ROUTES)] = Field(default_factory=list)
+
+    own_key_tiers: list[Tier] = Field(default_factory=list)
+
+    def demands_own_key(self, tier: str) -> bool:
+        """Whether answers to actions of this tier need the approvers' own keys."""
+        return tier in self.own_key_tiers
 
     def needed(self, tier: str) -> int:
         """How many approvals an action of this tier needs."""
@@ -121,6 +128,8 @@ def find_approval_loosenings(before: ApprovalPolicy, after: ApprovalPolicy) -> I
         if new < old:
             sentence = f"an action of {tier} needs {new} approvals, not {old}"
             yield Loosening(sentence, ("approvals.quorum", f"approvals.quorum.{tier}"))
+        if before.demands_own_key(tier) and not after.demands_own_key(tier):
+            yield Loosening(f"a delegate may sign answers to actions of {tier}", ("approvals.own_key_tiers",))
     for sentence in dict.fromkeys(_wider(before.routing, after.routing)):
         yield Loosening(sentence, ("approvals.routing",))
 

@@ -7,7 +7,7 @@ time, so that a key can be replaced without a gap.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, Self
 
 from cryptography.exceptions import InvalidSignature
 from pydantic import Field, model_validator
@@ -16,6 +16,7 @@ from app.core.foundation.arrival import InputSignature, SignedFor
 from app.core.foundation.clock import rfc3339
 from app.core.foundation.strict import Instant, Name, StrictModel
 from topics.agent_signature import read_signature, signed_bytes
+from topics.records.base import Role
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -47,16 +48,30 @@ class AgentKeySpec(StrictModel):
 
 AgentKeyList = Annotated[list[AgentKeySpec], Field(min_length=1, max_length=8)]
 WindowSeconds = Annotated[int, Field(ge=1, le=3600)]
+ApproverRole = Role | Literal["reviewer"]
+"""A reviewer decides on quarantined memories, the others on escalations."""
 
 
 class DelegateSpec(StrictModel):
     """A gateway that signs for the agents of these `tenants`: it knows them by their API keys. An input that
     it signed counts as if the agent had signed it, and the decision names the delegate. `keys` are like those
-    of an agent.
+    of an agent. With `agents` false it signs for no agent.
+
+    `roles`: it signs answers of the people who log in to it, where one of these roles may give the answer.
+    The person's own bounds count as well. Two approvers must sign an entry that gives it more roles, or with
+    roles more tenants or keys.
     """
 
     tenants: Annotated[list[Name], Field(min_length=1, max_length=1024)]
     keys: AgentKeyList
+    agents: bool = True
+    roles: list[ApproverRole] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _for_somebody(self) -> Self:
+        if not self.agents and not self.roles:
+            raise ValueError("it signs for nobody: with agents false it needs roles")
+        return self
 
 
 class AgentKey(NamedTuple):
@@ -88,13 +103,16 @@ class AgentKey(NamedTuple):
 
 
 class Delegate(NamedTuple):
-    """A gateway that may sign for the agents of these tenants. `key` is "kind/id@revision"."""
+    """A gateway that may sign in these tenants: for agents where `agents`, and for people the answers that
+    `roles` may give. `key` is "kind/id@revision"."""
 
     id: str
     key: str
     hash: str
     tenants: frozenset[str]
     keys: tuple[AgentKey, ...]
+    agents: bool = True
+    roles: frozenset[str] = frozenset()
 
 
 def key_of(keys: Iterable[AgentKey], key_id: str, at_ms: int) -> AgentKey | str:

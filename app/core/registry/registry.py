@@ -73,7 +73,7 @@ class Registry:
 
     def delegates_of(self, tenant: str) -> tuple[Delegate, ...]:
         """The delegates that may sign for the agents of a tenant."""
-        return tuple(one for one in self.delegates.values() if tenant in one.tenants)
+        return tuple(one for one in self.delegates.values() if one.agents and tenant in one.tenants)
 
     def reporter_tenant(self, reporter: str) -> str | None:
         """The tenant of an enforcement point or agent; None for an id that is neither."""

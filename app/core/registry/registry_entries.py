@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from app.core.foundation.strict import Instant, StrictModel
-from app.core.registry.agent_keys import AgentKey, AgentKeyList, WindowSeconds  # noqa: TC001 - the same
+from app.core.registry.agent_keys import AgentKey, AgentKeyList, ApproverRole, WindowSeconds  # noqa: TC001 - the same
 from app.core.text.expression_sets import PatternSet, target_set
-from topics.records.base import Enforcement, Role, Tier
-from topics.records.inputs import ActionType  # noqa: TC001 - pydantic reads the annotations
+from topics.records.base import Enforcement, Tier  # noqa: TC001 - pydantic reads the annotations
+from topics.records.inputs import ActionType  # noqa: TC001 - the same
 from topics.records.memory import SourceType  # noqa: TC001 - the same
 from topics.records.retrievals import AutonomyTier  # noqa: TC001 - the same
 
@@ -38,8 +38,6 @@ PublishedKind = Literal[
 SignedKind = Literal["bundle", "quality_bundle", PublishedKind]
 Kind = Literal[PublishedKind, "approver"]
 Subject = Literal["tenant", "agent", "session"]
-ApproverRole = Role | Literal["reviewer"]
-"""A reviewer decides on quarantined memories, the others on escalations."""
 MAX_STARS, SHORTEST_REASON = 2, 10
 MAX_TARGETS = 512
 """Forbidden targets of one tenant: as many as one automaton takes, and 3 s to compile."""

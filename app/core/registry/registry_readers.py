@@ -113,7 +113,9 @@ def _enforcement_point(registry: Registry, base: Base, point: EnforcementPointSp
 
 def _delegate(registry: Registry, base: Base, delegate: DelegateSpec) -> None:
     keys = tuple(map(_agent_key, delegate.keys))
-    registry.delegates[base[0]] = Delegate(*base, frozenset(delegate.tenants), keys)
+    registry.delegates[base[0]] = Delegate(
+        *base, frozenset(delegate.tenants), keys, delegate.agents, frozenset(delegate.roles)
+    )
 
 
 def _approver(registry: Registry, base: Base, approver: ApproverSpec) -> None:

@@ -13,6 +13,7 @@ from app.core.foundation.chain import OutRecord
 from app.core.foundation.clock import milliseconds_of, rfc3339
 from app.core.quality_bundle.provenance_request import wanted
 from app.core.registry.agent_keys import UNSIGNED_AGENT
+from app.core.registry.review_signing import may_still_sign
 from app.core.retrieval.context import ItemApproval, assess, barred
 from app.core.retrieval.judgement import Judged, judge
 from app.core.retrieval.quality_record import common_to, decision_record
@@ -86,6 +87,8 @@ def opened(
     quorum = context.bundle.approvals.needed(ACTION_TIER)
     if quorum > 1:
         body["quorum"] = quorum
+    if context.bundle.approvals.demands_own_key(ACTION_TIER):
+        body["own_key"] = True
     return OutRecord(ESCALATIONS, "RetrievalEscalationOpened", body, retrieval.session_id)
 
 
@@ -150,13 +153,17 @@ def _waiting(arrival: Arrival, context: RetrievalContext) -> Escalation:
         arrival.offset,
         now,
         now + ttl_ms,
+        own_key=context.bundle.approvals.demands_own_key(ACTION_TIER),
     )
 
 
 def _approval(context: RetrievalContext, approved: Escalation | None) -> ItemApproval | None:
-    """The approval of an earlier request of the same bytes, as long as it and its last approver are in
-    force."""
+    """The approval of an earlier request of the same bytes, as long as it, its last approver and the delegate
+    that signed it are in force."""
     if approved is None or context.now_ms >= approved.usable_until_ms:
+        return None
+    within = context.tenant, ROLE
+    if not may_still_sign(context.registry, approved.votes[-1].delegate, within, context.now_ms):
         return None
     name, until = approved.votes[-1].approver_id, approved.usable_until_ms
     return _in_force(context, approved.escalation_id, name, until, approved.justification)

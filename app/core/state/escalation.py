@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import orjson
 
 from app.core.foundation.clock import rfc3339
+from app.core.registry.review_signing import AnswerDelegate
 from topics.catalog import RETRIEVALS
 
 if TYPE_CHECKING:
@@ -35,13 +36,34 @@ TRANSITIONS: Mapping[tuple[Status, Event], Status] = {
 
 
 class Vote(NamedTuple):
-    """An approver's approval that was counted: its id, "kind/id@revision" and hash of its registry entry, and
-    the place of the review, "topic:partition:offset"."""
+    """An approver's approval that was counted: its id, "kind/id@revision" and hash of its registry entry, the
+    place of the review, "topic:partition:offset", and the delegate that signed it; None: the approver's own
+    key did."""
 
     approver_id: str
     entry: str
     entry_hash: str
     review: str
+    delegate: AnswerDelegate | None = None
+
+    def told(self) -> dict[str, Any]:
+        """As a resolved verdict has it."""
+        told = self._asdict()
+        if self.delegate is None:
+            return {name: one for name, one in told.items() if name != "delegate"}
+        return {**told, "delegate": self.delegate._asdict()}
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Vote:
+        """What `told` gave."""
+        delegate = told.get("delegate")
+        return cls(**{**told, "delegate": None if delegate is None else AnswerDelegate(**delegate)})
+
+    @classmethod
+    def decoded(cls, stored: list[Any]) -> Vote:
+        """From the table."""
+        vote = cls(*stored)
+        return vote if vote.delegate is None else vote._replace(delegate=AnswerDelegate(*vote.delegate))
 
 
 class RouteStep(NamedTuple):
@@ -95,7 +117,8 @@ class Escalation(NamedTuple):
     bytes at `topic`, `partition` and `offset`: an approval counts for exactly these. Times are broker times,
     ms; `ended_ms` 0 while it is pending. `outcome`: what the approved input came to when it was judged again.
     `justification`: of a retrieval's last approver, for the items that are served because of it.
-    `route` None: every approver may answer. `steps_done`: of the route, those that the ledger has.
+    `route` None: every approver may answer. `steps_done`: of the route, those that the ledger has. `own_key`:
+    no delegate may sign an answer to it.
     """
 
     escalation_id: str
@@ -121,6 +144,7 @@ class Escalation(NamedTuple):
     justification: str = ""
     route: Route | None = None
     steps_done: int = 0
+    own_key: bool = False
 
     @property
     def is_of_items(self) -> bool:
@@ -180,7 +204,7 @@ class Escalation(NamedTuple):
     def decode(cls, stored: bytes) -> Escalation:
         """What `encode` wrote."""
         fields = cls(*orjson.loads(stored))
-        votes = tuple(Vote(*one) for one in fields.votes)
+        votes = tuple(Vote.decoded([*one]) for one in fields.votes)
         if fields.route is None:
             return fields._replace(votes=votes)
         groups, *times = fields.route

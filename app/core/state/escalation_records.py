@@ -16,10 +16,8 @@ from topics.catalog import ESCALATIONS
 
 if TYPE_CHECKING:
     from app.core.foundation.arrival import Arrival
-    from app.core.registry.registry import Registry
     from app.core.state.book import Book
     from app.core.state.escalation import Escalation, Route, RouteStep
-    from topics.records import ReviewDecision
 
 EXPIRED = "nobody decided in time"
 EVICTED = "too many escalations were open, and this was the oldest of the agent that had the most"
@@ -47,6 +45,8 @@ def opened(arrival: Arrival, escalation: Escalation, reason: str) -> OutRecord:
     }
     if escalation.quorum > 1:
         told["quorum"] = escalation.quorum
+    if escalation.own_key:
+        told["own_key"] = True
     if escalation.route is not None:
         told |= _turn(escalation, escalation.route, 0)
     return event("EscalationOpened", told, escalation, escalation.opened_ms, arrival)
@@ -100,17 +100,6 @@ class End(NamedTuple):
     outcome: str
     reason: str | None
     verdict_id: str | None
-
-
-def told_of_signer(registry: Registry, review: ReviewDecision) -> dict[str, Any]:
-    """The fields about the approver that the records of an answer have."""
-    approver = registry.approvers[review.approver_id]
-    return {
-        "approver_id": approver.id,
-        "approver_entry": approver.key,
-        "approver_hash": approver.hash,
-        "justification": review.justification,
-    }
 
 
 def resolved_record(escalation: Escalation, arrival: Arrival, signed: dict[str, Any], end: End) -> OutRecord:

@@ -12,6 +12,8 @@ controls, so for some changes one allowed signature is not enough.
 - Two approvers are needed to change the quality bundle that judges a tenant, and for the first revision of a
   quality bundle that a tenant already names. Otherwise one approver could publish a looser bundle under a new
   id and let the tenant name it, before or after.
+- Two approvers are needed for a delegate that signs answers of people, and for whatever lets it sign more:
+  its key stands for the keys of all who log in to it.
 - An override is the decision of one named person. It needs the signature of that approver, who must have a
   role that decides on escalations and the right to decide for the tenant; and its time is limited.
 """
@@ -22,6 +24,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from app.core.foundation.clock import milliseconds_of, rfc3339
 from app.core.registry.agent_grants import LONGEST_GRANT_MS, AgentGrantSpec
+from app.core.registry.agent_keys import DelegateSpec
 from app.core.registry.keys import PublicKey, UnusableKeyError
 from app.core.registry.quality_entries import LONGEST_OVERRIDE_MS, QualityOverrideSpec
 from app.core.registry.registry_entries import OrgSpec
@@ -116,7 +119,7 @@ def _public_key(approver: Approver) -> PublicKey:
 
 
 ORG = "org"
-OVERRIDE, AGENT_GRANT = "quality_override", "agent_grant"
+OVERRIDE, AGENT_GRANT, DELEGATE = "quality_override", "agent_grant", "delegate"
 SHADOW = "shadow"
 DECIDES: frozenset[str] = frozenset(get_args(Role))
 """The roles that answer an escalation; an override is such an answer."""
@@ -154,6 +157,8 @@ def entry_refusal(
         return _override_refusal(QualityOverrideSpec.model_validate(spec), entry.at_ms, approvers)
     if entry.kind == AGENT_GRANT:
         return _grant_refusal(AgentGrantSpec.model_validate(spec), entry.at_ms, approvers)
+    if entry.kind == DELEGATE:
+        return _delegate_refusal(spec, entry.said.id, newest, approvers)
     return None
 
 
@@ -211,6 +216,31 @@ def _grant_refusal(
         latest = rfc3339(published_ms + LONGEST_GRANT_MS)
         return Reason("invalid_entry", "$.spec.expires_at", f"a grant of now ends by {latest}")
     return None
+
+
+def _delegate_refusal(
+    spec: Mapping[str, Any],
+    name: str,
+    newest: Mapping[tuple[str, str], Accepted],
+    approvers: Collection[str],
+) -> Reason | None:
+    """Why a delegate that signs for people may not count: one approver may only narrow what it signs."""
+    after, known = DelegateSpec.model_validate(spec), newest.get((DELEGATE, name))
+    if not after.roles or len(approvers) >= ENOUGH:
+        return None
+    before = None if known is None else DelegateSpec.model_validate(known.document["spec"])
+    if before is None or not _is_narrower(after, before):
+        return _alone(approvers, f"delegate {name} may sign more for people")
+    return None
+
+
+def _is_narrower(after: DelegateSpec, before: DelegateSpec) -> bool:
+    """Whether a delegate may sign no more than before: a key may at most be revoked."""
+    keys = [one.model_copy(update={"revoked_at": None}) for one in before.keys if one.revoked_at is None]
+    keys += before.keys
+    now = [one if one in before.keys else one.model_copy(update={"revoked_at": None}) for one in after.keys]
+    fewer = set(after.roles) <= set(before.roles) and set(after.tenants) <= set(before.tenants)
+    return fewer and all(one in keys for one in now)
 
 
 def _decides_on(approver: Approver, grant: AgentGrantSpec) -> bool:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from app.client.exchange import Exchange
     from app.gateway.decisions import Decisions
+    from app.gateway.delegated_answers import DelegatedAnswers
     from app.gateway.http.api_keys import ApiKeyStore, RateLimiter
     from app.gateway.input_requests import WaitLimits
     from app.gateway.recent_records import RecentRecords
@@ -54,6 +55,7 @@ class GatewayParts:
     subjects: WaitingSubjects
     ledger: LedgerWork
     recent: RecentRecords
+    people: DelegatedAnswers
     fail: Callable[[], None]
 
 

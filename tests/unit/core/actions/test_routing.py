@@ -88,7 +88,7 @@ def test_an_escalation_of_an_older_worker_has_no_route() -> None:
     at.opened()
     (waiting,) = at.replay.book.open.oldest_first()
     assert Escalation.decode(waiting.encode()) == waiting
-    older = Escalation.decode(orjson.dumps(orjson.loads(waiting.encode())[:-2]))
+    older = Escalation.decode(orjson.dumps(orjson.loads(waiting.encode())[:-3]))
     assert older == waiting._replace(route=None)
     assert older.due_ms == older.expires_ms
 

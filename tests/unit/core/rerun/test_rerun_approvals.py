@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.cli.demo.throwaway_trust import OWNER
+from app.cli.demo.throwaway_trust import GATEWAY, OWNER
 from app.core.rerun.walk import entry_of
 from app.core.trust.signing import signed_review
 from load.attacks.forging import relinked, replace_value
@@ -33,16 +33,20 @@ def records(site: RecordedSite, topic: str, schema: str) -> list[dict[str, Any]]
 
 def answer(site: RecordedSite, opened: dict[str, Any], decision: str, **more: Any) -> None:
     """The owner's signed answer."""
-    fields = {
+    fields = {**_answer_fields(opened), "decision": decision, **more}
+    site.take(REVIEWS, signed_review(fields, site.trust.owner).model_dump(exclude_unset=True))
+
+
+def _answer_fields(opened: dict[str, Any]) -> dict[str, Any]:
+    """The owner's approval, not signed."""
+    return {
         "subject_id": opened["escalation_id"],
         "session_id": opened["session_id"],
-        "decision": decision,
+        "decision": "approve",
         "approver_id": OWNER,
         "digest": opened["action_digest"],
         "justification": "looked at it",
-        **more,
     }
-    site.take(REVIEWS, signed_review(fields, site.trust.owner).model_dump(exclude_unset=True))
 
 
 @pytest.fixture(scope="module")
@@ -137,3 +141,23 @@ def test_an_approver_of_no_group_of_the_route_is_told(site: RecordedSite) -> Non
     changed = replace_value(site.records[place], {**entry.fields, "escalation": seen})
     found = site.examine(relinked([*site.records[:place], changed, *site.records[place + 1 :]]))
     assert any("refused: wrong_group" in one for one in found)
+
+
+def test_what_a_delegate_signed_verifies_and_reruns_identical() -> None:
+    made = RecordedSite(
+        tables={"approvals": {"quorum": {"T3": 2}}},
+        more=lambda trust: [trust.reviewing(), trust.delegate(["acme"])],
+    )
+    made.take(ACTIONS, ACTION)
+    (opened,) = records(made, ESCALATIONS, "escalation_opened")
+    delegate = {"id": GATEWAY, "channel": "browser", "key_id": made.trust.gateway.keyid}
+    for by in (OWNER, "reviewer"):
+        fields = {**_answer_fields(opened), "approver_id": by, "delegate": delegate}
+        made.take(REVIEWS, signed_review(fields, made.trust.gateway).model_dump(exclude_unset=True))
+    (resolved,) = records(made, VERDICTS, "resolved_verdict")
+    assert [one["delegate"]["channel"] for one in resolved["approvals"]] == ["browser", "browser"]
+    assert made.examine(made.records) == []
+    place = resolved_at(made)
+    forged = {**resolved, "approvals": [{**one, "delegate": None} for one in resolved["approvals"]]}
+    changed = replace_value(made.records[place], forged)
+    assert made.examine(relinked([*made.records[:place], changed, *made.records[place + 1 :]]))

@@ -216,6 +216,7 @@ def with_approvals(revision: int, **approvals: Any) -> dict[str, Any]:
     [
         ({"quorum": {"T4": 2}}, {"quorum": {"T4": 1}}, "an action of T4 needs 1 approvals, not 2"),
         ({"quorum": {"T4": 2}}, {}, "an action of T4 needs 1 approvals, not 2"),
+        ({"own_key_tiers": ["T4"]}, {}, "a delegate may sign answers to actions of T4"),
         (
             {"routing": [{"groups": ["desk"]}]},
             {"routing": [{"groups": ["desk"], "tiers": ["T3"]}]},

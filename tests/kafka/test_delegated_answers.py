@@ -1,0 +1,166 @@
+"""Answers that a gateway's key signed for people, on a real broker: what counts, and what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from typer.testing import CliRunner
+
+from app.cli.demo.throwaway_trust import GATEWAY, OWNER, REVIEWER, publish_policy
+from app.cli.main import cli
+from app.core.trust.signing import signed_review
+from load.sites import neutral_policy
+from load.sites.approvers import entry
+from tests.kafka import memories
+from tests.kafka.installation import action, awaited, publish, running, site_on
+from tests.kafka.memories import session_in
+from tests.unit.core.actions.escalation_scene import answer_signed_by
+from topics.catalog import ESCALATIONS, MEMORY_WRITES, QUARANTINE, REVIEWS, SESSION_EVENTS, VERDICTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from load.sites.site import Site
+    from load.sites.worker_process import WorkerProcess
+
+pytestmark = pytest.mark.kafka
+REFUND, WIRE = "load.refund", "load.wire"
+STAGES = ("controls", "fast_reject", "tier_auth")
+STRICT_AGENT = "strict-agent"
+"""Its bundle demands the approver's own key for T4."""
+
+
+@pytest.fixture(scope="module")
+def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """Four delegates with the gateway's key: one in order, one abroad, one for less, one revoked."""
+    folder = tmp_path_factory.mktemp("delegated")
+    made = site_on(kafka, folder, module_prefix.rstrip("."), STAGES, SLUICE_WORKER__TIMER_INTERVAL_S="0.2")
+    strict = {
+        **neutral_policy.bundle(stages=STAGES),
+        "id": "load.strict",
+        "approvals": {"own_key_tiers": ["T4"]},
+    }
+    here = [neutral_policy.TENANT]
+    tools = [
+        entry("tool", name, tier=tier, action_type="PAYMENT", reversible=False, trusts_row_claims=True)
+        for name, tier in ((REFUND, "T3"), (WIRE, "T4"))
+    ]
+    agent = entry(
+        "agent", STRICT_AGENT, tenant_id=here[0], tier="T4", policy_bundle_id="load.strict", owner="nobody"
+    )
+    key = {"public_key": made.trust.gateway.public.text, "revoked_at": "2026-01-01T00:00:00.000Z"}
+    policy = [
+        made.trust.bundle(json.dumps(strict).encode()),
+        made.trust.delegate(here),
+        made.trust.delegate(["elsewhere"], "abroad"),
+        made.trust.delegate(here, "lesser", roles=["approver"]),
+        made.trust.delegate(here, "revoked", keys=[key]),
+        *made.trust.entries([*tools, agent]),
+    ]
+    asyncio.run(publish_policy(kafka, made.prefix, policy))
+    return made
+
+
+@pytest.fixture(scope="module")
+def worker(site: Site) -> Iterator[WorkerProcess]:
+    yield from running(site)
+
+
+def opened(site: Site, worker: WorkerProcess, session: str, tool: str, **more: Any) -> dict[str, Any]:
+    """The EscalationOpened of an action."""
+    publish(site, [action(session, "a-1", toolName=tool, **more)])
+    return awaited(site, ESCALATIONS, session, 1, worker)[0]
+
+
+def signed(site: Site, waits: dict[str, Any], by: str = OWNER, **changed: Any) -> dict[str, Any]:
+    """A person's approval as the gateway signs it, through the delegate `through`."""
+    said = {
+        "id": changed.pop("through", GATEWAY),
+        "channel": "browser",
+        "key_id": site.trust.gateway.keyid,
+    }
+    return answer_signed_by(site.trust.gateway, waits, by, **{"delegate": said, **changed})
+
+
+def test_an_answer_within_both_bounds_counts_and_is_decided_again_alike(
+    site: Site, worker: WorkerProcess
+) -> None:
+    session = session_in(site, 0)
+    waits = opened(site, worker, session, REFUND)
+    publish(site, [signed(site, waits)], REVIEWS)
+    ended = awaited(site, ESCALATIONS, session, 2, worker)[1]
+    assert (ended["approver_id"], ended["outcome"]) == (OWNER, "ALLOW")
+    assert (ended["delegate"]["id"], ended["delegate"]["channel"]) == (GATEWAY, "browser")
+    resolved = awaited(site, VERDICTS, session, 2, worker)[1]
+    assert f"delegate/{GATEWAY}@1" in resolved["registry_hashes"]
+    again = CliRunner().invoke(cli, ["rerun", resolved["verdict_id"], "--json"], env=site.settings)
+    assert again.exit_code == 0, again.output
+    whole = CliRunner().invoke(cli, ["ledger", "verify"], env=site.settings)
+    assert whole.exit_code == 0, whole.output
+
+
+def test_out_of_its_bounds_a_delegate_signs_for_nobody(site: Site, worker: WorkerProcess) -> None:
+    session = session_in(site, 1)
+    waits = opened(site, worker, session, WIRE)
+    ours = signed(site, waits)
+    publish(
+        site,
+        [
+            signed(site, waits, through="abroad"),
+            signed(site, waits, through="lesser"),
+            signed(site, waits, through="revoked"),
+            signed(site, waits, by="stranger"),
+            signed(site, waits, by=REVIEWER),
+            {**ours, "justification": "let it pass"},
+            {**signed(site, waits, by=REVIEWER), "approver_id": OWNER},
+            ours,
+        ],
+        REVIEWS,
+    )
+    assert awaited(site, ESCALATIONS, session, 2, worker)[1]["delegate"]["id"] == GATEWAY
+    assert [one["reason"] for one in awaited(site, SESSION_EVENTS, session, 7, worker)] == [
+        "not_a_delegate",
+        "wrong_delegate_role",
+        "not_a_delegate",
+        "not_an_approver",
+        "wrong_role",
+        "wrong_signature",
+        "wrong_signature",
+    ]
+
+
+def test_where_the_own_key_is_demanded_only_that_counts(site: Site, worker: WorkerProcess) -> None:
+    session = session_in(site, 2)
+    waits = opened(site, worker, session, WIRE, agent_id=STRICT_AGENT)
+    assert waits["own_key"] is True
+    publish(site, [signed(site, waits), answer_signed_by(site.trust.owner, waits, OWNER)], REVIEWS)
+    ended = awaited(site, ESCALATIONS, session, 2, worker)[1]
+    assert (ended["approver_id"], "delegate" in ended) == (OWNER, False)
+    assert awaited(site, SESSION_EVENTS, session, 1, worker)[0]["reason"] == "own_key_needed"
+
+
+def test_a_memory_is_reviewed_within_the_same_bounds(site: Site, worker: WorkerProcess) -> None:
+    """The held memory of this policy waits for six seconds."""
+    session = session_in(site, 3)
+    publish(site, [memories.held_write(session, "w", content=neutral_policy.DOUBT)], MEMORY_WRITES)
+    held = awaited(site, QUARANTINE, session, 1, worker)[0]
+    fields = {
+        "subject_id": held["memory_id"],
+        "session_id": session,
+        "decision": "reject",
+        "approver_id": REVIEWER,
+        "digest": held["content_digest"],
+        "justification": "nobody knows who said so",
+    }
+    said = {"channel": "slack", "key_id": site.trust.gateway.keyid}
+    reviews = [
+        signed_review({**fields, "delegate": {"id": name, **said}}, site.trust.gateway)
+        for name in ("lesser", GATEWAY)
+    ]
+    publish(site, [one.model_dump(mode="json", exclude_unset=True) for one in reviews], REVIEWS)
+    ended = awaited(site, QUARANTINE, session, 2, worker)[1]
+    assert (ended["schema"], ended["delegate"]["channel"]) == ("sluice/quarantine_rejected/v1", "slack")
+    assert awaited(site, SESSION_EVENTS, session, 1, worker)[0]["reason"] == "wrong_delegate_role"
