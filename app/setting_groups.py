@@ -8,10 +8,11 @@ import re
 from pathlib import Path  # noqa: TC003 - pydantic reads the annotations
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import AfterValidator, AwareDatetime, Field, SecretStr, model_validator
 
 from app.core.foundation.limits import SessionLimits
 from app.core.policy.policy import DEFAULT_QUALITY
+from app.notification_settings import NotifySettings, Positive, Seconds, SettingGroup, SlackSettings
 
 if TYPE_CHECKING:
     from app.core.registry.keys import Roots
@@ -31,15 +32,9 @@ HostPattern = Annotated[
     str, Field(pattern=r"^(\*\.)?[a-z0-9]([a-z0-9._-]{0,251}[a-z0-9])?$|^[0-9a-f:]{2,45}$")
 ]
 """A host in lower case (punycode where it is not ASCII), "*." and a host, or an address."""
-Positive = Annotated[int, Field(gt=0)]
-Seconds = Annotated[float, Field(gt=0)]
 
 
-class _Group(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class KafkaSettings(_Group):
+class KafkaSettings(SettingGroup):
     """Where the broker is and how the topics are laid out on it."""
 
     bootstrap_servers: str = "127.0.0.1:29092"
@@ -48,7 +43,7 @@ class KafkaSettings(_Group):
     replication_factor: Annotated[int, Field(ge=1, le=32767)] = 1
 
 
-class WorkerSettings(_Group):
+class WorkerSettings(SettingGroup):
     """The policy decision point's process: group, batching, bounds and time-outs."""
 
     app_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+$", max_length=100)] = "sluice"
@@ -80,7 +75,7 @@ class WorkerSettings(_Group):
         return self
 
 
-class SessionSettings(_Group):
+class SessionSettings(SettingGroup):
     """How long and how much a session is remembered."""
 
     action_window_s: Seconds = 3600.0
@@ -120,24 +115,24 @@ class SessionSettings(_Group):
         )
 
 
-class MemorySettings(_Group):
+class MemorySettings(SettingGroup):
     """The memory gate's quarantine (seed 003, maxQuarantineSize); thresholds and times are the bundle's."""
 
     max_quarantine_size: Positive = 1000
     max_source_histories: Positive = 100_000
 
 
-class ApprovalSettings(_Group):
+class ApprovalSettings(SettingGroup):
     """How many escalations a partition keeps open; quorum, routes and the time to answer are the bundle's."""
 
     max_escalations: Positive = 10_000
 
 
-class PolicySettings(_Group):
+class PolicySettings(SettingGroup):
     """What decides: whose signatures count, and the default bundles."""
 
     root_keys: tuple[PublicKey, ...] = ()
-    retired_root_keys: dict[PublicKey, AwareDatetime] = {}
+    retired_root_keys: dict[PublicKey, AwareDatetime] = {}  # noqa: RUF012 - pydantic copies it
     default_bundle: Annotated[str, Field(min_length=1, max_length=256)] = "sluice.default"
     default_quality_bundle: Annotated[str, Field(min_length=1, max_length=256)] = DEFAULT_QUALITY
     refresh_s: Seconds = 0.5
@@ -159,14 +154,14 @@ class PolicySettings(_Group):
         return given
 
 
-class EmbeddingSettings(_Group):
+class EmbeddingSettings(SettingGroup):
     """The sentence encoder, which supplements the rules. A bundle says whether it is used."""
 
     encoder: Literal["off", "all-minilm-l6-v2"] = "off"
     threads: Annotated[int, Field(ge=1, le=64)] = 1
 
 
-class AnalysisSettings(_Group):
+class AnalysisSettings(SettingGroup):
     """The hosted model that may lower a memory's trust; a bundle says whether it is asked.
 
     It is off without a key.
@@ -184,7 +179,7 @@ class AnalysisSettings(_Group):
     effort: Literal["none", "low", "medium", "high"] = "none"
 
 
-class ProvenanceSettings(_Group):
+class ProvenanceSettings(SettingGroup):
     """Which references of the web are resolved for the record, and how far a server is put up with.
 
     None is while no host is allowed. "*.example.com" allows the hosts one label below, as in certificates.
@@ -205,10 +200,10 @@ class ProvenanceSettings(_Group):
     max_recorded: Positive = 100_000
     max_recorded_bytes: Positive = 67_108_864
     allow_loopback: bool = False
-    pinned: dict[str, str] = {}
+    pinned: dict[str, str] = {}  # noqa: RUF012 - as above
 
 
-class GatewaySettings(_Group):
+class GatewaySettings(SettingGroup):
     """The HTTP gateway: where it listens, who may call, how long and how much."""
 
     host: str = "127.0.0.1"
@@ -237,19 +232,19 @@ class GatewaySettings(_Group):
         return self
 
 
-class LoggingSettings(_Group):
+class LoggingSettings(SettingGroup):
     """What the worker prints on standard error."""
 
     level: Annotated[str, Field(pattern="^(INFO|WARNING|ERROR)$")] = "INFO"
 
 
-class CacheSettings(_Group):
+class CacheSettings(SettingGroup):
     """What is worked out once for all commands of this user."""
 
     folder: str = "~/.cache/sluice"
 
 
-class Settings(_Group):
+class Settings(SettingGroup):
     """All settings of every command. Frozen; built by `load_settings`."""
 
     kafka: KafkaSettings = KafkaSettings()
@@ -262,6 +257,8 @@ class Settings(_Group):
     analysis: AnalysisSettings = AnalysisSettings()
     provenance: ProvenanceSettings = ProvenanceSettings()
     gateway: GatewaySettings = GatewaySettings()
+    notify: NotifySettings = NotifySettings()
+    slack: SlackSettings = SlackSettings()
     logging: LoggingSettings = LoggingSettings()
     cache: CacheSettings = CacheSettings()
 

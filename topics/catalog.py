@@ -16,6 +16,7 @@ from topics.records import (
     DsseEnvelope,
     InputRefused,
     MemoryDecision,
+    NotifiedEscalation,
     OutcomeAlarm,
     ProposedAction,
     ProposedMemoryWrite,
@@ -68,6 +69,7 @@ SOURCE_FEEDBACK = "source-feedback"
 SOURCE_HISTORIES = "source-histories"
 PROVENANCE_WANTED = "provenance-wanted"
 PROVENANCE_RECORDS = "provenance-records"
+NOTIFICATIONS = "notifications"
 
 Direction = Literal["in", "out", "control", "internal"]
 Cleanup = Literal["delete", "compact", "compact,delete"]
@@ -260,6 +262,13 @@ CATALOG: tuple[Topic, ...] = (
         ProvenanceRecord,
         PROVENANCE_KEY,
         "Every reference's newest resolution, which all workers read; one in use is renewed daily.",
+        cleanup="compact,delete",
+    ),
+    _internal(
+        NOTIFICATIONS,
+        NotifiedEscalation,
+        "escalation_id, UTF-8; the partition is that of the escalation",
+        "Which messages a notifier has posted of an escalation, so that it updates them after a restart.",
         cleanup="compact,delete",
     ),
     Topic(

@@ -41,6 +41,7 @@ VERBS = {
         "Decide: read proposed actions and outcomes, publish verdicts, until stopped",
     ),
     "gateway": Verb(_RUN, "app.cli.machine.gateway", "Serve the gate over HTTP"),
+    "notify": Verb(_RUN, "app.cli.machine.notify", "Tell people and programs what waits for a person"),
     "publish": Verb(_RUN, "app.cli.machine.publish", "Publish JSON lines to an input topic"),
     "mcp": Verb(_RUN, "app.cli.machine.mcp", "Stand before an MCP server: each call goes through the gate"),
     "keys": Verb(_POLICY, "app.cli.policy.key_files", "Make Ed25519 keys."),

@@ -43,6 +43,15 @@ NOT_RUN = {
         "docs/approvals.md",
         "sluice escalations grant",
     ): "needs an escalation's id and an approver's key; tests/kafka/test_approvals.py grants so",
+    (
+        "docs/notifications.md",
+        "[slack]",
+    ): "settings; tests/kafka/test_notifications.py starts a notifier with such",
+    ("docs/notifications.md", "{"): "a webhook's body; tests/kafka/test_notifications.py takes such",
+    (
+        "docs/notifications.md",
+        "import base64",
+    ): "a receiver's check; tests/kafka/test_notifications.py runs it",
     ("docs/architecture.md", "flowchart TB"): "a drawing; tests/unit/test_architecture.py holds it current",
     ("docs/architecture_before.md", "flowchart TB"): "a drawing of a tree that is no more",
     (

@@ -64,3 +64,16 @@ def ledger_records(linked: Callable[..., dict[str, Any]]) -> dict[str, dict[str,
         "EscalationResolved": linked("sluice/escalation_resolved/v1", **_ESCALATION, **resolved),
         "EscalationExpired": linked("sluice/escalation_expired/v1", **_ESCALATION, **expired),
     }
+
+
+def other_records() -> dict[str, dict[str, Any]]:
+    """A good body of the record that is not of the ledger."""
+    return {
+        "NotifiedEscalation": {
+            "schema": "sluice/notified_escalation/v1",
+            "escalation_id": "e-1",
+            "told": {"escalation_id": "e-1", "status": "waiting"},
+            "offset": 17,
+            "messages": [{"channel": "C1", "ts": "1700000000.000100"}],
+        }
+    }

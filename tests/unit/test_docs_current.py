@@ -14,7 +14,7 @@ from app.core.quality_bundle.quality_models import QualityBundleFile
 from app.offline.policy_files import whole_bundle
 from app.offline.reference import FOLDER, SPECS, gate_shapes, reference_documents
 from app.stream.engine.outbox import home_of
-from tests.unit import memory_records, retrieval_records
+from tests.unit import escalation_records, memory_records, retrieval_records
 from tests.unit.records import HASH, action, ledger_records
 from topics import records
 from topics.asyncapi import asyncapi, documents, public_topics, schema
@@ -33,6 +33,7 @@ WITHOUT_SESSION = {
     "DsseEnvelope",
     "SourceFeedback",
     "SourceHistory",
+    "NotifiedEscalation",
     "QualityDecision",
     "Alarm",
     "ProvenanceWanted",
@@ -40,6 +41,7 @@ WITHOUT_SESSION = {
 }
 EXAMPLES: dict[str, dict[str, Any]] = {
     **ledger_records(),
+    **escalation_records.other_records(),
     **memory_records.other_records(),
     **retrieval_records.other_records(),
     "ProposedAction": action(),

@@ -19,6 +19,8 @@ COMMENTED = {
     "gateway.reviewers_key",
     "gateway.idempotency_file",
     "gateway.redis_url",
+    "slack.bot_token",
+    "slack.signing_secret",
 }
 
 

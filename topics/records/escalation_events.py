@@ -1,6 +1,6 @@
 """Escalated actions: a verdict opens an escalation, which takes its route; answers or time end it."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -12,6 +12,7 @@ from topics.records.base import (
     LedgerRecord,
     Moment,
     Outcome,
+    Record,
     Role,
     Tier,
 )
@@ -197,6 +198,26 @@ class GrantRevoked(_Grant):
     approver_hash: Digest
     justification: Annotated[str, Field(min_length=1)]
     delegate: Annotated[DelegateSeen | None, BY_DELEGATE] = None
+
+
+class PostedMessage(Record):
+    """A message of a chat, as the chat names it; an update of it needs both."""
+
+    channel: Id
+    ts: Annotated[Id, Field(description="the chat's name of the message: Slack's ts")]
+
+
+class NotifiedEscalation(Record):
+    """What a notifier has told of an escalation, and where; the newest record under its key counts.
+
+    A notifier that starts goes on from it: it updates the messages, and posts none of them again.
+    """
+
+    schema_name: Annotated[Literal["sluice/notified_escalation/v1"], Field(alias="schema")]
+    escalation_id: Id
+    told: Annotated[dict[str, Any], Field(description="the escalation as it was told; long texts are cut")]
+    offset: Annotated[int, Field(ge=-1, description="of the last record that all messages tell; -1: none")]
+    messages: list[PostedMessage]
 
 
 OF_ACTIONS = (

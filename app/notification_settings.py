@@ -1,0 +1,100 @@
+"""Settings of notifications, and what all groups of settings share."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+Positive = Annotated[int, Field(gt=0)]
+Seconds = Annotated[float, Field(gt=0)]
+
+
+class SettingGroup(BaseModel):
+    """A table of the settings file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _checked_url(text: str) -> str:
+    """Secrets go there: in clear text to this machine alone."""
+    url = urlsplit(text)
+    if url.scheme == "https" and url.hostname and url.username is None:
+        return text
+    if url.scheme == "http" and _is_this_machine(url.hostname or ""):
+        return text
+    raise ValueError("must be an https URL without a user (http: on this machine alone)")
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+SafeUrl = Annotated[str, AfterValidator(_checked_url)]
+
+
+class WebhookSettings(SettingGroup):
+    """An endpoint that is told of every record of its tenant; without a tenant, of all."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+    url: SafeUrl
+    secret: Annotated[SecretStr, Field(min_length=24, max_length=512)]
+    tenant: Annotated[str, Field(min_length=1, max_length=256)] | None = None
+
+
+class NotifySettings(SettingGroup):
+    """What `sluice notify` tells, and how patiently."""
+
+    webhooks: tuple[WebhookSettings, ...] = ()
+    look_back_s: Seconds = 604_800.0
+    timeout_s: Annotated[float, Field(gt=0, le=60)] = 10.0
+    first_retry_s: Seconds = 0.5
+    longest_retry_s: Seconds = 60.0
+    max_waiting: Positive = 2000
+
+    @model_validator(mode="after")
+    def _consistent(self) -> NotifySettings:
+        names = [one.name for one in self.webhooks]
+        if len(set(names)) < len(names):
+            raise ValueError("two webhooks have one name")
+        if self.first_retry_s > self.longest_retry_s:
+            raise ValueError("first_retry_s is above longest_retry_s")
+        return self
+
+
+class ChannelSettings(SettingGroup):
+    """Where escalations are shown; a field that is None matches everything."""
+
+    channel: Annotated[str, Field(pattern=r"^[A-Z0-9]{2,64}$")]
+    tenant: str | None = None
+    group: str | None = None
+
+    def matches(self, tenant: str, group: str | None) -> bool:
+        """Whether it is for this tenant's escalations whose turn this group has."""
+        return self.tenant in (None, tenant) and self.group in (None, group)
+
+
+class SlackSettings(SettingGroup):
+    """The Slack app, its channels and its people."""
+
+    channels: tuple[ChannelSettings, ...] = ()
+    bot_token: SecretStr | None = None
+    signing_secret: SecretStr | None = None
+    approvers: dict[str, Annotated[str, Field(min_length=1, max_length=256)]] = {}
+    show_parameters: bool = True
+    base_url: SafeUrl = "https://slack.com/api/"
+
+    @model_validator(mode="after")
+    def _has_token(self) -> SlackSettings:
+        if self.channels and self.bot_token is None:
+            raise ValueError("channels need a bot_token")
+        return self
+
+    def channel_of(self, tenant: str, group: str | None) -> str | None:
+        """The channel of the first line that matches."""
+        return next((one.channel for one in self.channels if one.matches(tenant, group)), None)

@@ -1,0 +1,125 @@
+"""An escalation as people are told of it, folded from the records of gate.escalations. Pure.
+
+Folding a record twice changes nothing, so what comes again after a restart does no harm.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Status = Literal["waiting", "approved", "denied", "expired"]
+MOST_TEXT = 1000
+"""Characters of a text of a record that are kept."""
+OPENS = ("sluice/escalation_opened/v1", "sluice/retrieval_escalation_opened/v1")
+_RESOLVED = ("sluice/escalation_resolved/v1", "sluice/retrieval_escalation_resolved/v1")
+_EXPIRED = ("sluice/escalation_expired/v1", "sluice/retrieval_escalation_expired/v1")
+ENDS = frozenset((*_RESOLVED, *_EXPIRED))
+REMINDED, REROUTED = "sluice/escalation_reminded/v1", "sluice/escalation_rerouted/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class ToldEscalation:
+    """`name`: the caller's id of the action or the retrieval; `digest`: of what waits. `tier` is None for a
+    retrieval. `groups`: those that got it so far, the present one last; none where every approver may answer.
+    `by`, `why`: who ended it, and the reason given; `came_to`: of an approved action that a gate blocked.
+
+    `tool`, `parameters`: of the action itself, as they are shown; None where they are not read.
+    """
+
+    escalation_id: str
+    tenant: str
+    agent: str
+    session: str
+    name: str
+    digest: str
+    tier: str | None
+    reason: str
+    role: str
+    quorum: int | None
+    expires_at: str
+    groups: tuple[str, ...] = ()
+    next_group: str | None = None
+    next_at: str | None = None
+    approvals: int = 0
+    status: Status = "waiting"
+    by: str | None = None
+    why: str | None = None
+    ended_at: str | None = None
+    came_to: str | None = None
+    tool: str | None = None
+    parameters: str | None = None
+
+    @property
+    def group(self) -> str | None:
+        """Whose turn it is."""
+        return self.groups[-1] if self.groups else None
+
+    def fields(self) -> dict[str, Any]:
+        """For a record."""
+        return {**asdict(self), "groups": list(self.groups)}
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> ToldEscalation:
+        """From `fields`, of this release or of another one. Raises TypeError where a field is missing."""
+        known = {name: fields[name] for name in cls.__slots__ if name in fields}
+        return cls(**{**known, "groups": tuple(fields.get("groups", ()))})
+
+
+def fold(told: ToldEscalation | None, record: Mapping[str, Any]) -> ToldEscalation | None:
+    """With one record more; None as long as its opening was not read."""
+    schema = record.get("schema")
+    if schema in OPENS:
+        return _opened(record) if told is None else told
+    if told is None:
+        return None
+    if schema in ENDS:
+        return _ended(told, record)
+    if schema == REROUTED and record["group"] not in told.groups:
+        told = replace(
+            told,
+            groups=(*told.groups, record["group"]),
+            next_group=record["next_group"],
+            next_at=record["next_at"],
+        )
+    return replace(told, approvals=max(told.approvals, record.get("approvals", 0)))
+
+
+def _opened(record: Mapping[str, Any]) -> ToldEscalation:
+    is_action = record["schema"] == OPENS[0]
+    group = record.get("group")
+    return ToldEscalation(
+        record["escalation_id"],
+        record["tenant_id"],
+        record["agent_id"],
+        record["session_id"],
+        record["action_id" if is_action else "request_id"],
+        record["action_digest" if is_action else "request_hash"],
+        record.get("tier"),
+        record["reason"][:MOST_TEXT],
+        record["required_role"],
+        record.get("quorum"),
+        record["expires_at"],
+        groups=() if group is None else (group,),
+        next_group=record.get("next_group"),
+        next_at=record.get("next_at"),
+    )
+
+
+def _ended(told: ToldEscalation, record: Mapping[str, Any]) -> ToldEscalation:
+    if record["schema"] in _EXPIRED:
+        return replace(
+            told, status="expired", why=record["reason"][:MOST_TEXT], ended_at=record["expired_at"]
+        )
+    is_blocked = record["decision"] == "approve" and record.get("outcome", "ALLOW") != "ALLOW"
+    return replace(
+        told,
+        status="approved" if record["decision"] == "approve" else "denied",
+        by=record["approver_id"],
+        why=record["justification"][:MOST_TEXT],
+        ended_at=record["resolved_at"],
+        came_to=str(record.get("blockReason"))[:MOST_TEXT] if is_blocked else None,
+    )

@@ -1,0 +1,248 @@
+"""What waits is told in Slack and to webhooks, each once, whatever is away meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from app.cli.demo.throwaway_trust import publish_policy
+from app.core.trust.signing import signed_review
+from load.sites import approvers
+from tests.documents.blocks import blocks
+from tests.kafka.installation import action, publish, running, site_on, stored
+from tests.kafka.notifier_process import Endpoint, NotifierProcess, endpoint, running_notifier, slack_settings
+from tests.slack_api import TOKEN, SlackApi, slack_api
+from topics.catalog import ESCALATIONS, REVIEWS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from load.sites.site import Site
+    from load.sites.worker_process import WorkerProcess
+
+pytestmark = pytest.mark.kafka
+
+DESK, LEADS = "C0DESK", "C0LEADS"
+CHANNELS = [{"group": "desk", "channel": DESK}, {"group": "leads", "channel": LEADS}]
+WEBHOOK_SECRET = "of-the-webhook-in-the-tests"  # noqa: S105 - of nothing else
+HOSTILE = "<!channel> <https://evil.example|ok> *bold* \u202etxt\u200b\x1b[2J @here `x` :skull:" + "A" * 5000
+
+
+@pytest.fixture(scope="module")
+def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    made = site_on(
+        kafka,
+        tmp_path_factory.mktemp("notify"),
+        module_prefix.rstrip("."),
+        SLUICE_WORKER__TIMER_INTERVAL_S="0.2",
+    )
+    asyncio.run(publish_policy(kafka, made.prefix, approvers.records(made.trust)))
+    return made
+
+
+@pytest.fixture(scope="module")
+def worker(site: Site) -> Iterator[WorkerProcess]:
+    yield from running(site)
+
+
+@pytest.fixture(scope="module")
+def api() -> Iterator[SlackApi]:
+    with slack_api() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def hook() -> Iterator[Endpoint]:
+    with endpoint() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def notifier(site: Site, worker: WorkerProcess, api: SlackApi, hook: Endpoint) -> Iterator[NotifierProcess]:
+    webhook = {"name": "pager", "url": hook.url, "secret": WEBHOOK_SECRET}
+    settings = slack_settings(api, CHANNELS) | {"SLUICE_NOTIFY__WEBHOOKS": json.dumps([webhook])}
+    with running_notifier(site, settings) as started:
+        yield started
+
+
+def escalate(site: Site, **more: Any) -> str:
+    """An action that waits for an approver; the escalation's id."""
+    fields = {"toolName": approvers.REFUND, "agent_id": approvers.ASKING_AGENT, "parameters": {"amount": 5}}
+    session = f"{approvers.PREFIX}{uuid.uuid4().hex}"
+    (sent,) = publish(site, [action(session, f"a-{session}") | fields | more])
+    return f"escalation:gate.actions.proposed:{sent.partition}:{sent.offset}"
+
+
+def events(site: Site, escalation_id: str) -> list[dict[str, Any]]:
+    """What the ledger says of it."""
+    found = [json.loads(one.value or b"null") for one in stored(site, ESCALATIONS)]
+    return [one for one in found if one.get("escalation_id") == escalation_id]
+
+
+def answer(site: Site, escalation_id: str, decision: str, approver: str = "ann") -> None:
+    """What an approver signs."""
+    opened: list[dict[str, Any]] = []
+    while not opened:
+        opened = events(site, escalation_id)
+    fields = {
+        "subject_id": escalation_id,
+        "session_id": opened[0]["session_id"],
+        "decision": decision,
+        "approver_id": approver,
+        "digest": opened[0]["action_digest"],
+        "justification": "looked at it",
+    }
+    review = signed_review(fields, approvers.KEYS[approver]).model_dump(mode="json", exclude_unset=True)
+    publish(site, [review], REVIEWS)
+
+
+def shown(message: dict[str, Any]) -> str:
+    """All texts of a message's blocks."""
+    return json.dumps(message["blocks"], ensure_ascii=False)
+
+
+def buttons(message: dict[str, Any]) -> list[str]:
+    """The values of its buttons."""
+    return [
+        one["value"] for block in message["blocks"] if block["type"] == "actions" for one in block["elements"]
+    ]
+
+
+def test_an_escalation_is_posted_once_and_its_message_says_how_it_ended(
+    site: Site, api: SlackApi, notifier: NotifierProcess
+) -> None:
+    waits = escalate(site)
+    notifier.until(lambda: bool(api.of(waits)))
+    (message,) = api.of(waits)
+    assert message["channel"] == DESK
+    assert buttons(message) == [waits, waits]
+    assert approvers.REFUND in shown(message)
+    assert '\\"amount\\": 5' in shown(message)
+    answer(site, waits, "approve")
+    notifier.until(lambda: "Approved by ann" in shown(api.of(waits)[0]))
+    (message,) = api.of(waits)
+    assert not buttons(message)
+    assert "looked at it" in shown(message)
+
+
+def test_the_group_is_reminded_in_the_thread_and_the_next_one_gets_a_message_of_its_own(
+    site: Site, api: SlackApi, notifier: NotifierProcess
+) -> None:
+    expires = escalate(site, agent_id=approvers.HASTY_AGENT)
+    waits = escalate(site)
+    notifier.until(lambda: len(api.of(waits)) == 2)
+    assert sorted(one["channel"] for one in api.of(waits)) == [DESK, LEADS]
+    (desk,) = [one for one in api.of(waits) if one["channel"] == DESK]
+    replies = [one for one in api.replies if one["thread_ts"] == desk["ts"]]
+    assert len(replies) == 1
+    assert replies[0]["reply_broadcast"]
+    answer(site, waits, "deny", approvers.LATER)
+    notifier.until(lambda: all(f"Denied by {approvers.LATER}" in shown(one) for one in api.of(waits)))
+    assert len(api.of(waits)) == 2
+    notifier.until(lambda: bool(api.of(expires)) and "Expired" in shown(api.of(expires)[0]))
+
+
+def test_text_of_agents_is_shown_and_never_read_as_markup(
+    site: Site, api: SlackApi, notifier: NotifierProcess
+) -> None:
+    waits = escalate(site, parameters={HOSTILE: HOSTILE}, action_id=HOSTILE[:200])
+    notifier.until(lambda: bool(api.of(waits)))
+    (message,) = api.of(waits)
+    text = shown(message)
+    assert "<U+202E>" in text
+    assert "<U+200B>" in text
+    assert "characters more" in text
+    assert not {"\u202e", "\u200b", "\x1b"} & set(text + message["text"])
+    assert "<" not in message["text"]
+    assert (message["parse"], message["unfurl_links"]) == ("none", False)
+    kinds = {one["type"] for one in _objects(message["blocks"]) if "text" in one or "elements" in one}
+    assert "mrkdwn" not in kinds
+    assert {one["emoji"] for one in _objects(message["blocks"]) if one.get("type") == "plain_text"} == {False}
+
+
+def _objects(node: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(node, dict):
+        yield node
+    for one in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        yield from _objects(one)
+
+
+def test_nothing_is_lost_or_doubled_while_slack_fails_and_is_away(
+    site: Site, api: SlackApi, notifier: NotifierProcess
+) -> None:
+    api.faults += [("429", 1.0), ("500", 0.0), ("lost", 0.0), ("503", 0.0)]
+    during = [escalate(site) for _ in range(3)]
+    notifier.until(lambda: not api.faults)
+    api.stop()
+    during += [escalate(site) for _ in range(5)]
+    answer(site, during[0], "approve")
+    answer(site, during[-1], "deny")
+    notifier.until(lambda: "does not answer" in notifier.said())
+    api.start()
+    notifier.until(lambda: all(api.of(one) for one in during))
+    notifier.until(lambda: not buttons(api.of(during[0])[0]) and not any(map(buttons, api.of(during[-1]))))
+    assert [len([m for m in api.of(one) if m["channel"] == DESK]) for one in during] == [1] * 8
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_after_a_restart_messages_are_updated_and_none_is_posted_again(
+    site: Site, api: SlackApi, notifier: NotifierProcess, how: signal.Signals
+) -> None:
+    before, killed = escalate(site), how is signal.SIGKILL
+    notifier.until(lambda: bool(api.of(before)))
+    if killed:
+        api.faults.append(("lost", 5.0))  # posted, and the notifier is killed before it learns of it
+        unsure = escalate(site)
+        notifier.until(lambda: bool(api.of(unsure)))
+    notifier.end(how)
+    meanwhile = escalate(site)
+    answer(site, before, "approve")
+    notifier.start()
+    notifier.until(lambda: not any(map(buttons, api.of(before))) and bool(api.of(meanwhile)))
+    answer(site, meanwhile, "deny")
+    notifier.until(lambda: not any(map(buttons, api.of(meanwhile))))
+    wanted = [before, meanwhile, *([unsure] if killed else [])]
+    assert [len([m for m in api.of(one) if m["channel"] == DESK]) for one in wanted] == [1] * len(wanted)
+
+
+def test_a_webhook_gets_every_record_signed_in_order_and_again_after_a_failure(
+    site: Site, hook: Endpoint, notifier: NotifierProcess
+) -> None:
+    hook.statuses += [500, 429, 400]
+    waits = escalate(site)
+    answer(site, waits, "approve")
+
+    def told() -> list[str]:
+        bodies = [json.loads(body) for _, body in hook.taken]
+        return [one["record"]["schema"] for one in bodies if one["record"].get("escalation_id") == waits]
+
+    notifier.until(lambda: not hook.statuses and approvers.RESOLVED in told())
+    assert list(dict.fromkeys(told())) == [one["schema"] for one in events(site, waits)][: len(set(told()))]
+    is_from_sluice = _receivers_check()
+    by_id: dict[str, set[bytes]] = {}
+    for headers, body in hook.taken:
+        assert is_from_sluice(headers, body, WEBHOOK_SECRET)
+        assert not is_from_sluice(headers, body + b" ", WEBHOOK_SECRET)
+        assert json.loads(body)["id"] == headers["webhook-id"]
+        by_id.setdefault(headers["webhook-id"], set()).add(body)
+    assert {len(bodies) for bodies in by_id.values()} == {1}, "the same record has the same bytes"
+    assert len(hook.taken) > len(by_id), "what failed came again"
+
+
+def _receivers_check() -> Callable[[dict[str, str], bytes, str], bool]:
+    """The function that the documentation gives to receivers."""
+    (block,) = [one for one in blocks("docs/notifications.md") if one.kind == "python"]
+    names: dict[str, Any] = {}
+    exec(block.text, names)  # noqa: S102 - our own document
+    return names["is_from_sluice"]  # type: ignore[no-any-return]
+
+
+def test_no_secret_is_told(site: Site, api: SlackApi, hook: Endpoint, notifier: NotifierProcess) -> None:
+    told = notifier.said() + json.dumps(api.calls) + str(hook.taken)
+    assert TOKEN not in told
+    assert WEBHOOK_SECRET not in told

@@ -1,0 +1,62 @@
+"""Messages and forms: what agents wrote is shown, cut, and never markup; folding twice changes nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.notify.slack_blocks import FORM_CHARS, cut, escape, form_of, message_of
+from app.notify.told_escalation import ToldEscalation, fold
+from tests.unit.escalation_records import ledger_records
+
+RECORDS = ledger_records(lambda schema, **fields: {"schema": schema, **fields})
+OPENED = RECORDS["EscalationOpened"]
+STORY = [OPENED, *(RECORDS[one] for one in ("EscalationReminded", "EscalationRerouted", "ApprovalCounted"))]
+
+
+def told(*records: dict[str, Any]) -> ToldEscalation:
+    found = None
+    for one in records:
+        found = fold(found, one)
+    assert found is not None
+    return found
+
+
+@given(st.text(max_size=400), st.integers(20, 200))
+def test_no_text_can_mention_link_or_hide_anything(text: str, most: int) -> None:
+    escaped = escape(text, most)
+    assert "<" not in escaped
+    assert ">" not in escaped
+    assert all(part.startswith(("amp;", "lt;", "gt;")) for part in escaped.split("&")[1:])
+    assert all(one == "\n" or one.isprintable() for one in escaped)
+    assert len(cut(text, most)) <= most
+
+
+@pytest.mark.parametrize("end", ["EscalationResolved", "EscalationExpired"])
+def test_the_story_of_an_escalation_is_told_and_telling_it_twice_changes_nothing(end: str) -> None:
+    whole = told(*STORY, RECORDS[end])
+    assert told(*STORY, *STORY[1:], RECORDS[end]) == whole
+    assert ToldEscalation.of(json.loads(json.dumps(whole.fields()))) == whole
+    assert whole.groups == ("leads",)
+    assert whole.approvals == 1
+    assert whole.status == ("approved" if end == "EscalationResolved" else "expired")
+    assert not [one for one in message_of(whole)["blocks"] if one["type"] == "actions"]
+
+
+def test_what_opened_before_is_unknown_until_its_opening_is_read() -> None:
+    assert fold(None, RECORDS["EscalationExpired"]) is None
+
+
+@given(st.text(max_size=3000))
+def test_a_form_shows_the_whole_action_within_slacks_bounds(text: str) -> None:
+    form = form_of("approve", told(OPENED), text[:FORM_CHARS], {"escalation_id": "e-1"})
+    assert len(form["title"]["text"]) <= 24
+    pieces = [one for one in form["blocks"] if one["type"] == "rich_text"]
+    shown = "".join(one["elements"][0]["elements"][0]["text"] for one in pieces)
+    assert shown == text[:FORM_CHARS]
+    assert len(form["private_metadata"]) <= 3000
+    assert len(form["blocks"]) <= 100
