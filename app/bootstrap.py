@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpcore2
 
@@ -17,8 +17,9 @@ from app.adapters.kafka.kafka_control import KafkaControlReader
 from app.adapters.kafka.kafka_inputs import KafkaHeldInput
 from app.adapters.kafka.kafka_lineage import KafkaLineage
 from app.adapters.kafka.kafka_provenance import KafkaProvenance
-from app.adapters.models.prompted_port import PromptedPort
+from app.adapters.models.prompted_port import KeptAnswers, PromptedPort
 from app.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
+from app.core.actions import causal, grader
 from app.core.actions.stages import shipped_stages
 from app.core.decide.decision_point import DecisionPoint
 from app.core.decide.kinds import BY_TOPIC
@@ -53,11 +54,14 @@ from topics.catalog import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from app.adapters.models.prompted_port import HostedModel
     from app.core.actions.stage import Stage
     from app.core.foundation.arrival import Arrival
+    from app.core.foundation.prompts import Prompt
     from app.core.policy.policy import Policy
     from app.core.policy.similarity_settings import SimilarityLibrary
     from app.ports import Port
+    from app.setting_groups import HostedModelSettings
     from app.settings import Settings
     from app.stream.application import SluiceApp
 
@@ -172,6 +176,7 @@ def build_ports(settings: Settings, libraries: Sequence[SimilarityLibrary] = ())
         HELD_INPUT: KafkaHeldInput(settings.kafka.bootstrap_servers, names),
         lineage.PORT: KafkaLineage(settings.kafka.bootstrap_servers, names, partitions),
         analysis.PORT: _analysis(settings),
+        **_graders(settings),
     }
     if settings.embedding.encoder != "off":
         try:
@@ -190,17 +195,35 @@ def _libraries(policy: Policy) -> list[SimilarityLibrary]:
 
 
 def _analysis(settings: Settings) -> Port:
-    given = settings.analysis
+    model = _model(settings.analysis, "analysis")
+    return AnalysisOff("no API key is set") if model is None else PromptedPort(analysis.PROMPT, model)
+
+
+def _graders(settings: Settings) -> dict[str, Port]:
+    """The ports of the gates that ask a model about actions; none without a key. They share the model."""
+    model = _model(settings.grader, "grader")
+    if model is None:
+        return {}
+    most = settings.grader.max_kept
+    prompts: dict[str, Prompt[Any]] = {
+        causal.EXTRACTION_PORT: causal.EXTRACT,
+        causal.PORT: causal.JUDGE,
+        grader.PORT: grader.GRADE,
+    }
+    return {name: KeptAnswers(PromptedPort(prompt, model), most) for name, prompt in prompts.items()}
+
+
+def _model(given: HostedModelSettings, group: str) -> HostedModel | None:
     if given.api_key is None:
-        return AnalysisOff("no API key is set")
+        return None
     from app.adapters.models.anthropic_model import AnthropicModel, AnthropicSettings  # noqa: PLC0415 - 1 s
 
     effort = None if given.effort == "none" else given.effort
-    chosen = AnthropicSettings(**given.model_dump(exclude={"api_key", "effort"}), effort=effort)
+    named = given.model_dump(include={one.name for one in fields(AnthropicSettings)} - {"effort"})
     try:
-        return PromptedPort(analysis.PROMPT, AnthropicModel(given.api_key, chosen))
+        return AnthropicModel(given.api_key, AnthropicSettings(**named, effort=effort))
     except ValueError as wrong:
-        raise PolicyError(f"analysis.api_key: {wrong}") from wrong
+        raise PolicyError(f"{group}.api_key: {wrong}") from wrong
 
 
 def _provenance(settings: Settings) -> ProvenanceFeed:

@@ -161,11 +161,8 @@ class EmbeddingSettings(SettingGroup):
     threads: Annotated[int, Field(ge=1, le=64)] = 1
 
 
-class AnalysisSettings(SettingGroup):
-    """The hosted model that may lower a memory's trust; a bundle says whether it is asked.
-
-    It is off without a key.
-    """
+class HostedModelSettings(SettingGroup):
+    """A model behind an HTTP API. It is off without a key."""
 
     model: Annotated[str, Field(max_length=128)] = "claude-haiku-5-5"
     base_url: Annotated[str, Field(pattern=r"^https?://[^@\s/?#]+(?:/[^@\s?#]*)?$")] = (
@@ -177,6 +174,18 @@ class AnalysisSettings(SettingGroup):
     max_retries: Annotated[int, Field(ge=0, le=8)] = 1
     max_connections: Annotated[int, Field(ge=1, le=1024)] = 8
     effort: Literal["none", "low", "medium", "high"] = "none"
+
+
+class AnalysisSettings(HostedModelSettings):
+    """The model that may lower a memory's trust; a bundle says whether it is asked."""
+
+
+class GraderSettings(HostedModelSettings):
+    """The model that judges actions: the gates `causal` and `grader`; a bundle says whether they ask. Its
+    answers are kept for as many different questions as `max_kept`."""
+
+    max_connections: Annotated[int, Field(ge=1, le=1024)] = 32
+    max_kept: Annotated[int, Field(ge=0, le=1_000_000)] = 4096
 
 
 class ProvenanceSettings(SettingGroup):
@@ -255,6 +264,7 @@ class Settings(SettingGroup):
     policy: PolicySettings = PolicySettings()
     embedding: EmbeddingSettings = EmbeddingSettings()
     analysis: AnalysisSettings = AnalysisSettings()
+    grader: GraderSettings = GraderSettings()
     provenance: ProvenanceSettings = ProvenanceSettings()
     gateway: GatewaySettings = GatewaySettings()
     notify: NotifySettings = NotifySettings()

@@ -147,6 +147,7 @@ DEFAULT_FILE = ROOT / "config" / SETTINGS_NAME
 STAND_INS = (
     ("KAFKA_BOOTSTRAP_SERVERS", "kafka", "bootstrap_servers"),
     ("ANTHROPIC_API_KEY", "analysis", "api_key"),
+    ("ANTHROPIC_API_KEY", "grader", "api_key"),
     ("SLACK_BOT_TOKEN", "slack", "bot_token"),
     ("SLACK_SIGNING_SECRET", "slack", "signing_secret"),
 )

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from typer.testing import CliRunner
 
 from app.cli.main import cli
-from app.core.actions.stages import load_bundle
+from app.core.actions.stages import BUNDLE_FORM, load_bundle
 from app.core.cases.cases import run_cases
 from app.core.policy.approval_policy import ApprovalPolicy
 from app.core.policy.bundle_cases import Case
@@ -35,6 +35,7 @@ MODELS: dict[str, type[Record]] = {
     "write_id": ProposedMemoryWrite,
     "request_id": ProposedRetrieval,
 }
+PARTS = {one.key: one for one in BUNDLE_FORM.parts}
 POLICY = ("--bundle", "config/bundles/default.json", "--registry", "config/registry.json")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -60,6 +61,9 @@ def test_a_record_is_read_by_its_model(block: Block) -> None:
         RegistryFile.model_validate_json(block.text)
     elif "approvals" in record:
         ApprovalPolicy.model_validate_json(json.dumps(record["approvals"]))
+    elif set(record) <= PARTS.keys():
+        for name, written in record.items():
+            TypeAdapter(PARTS[name].written).validate_json(json.dumps(written), strict=True)
     else:
         model = next(model for name, model in MODELS.items() if name in record)
         found = read(model, block.text.encode())

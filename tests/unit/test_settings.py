@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 COMMENTED = {
     "worker.ready_file",
     "analysis.api_key",
+    "grader.api_key",
     "gateway.signing_key",
     "gateway.reviewers_key",
     "gateway.idempotency_file",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Protocol
 
+from app.core.foundation.canonical import canonical
 from app.core.foundation.strict import json_object
 from app.ports import PortUnavailable
 
@@ -85,6 +88,8 @@ class PromptedPort:
     def __init__(self, prompt: Prompt[Any], model: HostedModel) -> None:
         self._prompt = prompt
         self._model = model
+        self.asks = (prompt.version, model.name)
+        """The prompt's version and the model's name."""
 
     async def ask(self, payload: object) -> object:
         """The model's answer to `payload["question"]`. Raises PortUnavailable."""
@@ -99,3 +104,37 @@ class PromptedPort:
     async def close(self) -> None:
         """Close every connection."""
         await self._model.close()
+
+
+class KeptAnswers:
+    """A prompted port whose answers are kept: the same question of the same scope is asked once.
+
+    Everything that an answer depends on is part of its name: the model, the prompt and the whole payload, in
+    which the core names the tenant, the bundle's hash and the rule. Only answers are kept, no failures.
+    """
+
+    def __init__(self, inner: PromptedPort, most: int) -> None:
+        """`most`: how many answers are kept; those not asked for the longest go first."""
+        self._inner = inner
+        self._most = most
+        self._kept: OrderedDict[bytes, object] = OrderedDict()
+
+    async def ask(self, payload: object) -> object:
+        """As the inner port answers. Raises PortUnavailable."""
+        name = sha256(canonical([*self._inner.asks, payload])).digest()
+        if name in self._kept:
+            self._kept.move_to_end(name)
+            return self._kept[name]
+        answer = await self._inner.ask(payload)
+        self._kept[name] = answer
+        if len(self._kept) > self._most:
+            self._kept.popitem(last=False)
+        return answer
+
+    async def start(self) -> None:
+        """As the inner port."""
+        await self._inner.start()
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._inner.close()

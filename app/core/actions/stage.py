@@ -62,7 +62,8 @@ class ActionContext:
     caller's word made the action stricter than it is known to be, `inspection` what Gate 1 has read already,
     `escalated` the reason of an earlier stage that escalated, `flags` what was read in the session and is
     flagged, `remembered` what the bundle's gates remember of the agent in the session, by name. `approved`:
-    a person has approved exactly this action. `tool` is None when unregistered.
+    a person has approved exactly this action. `tool` is None when unregistered. `grading` is the grader's
+    state while the action is judged (grader.py).
     """
 
     action: ProposedAction
@@ -93,6 +94,7 @@ class ActionContext:
     flags: Acknowledgement = NOTHING
     remembered: Mapping[str, Any] = field(default_factory=dict)
     approved: bool = False
+    grading: Any = None
 
     def reading(self) -> Inspection:
         """Everything that is found in the action's parameters, read once for all that ask."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.core.actions.authority import Controls, TierAuth, TopologyCheck
+from app.core.actions.causal import Causal
 from app.core.actions.consequence import ConsequenceScore
 from app.core.actions.fast_reject import FastReject
+from app.core.actions.grader import Grader
 from app.core.actions.rules import Rules
 from app.core.actions.sequence import SequenceGate
 from app.core.policy.bundles import BundleForm
@@ -20,8 +22,10 @@ GATES: tuple[Gate, ...] = (
     FastReject(),
     Rules(),
     ConsequenceScore(),
+    Causal(),
     TopologyCheck(),
     SequenceGate(),
+    Grader(),
     TierAuth(),
 )
 """In the order in which they are described. Which of them run, and in what order, each bundle says."""

@@ -71,6 +71,10 @@ class OfTenant(StrictModel):
         return value
 
 
+MOST_CONSTRAINTS = 16
+ConstraintText = Annotated[str, Field(min_length=1, max_length=240)]
+
+
 class AgentSpec(OfTenant):
     """`tools` null grants every registered tool. `policy_bundle_id` binds the agent to a bundle; null means
     the installation's default, and a caller may name another. `owner`: the id of the approver who answers for
@@ -80,6 +84,10 @@ class AgentSpec(OfTenant):
     `delegates_to` are the agents to which it may delegate, `callers` the agents that may delegate to it: both
     lists must agree (seed 001, Gate 2B). A null `autonomy_tier` counts as high_privilege; with null
     `content_classes` it may read items of every class (seed 004).
+
+    `system_prompt`: what the agent was told, from which a model extracts the constraints that the gate
+    `causal` judges by. `constraints` count in place of extracted ones, one sentence each; an empty list:
+    there are none.
     """
 
     tier: Tier
@@ -92,6 +100,8 @@ class AgentSpec(OfTenant):
     owner: Name | None = None
     keys: AgentKeyList | None = None
     signature_window_s: WindowSeconds = 300
+    system_prompt: Annotated[str, Field(min_length=1, max_length=65_536)] | None = None
+    constraints: Annotated[list[ConstraintText], Field(max_length=MOST_CONSTRAINTS)] | None = None
 
 
 class ToolSpec(StrictModel):
@@ -219,6 +229,8 @@ class Agent(Entry):
     owner: str | None = None
     keys: tuple[AgentKey, ...] | None = None
     signature_window_ms: int = 0
+    system_prompt: str | None = None
+    constraints: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,6 +78,8 @@ def _agent(registry: Registry, base: Base, agent: AgentSpec) -> None:
         agent.owner,
         None if agent.keys is None else tuple(map(_agent_key, agent.keys)),
         agent.signature_window_s * 1000,
+        agent.system_prompt,
+        None if agent.constraints is None else tuple(agent.constraints),
     )
 
 

@@ -17,6 +17,7 @@ from app.core.foundation.strict import StrictModel
 from app.core.policy.bundles import BundleForm, BundlePart
 from app.core.quality_bundle.loosenings import Loosening
 from app.offline.reference import gate_shapes, reference_documents
+from tests.unit.core.actions.judging_scene import LISTED, extraction, graded, judged, judgement
 from tests.unit.core.actions.sequence_scene import SECRET_OUT, session
 from tests.unit.core.scene import BUNDLE_BYTES, ROOT, Session, bundle, entry, point
 from topics.asyncapi import asyncapi, schema
@@ -60,6 +61,8 @@ def verdicts() -> Iterator[dict[str, Any]]:
                 yield of.verdict(action_id=name, **fields)
 
     yield from broken_sequences()
+    yield judged(extraction(*LISTED), judgement(0.6)).verdict(agent_id="clerk")
+    yield graded(0.9).verdict()
 
 
 def broken_sequences() -> Iterator[dict[str, Any]]:

@@ -1,0 +1,49 @@
+"""Sessions whose gates ask a model, and the model's answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.core.actions.causal import EXTRACT, JUDGE
+from app.core.actions.grader import GRADE
+from app.core.foundation.requests import Answer
+from tests.unit.core.scene import Session, bundle, entry, point
+
+GRADED = ["controls", "fast_reject", "rules", "consequence", "topology", "grader", "tier_auth"]
+JUDGED = ["controls", "fast_reject", "rules", "consequence", "causal", "topology", "tier_auth"]
+POLITE = {"id": "polite", "reason": "a message must be polite", "criterion": "The message is polite."}
+PROMPT = "You help customers of a shop. Never refund more than 100 euros. Never name other customers."
+LISTED = ["Never refund more than 100 euros.", "Never name other customers."]
+
+
+def graded(*scores: float, rules: tuple[dict[str, Any], ...] = (POLITE,), **changes: Any) -> Session:
+    """A session whose grader answers with these scores, one after the other."""
+    part = {"rules": list(rules), **changes}
+    policy = bundle(patterns={}, stages=GRADED, grader=part)
+    return Session(point(policy=policy), answers=[scoring(one) for one in scores])
+
+
+def scoring(score: float) -> Answer:
+    """The grader's answer."""
+    told = {"model": "m", "prompt_version": GRADE.version, "compliance": score, "reasoning": "so"}
+    return Answer("answered", told)
+
+
+def judged(*answers: Answer, agent: dict[str, Any] | None = None, **part: Any) -> Session:
+    """A session of an agent with such an entry, whose model answers so."""
+    policy = bundle(patterns={}, stages=JUDGED, causal={"enabled": True, **part})
+    spec = {"system_prompt": PROMPT} if agent is None else agent
+    made = entry("agent", "clerk", tenant_id="acme", tier="T3", **spec)
+    return Session(point(made, policy=policy), answers=list(answers))
+
+
+def extraction(*constraints: str) -> Answer:
+    """The constraints in a prompt."""
+    told = {"model": "m", "prompt_version": EXTRACT.version, "constraints": list(constraints)}
+    return Answer("answered", told)
+
+
+def judgement(confidence: float, constraint: int = 1) -> Answer:
+    """How likely one of them is violated."""
+    told = {"model": "m", "prompt_version": JUDGE.version, "violation_confidence": confidence}
+    return Answer("answered", {**told, "constraint": constraint, "reasoning": "It would."})
