@@ -60,7 +60,7 @@ class AnswerReader:
         self._connection = connection
         self._prefix = prefix
         self._topics = topics
-        self._waiting: dict[tuple[str, str], asyncio.Future[CommittedAnswer]] = {}
+        self._waiting: dict[tuple[str, str], set[asyncio.Future[CommittedAnswer]]] = {}
         self._placing: Counter[int] = Counter()
         self._early: dict[int, dict[tuple[str, str], Any]] = {}
         self._heeded: Counter[TopicPartition] = Counter()
@@ -135,20 +135,18 @@ class AnswerReader:
         """The first record with one of these ids in one of these topics. Called within `placing`, it finds
         those that came early.
 
-        All who wait for the same get one future.
+        Any number may wait for the same, each with other ids beside it.
         """
         names = [(topic, one) for one in ids for topic in topics]
-        known = self._waiting.get(names[0])
-        if known is not None and not known.done():
-            return known
         found: asyncio.Future[CommittedAnswer] = asyncio.get_running_loop().create_future()
         early = self._early.get(partition, {})
         for name in names:
             if name in early:
                 found.set_result(self._answer(early[name]))
                 return found
-        self._waiting.update(dict.fromkeys(names, found))
-        found.add_done_callback(lambda _: self._forget(names))
+        for name in names:
+            self._waiting.setdefault(name, set()).add(found)
+        found.add_done_callback(lambda _: self._forget(names, found))
         return found
 
     async def look_back(
@@ -241,10 +239,12 @@ class AnswerReader:
 
     def _take(self, record: Any) -> None:
         name = self._topics[record.topic], _id_of(record)
-        waiting = self._waiting.get(name)
-        if waiting is not None and not waiting.done():
-            waiting.set_result(self._answer(record))
-        elif self._placing[record.partition]:
+        waiting = [one for one in self._waiting.get(name, ()) if not one.done()]
+        if waiting:
+            answer = self._answer(record)
+            for one in waiting:
+                one.set_result(answer)
+        if self._placing[record.partition]:
             self._early.setdefault(record.partition, {})[name] = record
 
     def _let_sleep(self, consumer: AIOKafkaConsumer) -> None:
@@ -258,12 +258,15 @@ class AnswerReader:
     def _answer(self, record: Any) -> CommittedAnswer:
         return CommittedAnswer(self._topics[record.topic], json.loads(record.value))
 
-    def _forget(self, names: Sequence[tuple[str, str]]) -> None:
+    def _forget(self, names: Sequence[tuple[str, str]], found: asyncio.Future[CommittedAnswer]) -> None:
         for one in names:
-            self._waiting.pop(one, None)
+            waiting = self._waiting.get(one, set())
+            waiting.discard(found)
+            if not waiting:
+                self._waiting.pop(one, None)
 
     def _fail(self, fault: BaseException) -> None:
-        for waiting in set(self._waiting.values()):
+        for waiting in {one for found in self._waiting.values() for one in found}:
             if not waiting.done():
                 waiting.set_exception(fault)
                 waiting.exception()  # mark it as seen: the caller may have gone
