@@ -91,8 +91,8 @@ class SlackSettings(SettingGroup):
 
     @model_validator(mode="after")
     def _has_token(self) -> SlackSettings:
-        if self.channels and self.bot_token is None:
-            raise ValueError("channels need a bot_token")
+        if (self.channels or self.signing_secret is not None) and self.bot_token is None:
+            raise ValueError("channels and a signing_secret need a bot_token")
         return self
 
     def channel_of(self, tenant: str, group: str | None) -> str | None:

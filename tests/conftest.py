@@ -96,6 +96,7 @@ SECONDS = {
     "tests/kafka/test_gateway_reviews.py": 35,
     "tests/kafka/test_gateway_schema.py": 35,
     "tests/kafka/test_notifications.py": 30,
+    "tests/kafka/test_slack_interactions.py": 20,
     "tests/kafka/test_gateway.py": 25,
     "tests/kafka/test_gateway_keys.py": 25,
     "tests/kafka/test_gateway_outage.py": 25,

@@ -29,6 +29,7 @@ EVENT_TYPE = "sluice_escalation"
 """Of a message's metadata, by which it is found again."""
 DECISION_ACTION, DECISION_FORM = "sluice_decision", "sluice_decision_form"
 JUSTIFICATION = "justification"
+OWN_KEY = "The policy demands the approver's own key: answer with `sluice escalations` in a terminal."
 _WORDS = {"waiting": "Waits for", "approved": "Approved", "denied": "Denied", "expired": "Expired"}
 
 
@@ -66,7 +67,9 @@ def message_of(told: ToldEscalation) -> dict[str, Any]:
     ]
     if told.parameters is not None:
         blocks.append(_preformatted(cut(told.parameters, MESSAGE_CHARS)))
-    if told.status == "waiting":
+    if told.status == "waiting" and told.own_key:
+        blocks.append(_section(OWN_KEY))
+    elif told.status == "waiting":
         blocks.append(_buttons(told.escalation_id))
     else:
         blocks.append(_section(_end(told)))
@@ -153,7 +156,7 @@ def _facts(told: ToldEscalation) -> list[tuple[str, str]]:
 
 def _end(told: ToldEscalation) -> str:
     blocked = f" A gate blocked it: {told.came_to}." if told.came_to else ""
-    by = f" by {told.by}" if told.by else ""
+    by = f" by {told.by}{f' ({told.via})' if told.via else ''}" if told.by else ""
     return f"{_WORDS[told.status]}{by} at {told.ended_at}: {told.why}.{blocked}"
 
 

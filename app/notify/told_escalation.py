@@ -25,7 +25,8 @@ REMINDED, REROUTED = "sluice/escalation_reminded/v1", "sluice/escalation_reroute
 class ToldEscalation:
     """`name`: the caller's id of the action or the retrieval; `digest`: of what waits. `tier` is None for a
     retrieval. `groups`: those that got it so far, the present one last; none where every approver may answer.
-    `by`, `why`: who ended it, and the reason given; `came_to`: of an approved action that a gate blocked.
+    `by`, `via`, `why`: who ended it, by which channel (None: with an own key), and the reason given;
+    `came_to`: of an approved action that a gate blocked.
 
     `tool`, `parameters`: of the action itself, as they are shown; None where they are not read.
     """
@@ -41,12 +42,14 @@ class ToldEscalation:
     role: str
     quorum: int | None
     expires_at: str
+    own_key: bool = False
     groups: tuple[str, ...] = ()
     next_group: str | None = None
     next_at: str | None = None
     approvals: int = 0
     status: Status = "waiting"
     by: str | None = None
+    via: str | None = None
     why: str | None = None
     ended_at: str | None = None
     came_to: str | None = None
@@ -106,6 +109,7 @@ def _opened(record: Mapping[str, Any]) -> ToldEscalation:
         groups=() if group is None else (group,),
         next_group=record.get("next_group"),
         next_at=record.get("next_at"),
+        own_key=bool(record.get("own_key")),
     )
 
 
@@ -119,6 +123,7 @@ def _ended(told: ToldEscalation, record: Mapping[str, Any]) -> ToldEscalation:
         told,
         status="approved" if record["decision"] == "approve" else "denied",
         by=record["approver_id"],
+        via=(record.get("delegate") or {}).get("channel"),
         why=record["justification"][:MOST_TEXT],
         ended_at=record["resolved_at"],
         came_to=str(record.get("blockReason"))[:MOST_TEXT] if is_blocked else None,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from app.gateway.http.edge import Edge
     from app.gateway.idempotency import AnswerStore
+    from app.gateway.routes.slack_routes import SlackApp
     from app.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -33,7 +34,9 @@ OF_THE_INSTALLATION = ("alarms", "basis", "ledger")
 """What a quality report says that is no tenant's."""
 STOP_S = 20
 """How long requests that wait may take after the gateway was asked to stop."""
-MISSING = "install the extra `gateway`: FastAPI, uvicorn and argon2-cffi (in a checkout: make setup)"
+SLACK_S = 2
+"""For a call while Slack waits for our answer."""
+MISSING = "install the extra `gateway`: FastAPI, uvicorn, argon2-cffi, slack-sdk (in a checkout: make setup)"
 
 
 def register(cli: typer.Typer) -> None:
@@ -156,8 +159,26 @@ def build_gateway(settings: Settings, fail: Callable[[], None]) -> Edge:
             RecentRecords(exchange.connection, kafka.topic_prefix, given.session_records),
             DelegatedAnswers(people_key, registry, decisions, given.wait_s),
             fail,
+            _slack_app(settings),
         )
     )
+
+
+def _slack_app(settings: Settings) -> SlackApp | None:
+    """Our app in Slack; None: the settings have no signing secret."""
+    given = settings.slack
+    if given.signing_secret is None or given.bot_token is None:
+        return None
+    try:
+        from slack_sdk import WebClient  # noqa: PLC0415 - only where it is configured
+        from slack_sdk.signature import SignatureVerifier  # noqa: PLC0415 - as above
+    except ImportError:
+        stop(MISSING)
+    from app.gateway.routes.slack_routes import SlackApp  # noqa: PLC0415 - as above
+
+    token = given.bot_token.get_secret_value()
+    client = WebClient(token, base_url=given.base_url, timeout=SLACK_S, retry_handlers=[])
+    return SlackApp(SignatureVerifier(given.signing_secret.get_secret_value()), given.approvers, client)
 
 
 def _answer_store(settings: Settings) -> AnswerStore:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from app.gateway.routes.deciding_routes import DecidingRoutes
     from app.gateway.routes.reading_routes import ReadingRoutes
     from app.gateway.routes.review_routes import ReviewRoutes
+    from app.gateway.routes.slack_routes import SlackRoutes
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorResponse} for status in (400, 401, 403, 408, 413, 429, 503, 504, "default")
@@ -206,6 +207,21 @@ def add_reviewing(app: FastAPI, routes: ReviewRoutes) -> None:
         app.add_api_route(
             path, answer, methods=["POST"], summary=summary, responses=answered, openapi_extra=asked, **_KEYED
         )
+
+
+def add_slack(app: FastAPI, routes: SlackRoutes) -> None:
+    """The route that Slack calls, where the settings have its signing secret."""
+    form = {"type": "object", "properties": {"payload": {"type": "string"}}, "required": ["payload"]}
+    content = {"application/x-www-form-urlencoded": {"schema": form}}
+    app.add_api_route(
+        "/v1/slack/interactions",
+        routes.interact,
+        methods=["POST"],
+        summary="What a person pressed in Slack",
+        responses={**_ERRORS, 200: {"description": "taken; for a form, what came of it"}},
+        response_class=Response,
+        openapi_extra={"requestBody": {"required": True, "content": content}},
+    )
 
 
 def _with_body(schema: dict[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from app.gateway.routes.callers import Callers, facts_of
 from app.gateway.routes.deciding_routes import DecidingRoutes
 from app.gateway.routes.reading_routes import LedgerWork, ReadingRoutes
 from app.gateway.routes.review_routes import ReviewRoutes
-from app.gateway.routes.route_table import add_deciding, add_reading, add_reviewing
+from app.gateway.routes.route_table import add_deciding, add_reading, add_reviewing, add_slack
 from topics.headers import API_VERSION
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from app.gateway.input_requests import WaitLimits
     from app.gateway.recent_records import RecentRecords
     from app.gateway.registry_view import RegistryView
+    from app.gateway.routes.slack_routes import SlackApp
     from app.gateway.waiting_subjects import WaitingSubjects
 
 log = logging.getLogger(__name__)
@@ -57,6 +58,7 @@ class GatewayParts:
     recent: RecentRecords
     people: DelegatedAnswers
     fail: Callable[[], None]
+    slack: SlackApp | None = None
 
 
 def build_app(parts: GatewayParts) -> Edge:
@@ -96,7 +98,15 @@ def build_app(parts: GatewayParts) -> Edge:
     standing = (parts.decisions, parts.exchange, parts.registry, parts.subjects, parts.ledger, parts.recent)
     add_reading(app, ReadingRoutes(callers, *standing))
     add_reviewing(app, ReviewRoutes(callers, parts.decisions, parts.subjects, parts.wait))
+    if parts.slack is not None:
+        _add_slack(app, parts, parts.slack)
     return Edge(app, parts.edge)
+
+
+def _add_slack(app: FastAPI, parts: GatewayParts, slack: SlackApp) -> None:
+    from app.gateway.routes.slack_routes import SlackRoutes  # noqa: PLC0415 - only where it is configured
+
+    add_slack(app, SlackRoutes(slack, parts.exchange, parts.registry, parts.subjects, parts.people))
 
 
 async def _watch(parts: GatewayParts) -> None:

@@ -1,0 +1,254 @@
+"""What people press in Slack: a form, an answer that the worker decides on, and what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+import pytest
+
+from app.cli.demo.throwaway_trust import GATEWAY, publish_policy
+from load.sites import approvers, neutral_policy
+from tests.kafka.gateway_process import Gateway, running_gateway
+from tests.kafka.installation import DEADLINE_S, action, awaited, publish, running, site_on
+from tests.kafka.notifier_process import slack_settings
+from tests.slack_api import SECRET, TOKEN, SlackApi, signed_request, slack_api
+from topics.catalog import ESCALATIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from load.sites.site import Site
+    from load.sites.worker_process import WorkerProcess
+
+pytestmark = pytest.mark.kafka
+PATH = "/v1/slack/interactions"
+TEAM = "T0SLUICE"
+USERS = {"U0ANN": "ann", "U0BEN": "ben", "U0VERA": "vera", f"{TEAM}/U0VIC": "victor", "U0AUDIT": "audit"}
+STRICT_AGENT = "strict-agent"
+"""Its bundle demands the approver's own key for T4."""
+
+
+@pytest.fixture(scope="module")
+def api() -> Iterator[SlackApi]:
+    with slack_api() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory, api: SlackApi) -> Site:
+    made = site_on(
+        kafka,
+        tmp_path_factory.mktemp("interactions"),
+        module_prefix.rstrip("."),
+        SLUICE_WORKER__TIMER_INTERVAL_S="0.2",
+        **slack_settings(api, [], approvers=USERS),
+    )
+    terms = {"id": "load.strict", "approvals": {"own_key_tiers": ["T4"]}}
+    strict = json.dumps(neutral_policy.bundle() | terms).encode()
+    spec = {"tenant_id": neutral_policy.TENANT, "tier": "T2", "policy_bundle_id": "load.strict"}
+    policy = [
+        *approvers.records(made.trust),
+        made.trust.delegate([neutral_policy.TENANT]),
+        made.trust.bundle(strict),
+        *made.trust.entries([approvers.entry("agent", STRICT_AGENT, **spec)]),
+    ]
+    asyncio.run(publish_policy(kafka, made.prefix, policy))
+    return made
+
+
+@pytest.fixture(scope="module")
+def worker(site: Site) -> Iterator[WorkerProcess]:
+    yield from running(site)
+
+
+@pytest.fixture(scope="module")
+def gateway(site: Site, worker: WorkerProcess) -> Iterator[Gateway]:
+    key = site.folder / "people.pem"
+    key.write_bytes(site.trust.pem(GATEWAY))
+    key.chmod(0o600)
+    with running_gateway(site, reviewers_key=str(key)) as started:
+        yield started
+
+
+def escalate(site: Site, worker: WorkerProcess, tool: str = approvers.REFUND, **more: Any) -> dict[str, Any]:
+    """What opened an action's escalation."""
+    session = f"{approvers.PREFIX}{uuid.uuid4().hex}"
+    fields = {"toolName": tool, "agent_id": approvers.ASKING_AGENT, "parameters": {"amount": 5}}
+    publish(site, [action(session, f"a-{session}") | fields | more])
+    return awaited(site, ESCALATIONS, session, 1, worker)[0]
+
+
+def pressed(waits: dict[str, Any], decision: str, user: str, channel: str = "C0DESK") -> dict[str, Any]:
+    """A button of a message."""
+    return {
+        "type": "block_actions",
+        "user": {"id": user},
+        "team": {"id": TEAM},
+        "channel": {"id": channel},
+        "trigger_id": "trigger",
+        "actions": [
+            {
+                "action_id": f"sluice_decision_{decision}",
+                "value": waits["escalation_id"],
+                "action_ts": f"{time.time():.6f}",
+            }
+        ],
+    }
+
+
+def sent(view: dict[str, Any], user: str, why: str = "the customer confirmed it") -> dict[str, Any]:
+    """A form that a person has filled in."""
+    values = {"justification": {"justification": {"type": "plain_text_input", "value": why}}}
+    return {
+        "type": "view_submission",
+        "user": {"id": user},
+        "team": {"id": TEAM},
+        "trigger_id": uuid.uuid4().hex,
+        "view": {**view, "state": {"values": values}},
+    }
+
+
+def post(gateway: Gateway, payload: dict[str, Any], **how: Any) -> httpx2.Response:
+    """Send it as Slack does."""
+    body, headers = signed_request(payload, **how)
+    return httpx2.post(f"{gateway.url}{PATH}", content=body, headers=headers, timeout=DEADLINE_S)
+
+
+def form(gateway: Gateway, api: SlackApi, waits: dict[str, Any], decision: str, user: str) -> dict[str, Any]:
+    """The form that a press opens, once the gateway's reader has the escalation."""
+    deadline, before = time.monotonic() + DEADLINE_S, len(api.views)
+    while len(api.views) == before:
+        assert time.monotonic() < deadline, api.ephemeral
+        assert post(gateway, pressed(waits, decision, user)).status_code == 200
+        time.sleep(0.05)
+    return api.views[-1]
+
+
+def refused(gateway: Gateway, api: SlackApi, waits: dict[str, Any], decision: str, user: str) -> str:
+    """What a person is told to whom no form is shown."""
+    deadline, told = time.monotonic() + DEADLINE_S, ""
+    while not told or "does not wait any more" in told:  # not read by the gateway yet
+        assert time.monotonic() < deadline
+        api.ephemeral.clear()
+        views = len(api.views)
+        assert post(gateway, pressed(waits, decision, user)).status_code == 200
+        assert len(api.views) == views
+        (one,) = api.ephemeral
+        assert (one["user"], one["channel"]) == (user, "C0DESK")
+        told = one["text"]
+    return told
+
+
+def answered(gateway: Gateway, view: dict[str, Any], user: str, **more: Any) -> tuple[str, str]:
+    """Title and text of the view that comes in the form's place."""
+    told = post(gateway, sent(view, user, **more)).json()
+    assert told["response_action"] == "update"
+    return told["view"]["title"]["text"], told["view"]["blocks"][0]["text"]["text"]
+
+
+@pytest.mark.parametrize(
+    ("decision", "ends"), [("approve", ("Approved", "ALLOW")), ("deny", ("Denied", "BLOCK"))]
+)
+def test_a_person_answers_in_a_form_that_shows_the_whole_action(
+    site: Site,
+    worker: WorkerProcess,
+    gateway: Gateway,
+    api: SlackApi,
+    decision: str,
+    ends: tuple[str, str],
+) -> None:
+    waits = escalate(site, worker, parameters={"amount": 5, "note": "turn \u202eback"})
+    view = form(gateway, api, waits, decision, "U0ANN")
+    shown = json.dumps(view)
+    assert approvers.REFUND in shown
+    assert "turn <U+202E>back" in shown
+    assert waits["action_digest"] in shown
+    assert answered(gateway, view, "U0ANN")[0] == ends[0]
+    ended = awaited(site, ESCALATIONS, waits["session_id"], 2, worker)[1]
+    assert (ended["approver_id"], ended["outcome"]) == ("ann", ends[1])
+    assert ended["justification"] == "the customer confirmed it"
+    assert (ended["delegate"]["id"], ended["delegate"]["channel"]) == (GATEWAY, "slack")
+
+
+def test_of_two_who_answer_at_once_one_counts_and_the_other_is_told(
+    site: Site, worker: WorkerProcess, gateway: Gateway, api: SlackApi
+) -> None:
+    waits = escalate(site, worker)
+    views = [form(gateway, api, waits, "approve", "U0ANN"), form(gateway, api, waits, "deny", "U0BEN")]
+    with ThreadPoolExecutor() as pool:
+        told = list(
+            pool.map(lambda one: answered(gateway, *one)[0], zip(views, ("U0ANN", "U0BEN"), strict=True))
+        )
+    assert sorted(told) in (["Approved", "It does not count"], ["Denied", "It does not count"])
+    assert (
+        len([one for one in awaited(site, ESCALATIONS, waits["session_id"], 2, worker) if "decision" in one])
+        == 1
+    )
+    title, text = answered(gateway, views[0], "U0ANN", why="once more, pressed twice")
+    assert (title, text.partition(":")[0]) == ("It does not count", "already_ended")
+
+
+def test_t4_needs_two_people_with_the_role(
+    site: Site, worker: WorkerProcess, gateway: Gateway, api: SlackApi
+) -> None:
+    waits = escalate(site, worker, approvers.WIRE)
+    view = form(gateway, api, waits, "approve", "U0ANN")
+    assert answered(gateway, view, "U0ANN")[1].startswith("wrong_role")
+    assert answered(gateway, view, "U0VERA") == ("Counted", "1 of 2 approvals.")
+    assert answered(gateway, view, "U0VERA")[1].startswith("already_counted")
+    assert answered(gateway, view, "U0VIC")[0] == "Approved"
+
+
+def test_where_the_own_key_is_demanded_the_person_is_told_how_to_answer(
+    site: Site, worker: WorkerProcess, gateway: Gateway, api: SlackApi
+) -> None:
+    waits = escalate(site, worker, approvers.WIRE, agent_id=STRICT_AGENT)
+    told = refused(gateway, api, waits, "approve", "U0VERA")
+    assert f"sluice escalations approve {waits['escalation_id']} --as vera --key FILE" in told
+
+
+def test_who_is_no_approver_and_what_nobody_can_see_is_not_answered_here(
+    site: Site, worker: WorkerProcess, gateway: Gateway, api: SlackApi
+) -> None:
+    waits = escalate(site, worker)
+    view = form(gateway, api, waits, "deny", "U0ANN")
+    for stranger in ("U0NOBODY", "U0VIC2"):
+        assert "no registered approver" in refused(gateway, api, waits, "approve", stranger)
+        assert answered(gateway, view, stranger)[0] == "Not answered"
+    assert answered(gateway, view, "U0AUDIT")[1].startswith("wrong_role")
+    long = escalate(site, worker, parameters={"all": "x" * 20_000})
+    assert "too long to be shown" in refused(gateway, api, long, "approve", "U0ANN")
+    assert answered(gateway, form(gateway, api, long, "deny", "U0ANN"), "U0ANN")[0] == "Denied"
+
+
+def test_only_what_slack_signed_just_now_and_for_the_first_time_is_taken(
+    site: Site, worker: WorkerProcess, gateway: Gateway, api: SlackApi
+) -> None:
+    waits = escalate(site, worker)
+    view = form(gateway, api, waits, "approve", "U0ANN")
+    payload = sent(view, "U0ANN")
+    body, headers = signed_request(payload)
+    other, _ = signed_request(sent(view, "U0BEN"))
+    wrong = [
+        signed_request(payload, secret="another secret"),  # noqa: S106 - a wrong one
+        signed_request(payload, late_s=301),
+        signed_request(payload, late_s=-301),
+        (other, headers),
+        (body, headers | {"X-Slack-Signature": ""}),
+        (body, headers | {"X-Slack-Request-Timestamp": "soon"}),
+        (body, {"Content-Type": headers["Content-Type"]}),
+    ]
+    with httpx2.Client(base_url=gateway.url, timeout=DEADLINE_S) as client:
+        for content, given in wrong:
+            assert client.post(PATH, content=content, headers=given).status_code == 401
+        assert len(awaited(site, ESCALATIONS, waits["session_id"], 1, worker)) == 1
+        assert client.post(PATH, content=body, headers=headers).json()["view"]["title"]["text"] == "Approved"
+        assert client.post(PATH, content=body, headers=headers).status_code == 401, "a replay"
+    assert not {TOKEN, SECRET} & set(gateway.said().split())
+    assert TOKEN not in gateway.said()
