@@ -101,6 +101,7 @@ SECONDS = {
     "tests/kafka/test_gateway_keys.py": 25,
     "tests/kafka/test_gateway_outage.py": 25,
     "tests/kafka/test_gateway_content.py": 20,
+    "tests/kafka/test_judging.py": 20,
     "tests/kafka/test_gateway_headers.py": 20,
     "tests/kafka/test_demo.py::test_a_run_answers_everything_and_leaves_nothing": 30,
     "tests/kafka/test_idle_partition.py": 30,

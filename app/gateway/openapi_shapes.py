@@ -16,6 +16,7 @@ from topics.records import (
     ReviewDecision,
 )
 from topics.records.base import (  # noqa: TC001 - pydantic reads the annotations
+    CheckpointState,
     Digest,
     Enforcement,
     LedgerCount,
@@ -117,6 +118,32 @@ class ReviewResponse(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     status: Literal["ended", "counted"]
+
+
+class CheckpointResponse(BaseModel):
+    """Seed 002's integrity checkpoint: what a model made of an agent's reasoning in one decision, and the
+    decision's place in its partition's hash chain, by which the whole chain can be fetched and verified.
+
+    `verdict`: as X-AIP-Verdict has it. `analyses`: the gates that asked a model; `model_outputs`: what it
+    answered.
+    """
+
+    checkpoint_id: str
+    verdict: Literal["clear", "ambiguous", "boundary_violation"]
+    integrity: CheckpointState
+    analyses: list[GateResult]
+    model_outputs: list[dict[str, Any]]
+    verdict_id: str
+    action_id: str | None
+    agent_id: str | None
+    session_id: str | None
+    decided_at: Moment
+    bundle_hash: Digest
+    registry_hashes: dict[str, Digest]
+    rerun_hash: Digest
+    sequence: int
+    prev_hash: str
+    event_hash: Digest
 
 
 class RerunDifference(BaseModel):

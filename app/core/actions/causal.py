@@ -135,6 +135,9 @@ sentences, at most 400 characters, that name what would happen.""",
 )
 
 
+NOTHING_TO_JUDGE: dict[str, Any] = {"constraints": 0, "extracted": True}
+
+
 class CausalDetail(Detail):
     """Empty if nothing was asked. `constraint`: the text of the one most at risk; `extracted`: a model listed
     the constraints, no person; `omitted_characters`: of the parameters, which the model was not shown."""
@@ -158,6 +161,7 @@ class Causal(Gate):
     """Asks a model whether the action could violate a constraint that its agent's system prompt sets."""
 
     name = "causal"
+    analyses = True
     detail = CausalDetail
     part = BundlePart(name, CausalPolicy, find_loosenings, CausalPolicy())
 
@@ -185,7 +189,7 @@ def _asking(
             return StageResult("escalate", f"{INCONCLUSIVE}: the constraints could not be read")
         constraints = found.constraints
     if not constraints:
-        return StageResult("pass", None, {"constraints": 0, "extracted": extracted})
+        return StageResult("pass", None, NOTHING_TO_JUDGE)
     shown = show_action(context, policy.most_characters)
     numbered = {str(number): text for number, text in enumerate(constraints, 1)}
     payload = {

@@ -269,6 +269,7 @@ class Grader(RememberingGate):
     """Blocks an action that breaks a rule in prose, and asks a person where the model cannot tell."""
 
     name = "grader"
+    analyses = True
     detail = GraderDetail
     memory = GraderMemory
     part = BundlePart(name, GraderPolicy, find_loosenings, GraderPolicy(), compile_rules)

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from app.core.actions.stage import ActionContext, Asking, Stage
     from app.core.foundation.requests import Answer, Request
 
+_WORST_FIRST = ("block", "escalate", "unanswered", "pass")
+_JUDGED = {"reasoning", "rules"}
+"""What the detail of a gate that analyses has where a model has judged."""
 BUDGET_EXCEEDED = "budget_exceeded"
 INCONCLUSIVE = "inconclusive"
 
@@ -32,8 +35,10 @@ INCONCLUSIVE = "inconclusive"
 class Evaluation:
     """What the stages made of an action.
 
-    `outcome` is the real one, before shadow mode. `gates` are gateResults without durationMs, `durations_ns`
-    beside them: durations are the only part of a decision that a rerun does not repeat.
+    `integrity`: the worst that the stages of that checkpoint came to: "block", "escalate", "unanswered" or
+    "pass"; None: none of them asked. `outcome` is the real one, before shadow mode. `gates` are gateResults
+    without durationMs, `durations_ns` beside them: durations are the only part of a decision that a rerun
+    does not repeat.
     """
 
     outcome: str = "ALLOW"
@@ -46,6 +51,11 @@ class Evaluation:
     obligations: list[str] = field(default_factory=list)
     advisories: list[dict[str, Any]] = field(default_factory=list)
     model_outputs: list[dict[str, Any]] = field(default_factory=list)
+    integrity: str | None = None
+
+    def judge_integrity(self, found: str) -> None:
+        """Take what a stage of that checkpoint found."""
+        self.integrity = min(self.integrity or "pass", found, key=_WORST_FIRST.index)
 
     def settle(self, outcome: str, reason: str | None) -> None:
         """Take an outcome and its reason."""
@@ -80,7 +90,7 @@ def run(
         began = stopwatch()
         step = stage.evaluate(context)
         if not isinstance(step, StageResult):
-            found = _unasked(step) if waits else (yield from _answered(step, stage.name, context, done))
+            found = _unasked(step) if waits else (yield from _answered(step, stage, context, done))
             if found is None:
                 continue
             step = found
@@ -107,19 +117,24 @@ def _unasked(asking: Asking) -> StageResult | None:
 
 
 def _answered(
-    asking: Asking, gate: str, context: ActionContext, done: Evaluation
+    asking: Asking, stage: Stage, context: ActionContext, done: Evaluation
 ) -> Generator[Request, Answer, StageResult]:
     """What the stage comes to; its requests are handed on, and what they were answered is kept."""
+    gate, analyses = stage.name, getattr(stage, "analyses", False)
     try:
         request = next(asking)
         while True:
             answer = yield from ask(gate, request, done.model_outputs)
             if answer.status != "answered":
                 asking.close()
+                if analyses:
+                    done.judge_integrity("unanswered")
                 return _unanswered(gate, request, answer, context, done)
             request = asking.send(answer)
     except StopIteration as ended:
         result: StageResult = ended.value
+        if analyses:
+            done.judge_integrity(result.outcome if _JUDGED & result.detail.keys() else "unanswered")
         return result
 
 

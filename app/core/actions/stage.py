@@ -149,13 +149,15 @@ class Gate(ABC):
     """A stage that ships. A subclass says all of this and decides in `evaluate`.
 
     `detail`: the shape of its results' detail. `judges_content`: whether it judges what an action does;
-    False: who acts and who permits it. `part`: its part of the bundle; None: it has none.
+    False: who acts and who permits it. `part`: its part of the bundle; None: it has none. `analyses`: a model
+    judges the agent's reasoning for it, which is seed 002's checkpoint `integrity`.
     """
 
     name: ClassVar[str]
     detail: ClassVar[type[Detail]] = Detail
     judges_content: ClassVar[bool] = True
     part: ClassVar[BundlePart[Any] | None] = None
+    analyses: ClassVar[bool] = False
 
     @abstractmethod
     def evaluate(self, context: ActionContext) -> StageResult | Asking:

@@ -93,6 +93,7 @@ NOT_RUN = {
     "text": "front, integrity and back are observed only: no check of content or reasoning ran",
     "severity": "info",
 }
+ANALYSED = {**NOT_RUN, "text": "front and back are observed only: no check of content ran"}
 RERUN_FIELDS = (
     "input",
     "bundle_hash",
@@ -202,6 +203,10 @@ def verdict_record(
         **about,
         "advisories": [*evaluation.advisories, *about["advisories"], NOT_RUN],
     }
+    if evaluation.integrity not in {None, "unanswered"}:
+        integrity = "pass" if evaluation.integrity == "pass" else _held_or_seen(ruling)
+        body["checkpoints"] = {**body["checkpoints"], "integrity": integrity}
+        body["advisories"][-1] = ANALYSED
     values = (_VALUES if "waited_ms" in body else _VALUES_WITHOUT_DEADLINE)(body)
     if arrival.signature is not None and (signature := arrival.signature.recorded()) is not None:
         body["signature"] = signature
@@ -214,6 +219,10 @@ def verdict_record(
         # Whole ones are integers: RFC 8785 writes 1, not 1.0.
         gate["durationMs"] = us / _MILLISECOND_US if us % _MILLISECOND_US else us // _MILLISECOND_US
     return OutRecord(VERDICTS, form.kind, body, subject, alike=alike)
+
+
+def _held_or_seen(ruling: Ruling) -> str:
+    return "enforced" if not ruling.carried else "observed"
 
 
 def _entries_used(arrival: Arrival, context: ActionContext) -> dict[str, str]:

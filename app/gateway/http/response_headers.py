@@ -51,8 +51,6 @@ NOT_RUN = {
 }
 _OBSERVED = dict.fromkeys(("front", "autonomy", "integrity", "back"), "observed")
 _RESERVED = re.compile(rb"x[^a-z0-9]*(?:mnemom|aip|smoltbot|safe[^a-z0-9]*house)(?![a-z0-9])")
-AIP_VERDICT = "disabled"
-"""No stage analyses reasoning yet, so there is no analysis to report, and no stored checkpoint."""
 
 
 def is_reserved(name: bytes) -> bool:
@@ -69,7 +67,8 @@ def strip(headers: Iterable[tuple[bytes, bytes]]) -> RawHeaders:
 class ResponseFacts:
     """What the headers of one response say. Handlers fill it in.
 
-    `checkpoints` None: the response is no decision. `is_decision_on_action`: X-AIP-Verdict belongs to it.
+    `checkpoints` None: the response is no decision. `aip_verdict`: one of seed 002's eight, of a decision on
+    an action; `checkpoint_id`: of the integrity checkpoint that its analysis is stored as.
     """
 
     request_id: str
@@ -78,7 +77,8 @@ class ResponseFacts:
     advisories: Sequence[Mapping[str, Any]] = ()
     agent: str | None = None
     session: str | None = None
-    is_decision_on_action: bool = False
+    aip_verdict: str | None = None
+    checkpoint_id: str | None = None
     is_replay: bool = False
     caller: str = "-"
     log: dict[str, Any] = field(default_factory=dict)
@@ -101,8 +101,10 @@ def response_headers(facts: ResponseFacts) -> RawHeaders:
         headers.append((b"x-mnemom-agent", plain(facts.agent)))
     if facts.session is not None:
         headers.append((b"x-mnemom-session", plain(facts.session)))
-    if facts.is_decision_on_action:
-        headers.append((b"x-aip-verdict", AIP_VERDICT.encode()))
+    if facts.aip_verdict is not None:
+        headers.append((b"x-aip-verdict", facts.aip_verdict.encode()))
+    if facts.checkpoint_id is not None:
+        headers.append((b"x-aip-checkpoint-id", plain(facts.checkpoint_id)))
     if facts.is_replay:
         headers.append((b"idempotent-replay", b"true"))
     return headers

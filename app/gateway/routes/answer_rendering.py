@@ -19,6 +19,59 @@ from app.gateway.openapi_shapes import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+ANALYSING = frozenset(("causal", "grader"))
+"""The gates whose model judges reasoning. Their own module would bring every parser into the gateway."""
+UNDECIDED = ("inconclusive", "budget_exceeded")
+"""How a gate's reason begins that came to no judgement."""
+CHECKPOINT_ID = "checkpoint:"
+"""Before the id of the verdict that holds the analysis."""
+_UNANSWERED = {"overrun": "skipped", "unavailable": "error"}
+
+
+def aip_verdict(record: Mapping[str, Any]) -> str:
+    """Seed 002's X-AIP-Verdict of a verdict: what the gates whose model judges reasoning made of it."""
+    if not ANALYSING & set(record["stages"]):
+        return "disabled"
+    results = [one for one in record["gateResults"] if one["gate"] in ANALYSING]
+    asked = [one["status"] for one in record["model_outputs"] if one["gate"] in ANALYSING]
+    if not results or not asked:
+        return "skipped"
+    broken = [one["failureReason"] or "" for one in results if not one["passed"]]
+    if any(not one.startswith(UNDECIDED) for one in broken):
+        return "boundary_violation"
+    unanswered = [_UNANSWERED[one] for one in asked if one in _UNANSWERED]
+    if unanswered:
+        return max(unanswered, key=("skipped", "error").index)
+    return "ambiguous" if broken else "clear"
+
+
+def checkpoint_of(record: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The integrity checkpoint that a verdict holds: the analysis, and what attests it. None: none ran."""
+    if aip_verdict(record) not in {"clear", "ambiguous", "boundary_violation"}:
+        return None
+    return {
+        "checkpoint_id": CHECKPOINT_ID + record["verdict_id"],
+        "verdict": aip_verdict(record),
+        "integrity": record["checkpoints"]["integrity"],
+        "analyses": [one for one in record["gateResults"] if one["gate"] in ANALYSING],
+        "model_outputs": [one for one in record["model_outputs"] if one["gate"] in ANALYSING],
+        **{name: record[name] for name in ATTESTED},
+    }
+
+
+ATTESTED = (
+    "verdict_id",
+    "action_id",
+    "agent_id",
+    "session_id",
+    "decided_at",
+    "bundle_hash",
+    "registry_hashes",
+    "rerun_hash",
+    "sequence",
+    "prev_hash",
+    "event_hash",
+)
 FRONT_ONLY = {
     "source": "sluice.gateway",
     "text": "autonomy, integrity and back are observed only: content came in, and nothing is done or said",
@@ -33,13 +86,15 @@ def written(body: Mapping[str, Any]) -> str:
 
 def render_evaluation(record: Mapping[str, Any], status: int | None = None) -> StoredAnswer:
     """The answer about a verdict; `status` None: by seed 000's rule."""
+    checkpoint = checkpoint_of(record)
     facts = {
         "schema": EVALUATION_SCHEMA,
         "checkpoints": record["checkpoints"],
         "advisories": record["advisories"],
         "agent": record["agent_id"],
         "session": record["session_id"],
-        "is_decision_on_action": True,
+        "aip_verdict": aip_verdict(record),
+        "checkpoint_id": None if checkpoint is None else checkpoint["checkpoint_id"],
         "log": {"verdict_id": record["verdict_id"], "verdict": record["verdict"]},
     }
     return StoredAnswer(

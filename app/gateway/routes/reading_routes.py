@@ -16,7 +16,13 @@ from app.gateway.http.http_errors import HttpError, not_found
 from app.gateway.idempotency import StoredAnswer
 from app.gateway.input_requests import registered_agent
 from app.gateway.openapi_shapes import PENDING_SCHEMA, PendingResponse
-from app.gateway.routes.answer_rendering import render_evaluation, rendered, written
+from app.gateway.routes.answer_rendering import (
+    CHECKPOINT_ID,
+    checkpoint_of,
+    render_evaluation,
+    rendered,
+    written,
+)
 from app.gateway.routes.callers import Callers, facts_of
 from app.gateway.routes.deciding_routes import respond
 
@@ -36,6 +42,7 @@ Day = Annotated[
     str | None,
     Query(pattern=r"^\d{4}-\d\d-\d\d$", description="a day in UTC: 2026-01-31"),
 ]
+CHECKPOINT_SCHEMA = "sluice/integrity_checkpoint/v1"
 VERDICT_IDS = ("verdict:", "resolved:")
 COME_AGAIN_S = 5
 
@@ -144,6 +151,18 @@ class ReadingRoutes:
             return respond(render_evaluation(record, 200), facts_of(request))
         pending = PendingResponse(verdict_id=verdict_id).model_dump(exclude_none=True)
         return respond(StoredAnswer(202, written(pending), {"schema": PENDING_SCHEMA}), facts_of(request))
+
+    async def checkpoint(self, request: Request, checkpoint_id: str) -> Response:
+        """The analysis of an agent's reasoning and what attests it (seed 002, X-AIP-Checkpoint-Id)."""
+        context = await self.callers.context(request)
+        verdict_id = checkpoint_id.removeprefix(CHECKPOINT_ID)
+        if verdict_id == checkpoint_id or not verdict_id.startswith(VERDICT_IDS):
+            raise not_found(checkpoint_id)
+        record = await self.decisions.decision(verdict_id, context.caller)
+        found = None if record is None else checkpoint_of(record)
+        if found is None:
+            raise not_found(checkpoint_id)
+        return respond(rendered(200, found, CHECKPOINT_SCHEMA), facts_of(request))
 
 
 def _check_day(name: str, day: str | None) -> None:

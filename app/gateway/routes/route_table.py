@@ -10,6 +10,7 @@ from fastapi.security import APIKeyHeader
 
 from app.gateway.openapi_shapes import (
     AdvisoriesResponse,
+    CheckpointResponse,
     ErrorResponse,
     EscalationResponse,
     EvaluationResponse,
@@ -132,6 +133,14 @@ def add_reading(app: FastAPI, routes: ReadingRoutes) -> None:
             404: {"model": ErrorResponse},
             409: {"model": ErrorResponse, "description": "not decided yet"},
         },
+        **_KEYED,
+    )
+    app.add_api_route(
+        "/v1/integrity-checkpoints/{checkpoint_id}",
+        routes.checkpoint,
+        methods=["GET"],
+        summary="What a model made of an agent's reasoning",
+        responses={**_ERRORS, 200: {"model": CheckpointResponse}, 404: {"model": ErrorResponse}},
         **_KEYED,
     )
     app.add_api_route(

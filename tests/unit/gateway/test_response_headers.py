@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.core.actions.pipeline import BUDGET_EXCEEDED, INCONCLUSIVE
+from app.core.actions.stages import GATES
 from app.gateway.http.edge import Edge, EdgeRules
 from app.gateway.http.http_errors import HttpError
 from app.gateway.http.response_headers import (
@@ -22,6 +24,7 @@ from app.gateway.http.response_headers import (
     response_headers,
     strip,
 )
+from app.gateway.routes.answer_rendering import ANALYSING, ATTESTED, UNDECIDED, aip_verdict, checkpoint_of
 from topics.headers import API_VERSION
 
 SAFE_HOUSE = (
@@ -65,6 +68,17 @@ ADVISORIES = st.lists(
     ),
     max_size=8,
 )
+AIP_VERDICTS = (
+    "pass",
+    "boundary_violation",
+    "ambiguous",
+    "clear",
+    "skipped",
+    "pending",
+    "disabled",
+    "error",
+)
+"""Seed 002's eight."""
 FACTS = st.builds(
     ResponseFacts,
     request_id=st.uuids(version=4).map(str),
@@ -73,7 +87,8 @@ FACTS = st.builds(
     advisories=ADVISORIES,
     agent=st.none() | st.text(min_size=1, max_size=256),
     session=st.none() | st.text(min_size=1, max_size=256),
-    is_decision_on_action=st.booleans(),
+    aip_verdict=st.none() | st.sampled_from(AIP_VERDICTS),
+    checkpoint_id=st.none() | st.text(min_size=1),
     is_replay=st.booleans(),
 )
 
@@ -130,12 +145,58 @@ def test_what_is_no_decision_passed_no_checkpoint() -> None:
     assert "x-aip-verdict" not in headers
 
 
-def test_a_decision_says_that_no_analysis_ran_and_names_no_checkpoint() -> None:
-    passed = dict.fromkeys(CHECKPOINTS, "pass")
-    headers = headers_of(ResponseFacts("r", checkpoints=passed, is_decision_on_action=True))
-    assert headers["x-aip-verdict"] == "disabled"
-    assert "x-aip-checkpoint-id" not in headers
-    assert "x-mnemom-advisory" not in headers
+JUDGED = {"reasoning": "It would.", "model": "m"}
+
+
+def record_of(*results: tuple[str, str | None, str], stages: tuple[str, ...] = ("causal", "grader")) -> Any:
+    """A verdict's record whose gates came to these reasons, their model having answered with this status."""
+    return {
+        "stages": stages,
+        "gateResults": [
+            {"gate": gate, "passed": reason is None, "failureReason": reason, "detail": JUDGED}
+            for gate, reason, _ in results
+        ],
+        "model_outputs": [{"gate": gate, "status": status} for gate, _, status in results if status],
+        "checkpoints": dict.fromkeys(CHECKPOINTS, "pass"),
+        **dict.fromkeys(ATTESTED, "x"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("record", "said", "stored"),
+    [
+        (record_of(stages=("rules",)), "disabled", False),
+        (record_of(), "skipped", False),
+        (record_of(("causal", None, "")), "skipped", False),
+        (record_of(("causal", None, "answered")), "clear", True),
+        (record_of(("causal", "semantic_violation: .9", "answered")), "boundary_violation", True),
+        (record_of(("grader", "rule_failed: r: no", "answered")), "boundary_violation", True),
+        (record_of(("grader", "inconclusive: rule r", "answered")), "ambiguous", True),
+        (record_of(("grader", "inconclusive: no answer", "unavailable")), "error", False),
+        (record_of(("grader", "budget_exceeded: grader", "overrun")), "skipped", False),
+        (
+            record_of(("causal", None, "answered"), ("grader", "inconclusive: none", "unavailable")),
+            "error",
+            False,
+        ),
+        (
+            record_of(("causal", "semantic_violation: .6", "answered"), ("grader", None, "answered")),
+            "boundary_violation",
+            True,
+        ),
+    ],
+)
+def test_a_decision_says_what_became_of_the_analysis(record: Any, said: str, stored: bool) -> None:
+    assert (aip_verdict(record), checkpoint_of(record) is not None) == (said, stored)
+    assert said in AIP_VERDICTS
+    facts = ResponseFacts("r", checkpoints=record["checkpoints"], aip_verdict=said)
+    assert headers_of(facts)["x-aip-verdict"] == said
+    assert "x-aip-checkpoint-id" not in headers_of(facts)
+
+
+def test_the_gates_that_analyse_are_those_that_say_so() -> None:
+    assert {gate.name for gate in GATES if gate.analyses} == ANALYSING
+    assert (INCONCLUSIVE, BUDGET_EXCEEDED) == UNDECIDED
 
 
 KEPT = ("X-Mnemom-Api-Key", "X-Mnemom-Version", "X-Mnemom-Agent", "X-Mnemom-Session")

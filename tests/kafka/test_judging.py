@@ -1,0 +1,236 @@
+"""Gates that ask a model, on a real broker, worker and gateway: the real SDK asks a server on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from typer.testing import CliRunner
+
+from app.cli.demo.throwaway_trust import publish_policy
+from app.cli.main import cli
+from app.core.actions.causal import EXTRACT, JUDGE
+from app.core.actions.grader import GRADE
+from load.sites import neutral_policy
+from tests.kafka.gateway_process import Gateway, running_gateway
+from tests.kafka.installation import running, site_on, stored
+from tests.messages_api import MessagesApi, failing, messages_api, saying
+from topics.catalog import VERDICTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import httpx2
+
+    from load.sites.site import Site
+    from load.sites.worker_process import WorkerProcess
+    from tests.messages_api import Exchange
+
+pytestmark = pytest.mark.kafka
+STAGES = ("controls", "consequence", "causal", "grader", "tier_auth")
+CLERK, PROMPT = "clerk", "You help customers of a shop. Never refund more than 100 euros."
+RULES = [
+    {"id": "kind", "reason": "be kind", "criterion": "It is kind.", "when": "has(action.parameters.kind)"}
+]
+KEY = "sk-ant-a-key-that-stays-in-the-settings"
+
+
+class Model:
+    """A hosted model that says what an action's parameters tell it to, and can be out of order."""
+
+    def __init__(self) -> None:
+        self.api = MessagesApi()
+        self.broken = False
+
+    async def answer(self, exchange: Exchange) -> None:
+        """Its reply to a request of the Messages API."""
+        if self.broken:
+            await failing(529, "overloaded_error")(exchange)
+            return
+        told, question = (
+            exchange.body["system"][0]["text"],
+            json.loads(exchange.body["messages"][0]["content"]),
+        )
+        if told == EXTRACT.system:
+            said: dict[str, Any] = {"constraints": [question["system_prompt"].partition(". ")[2]]}
+        elif told == JUDGE.system:
+            confidence = question["action"]["parameters"].get("violation", 0.0)
+            said = {"violation_confidence": confidence, "constraint": 1, "reasoning": "It would."}
+        else:
+            assert told == GRADE.system
+            scores = question["action"]["parameters"]["kind"]
+            said = {"compliance": scores["second_look" in question], "reasoning": "As it is written."}
+        await saying(json.dumps(said))(exchange)
+
+    def asked(self, prompt: str) -> int:
+        """How often a prompt was asked."""
+        return sum(one.body["system"][0]["text"] == prompt for one in self.api.exchanges)
+
+
+@contextmanager
+def serving(model: Model) -> Iterator[None]:
+    """The model's server on a free port, in a thread of its own."""
+    ready, loop = threading.Event(), asyncio.new_event_loop()
+    ended = asyncio.Event()
+
+    async def serve() -> None:
+        async with messages_api(model.answer) as model.api:
+            ready.set()
+            await ended.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    thread.start()
+    assert ready.wait(10)
+    try:
+        yield
+    finally:
+        loop.call_soon_threadsafe(ended.set)
+        thread.join()
+        loop.close()
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[Model]:
+    made = Model()
+    with serving(made):
+        yield made
+
+
+@pytest.fixture(scope="module")
+def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory, model: Model) -> Site:
+    settings = {
+        "SLUICE_GRADER__BASE_URL": model.api.base_url,
+        "SLUICE_GRADER__API_KEY": KEY,
+        "SLUICE_GRADER__MAX_RETRIES": "0",
+    }
+    made = site_on(kafka, tmp_path_factory.mktemp("judging"), module_prefix.rstrip("."), STAGES, **settings)
+    parts = {
+        "causal": {"enabled": True, "budget_ms": 20_000},
+        "grader": {"budget_ms": 20_000, "rules": RULES},
+    }
+    bundle = {**neutral_policy.bundle(2, stages=STAGES), **parts}
+    spec = {"tenant_id": neutral_policy.TENANT, "tier": "T2", "system_prompt": PROMPT}
+    entry = {"kind": "agent", "id": CLERK, "revision": 1, "spec": spec}
+    records = [made.trust.bundle(json.dumps(bundle).encode()), *made.trust.entries([entry])]
+    asyncio.run(publish_policy(kafka, made.prefix, records))
+    return made
+
+
+@pytest.fixture(scope="module")
+def worker(site: Site) -> Iterator[WorkerProcess]:
+    yield from running(site)
+
+
+@pytest.fixture(scope="module")
+def gateway(site: Site, worker: WorkerProcess) -> Iterator[Gateway]:
+    with running_gateway(site, wait_s=50) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def client(gateway: Gateway) -> Iterator[httpx2.Client]:
+    with gateway.client(gateway.key(agents=[CLERK])) as made:
+        yield made
+
+
+def written(site: Site) -> list[dict[str, Any]]:
+    """Every verdict so far."""
+    return [json.loads(one.value or b"null") for one in stored(site, VERDICTS)]
+
+
+def propose(client: httpx2.Client, session: str, mode: str = "high_stakes", **parameters: Any) -> Any:
+    body = {
+        "toolName": neutral_policy.READ_TOOL,
+        "parameters": parameters,
+        "sessionId": session,
+        "mode": mode,
+    }
+    return client.post("/v1/evaluate", json=body)
+
+
+def test_what_the_model_lets_pass_is_clear_and_its_analysis_can_be_fetched(
+    client: httpx2.Client, gateway: Gateway, site: Site
+) -> None:
+    answer = propose(client, "clear", table="orders")
+    assert (answer.status_code, answer.json()["outcome"]) == (200, "ALLOW")
+    assert answer.headers["X-AIP-Verdict"] == "clear"
+    assert "integrity=pass" in answer.headers["X-Mnemom-Verdict"]
+    path = f"/v1/integrity-checkpoints/{answer.headers['X-AIP-Checkpoint-Id']}"
+    found = client.get(path)
+    assert (found.status_code, found.headers["X-Mnemom-Schema"]) == (200, "sluice/integrity_checkpoint/v1")
+    verdicts = {one["verdict_id"]: one for one in written(site)}
+    assert found.json()["event_hash"] == verdicts[answer.json()["verdict_id"]]["event_hash"]
+    (analysis,) = found.json()["analyses"]
+    assert analysis["detail"]["constraint"] == PROMPT.partition(". ")[2]
+    assert [one["port"] for one in found.json()["model_outputs"]] == ["constraints", "causal"]
+    with gateway.client() as other:
+        assert other.get(path).status_code == 404
+    for wrong in ("checkpoint:", "checkpoint:verdict:gate.actions.proposed:0:999999", "verdict:x:0:1"):
+        assert client.get(f"/v1/integrity-checkpoints/{wrong}").status_code == 404
+
+
+def test_what_it_finds_to_violate_a_constraint_is_denied(client: httpx2.Client) -> None:
+    answer = propose(client, "violation", violation=0.9)
+    assert (answer.status_code, answer.json()["blockReason"]) == (
+        422,
+        "semantic_violation: 0.90: Never refund more than 100 euros.",
+    )
+    assert answer.json()["error"]["code"] == "semantic_violation"
+    assert answer.headers["X-AIP-Verdict"] == "boundary_violation"
+    assert "integrity=enforced" in answer.headers["X-Mnemom-Verdict"]
+    advised = propose(client, "violation", "standard", violation=0.91)
+    assert (advised.status_code, advised.json()["verdict"]) == (200, "denied")
+    assert "integrity=observed" in advised.headers["X-Mnemom-Verdict"]
+
+
+@pytest.mark.parametrize(
+    ("scores", "status", "said"),
+    [
+        ([0.9, 0], 200, "clear"),
+        ([0.8, 0.9], 200, "clear"),
+        ([0.8, 0.8], 202, "ambiguous"),
+        ([0.5, 0], 422, "boundary_violation"),
+    ],
+)
+def test_the_grader_asks_once_more_where_it_cannot_tell(
+    client: httpx2.Client, scores: list[float], status: int, said: str
+) -> None:
+    answer = propose(client, f"graded-{scores}", kind=scores)
+    assert (answer.status_code, answer.headers["X-AIP-Verdict"]) == (status, said)
+
+
+def test_the_same_question_is_asked_once(client: httpx2.Client, model: Model) -> None:
+    before = model.asked(JUDGE.system)
+    for session in ("once", "once", "and-in-another"):
+        assert propose(client, session, table="the same").status_code == 200
+    assert model.asked(JUDGE.system) == before + 1
+    assert model.asked(EXTRACT.system) == 1
+    assert {one.headers["authorization"] for one in model.api.exchanges} == {f"Bearer {KEY}"}
+
+
+@pytest.mark.parametrize("mode", ["standard", "high_stakes"])
+def test_a_model_that_is_down_leaves_it_to_a_person(client: httpx2.Client, model: Model, mode: str) -> None:
+    model.broken = True
+    try:
+        answer = propose(client, f"down-{mode}", mode, table=f"never seen {mode}")
+    finally:
+        model.broken = False
+    assert (answer.json()["outcome"], answer.json()["blockReason"]) == (
+        "ESCALATE",
+        "inconclusive: causal got no answer of causal",
+    )
+    assert answer.headers["X-AIP-Verdict"] == "error"
+    assert "X-AIP-Checkpoint-Id" not in answer.headers
+    assert "integrity=observed" in answer.headers["X-Mnemom-Verdict"]
+
+
+def test_every_decision_is_executed_again_without_the_model(site: Site, client: httpx2.Client) -> None:
+    without = {name: value for name, value in site.settings.items() if "GRADER" not in name}
+    told = CliRunner().invoke(cli, ["rerun", "--all", "--json"], env=without)
+    assert told.exit_code == 0, told.stdout
+    assert json.loads(told.stdout)["by_kind"]["verdict"]["identical"] == len(written(site))
+    assert KEY not in json.dumps(written(site))
