@@ -49,12 +49,14 @@ def checkpoint_of(record: Mapping[str, Any]) -> dict[str, Any] | None:
     """The integrity checkpoint that a verdict holds: the analysis, and what attests it. None: none ran."""
     if aip_verdict(record) not in {"clear", "ambiguous", "boundary_violation"}:
         return None
+    asked = [one for one in record["model_outputs"] if one["gate"] in ANALYSING]
+    gates = {one["gate"] for one in asked}
     return {
         "checkpoint_id": CHECKPOINT_ID + record["verdict_id"],
         "verdict": aip_verdict(record),
         "integrity": record["checkpoints"]["integrity"],
-        "analyses": [one for one in record["gateResults"] if one["gate"] in ANALYSING],
-        "model_outputs": [one for one in record["model_outputs"] if one["gate"] in ANALYSING],
+        "analyses": [one for one in record["gateResults"] if one["gate"] in gates],
+        "model_outputs": asked,
         **{name: record[name] for name in ATTESTED},
     }
 
