@@ -27,6 +27,7 @@ from app.broker.handle import BrokerError
 from app.broker.local import Layout
 from load.bad_inputs import malformed, poison
 from load.changing_policy import reload
+from load.channels import channels
 from load.interruptions import approvals, kill_one, kill_two, outages, scaling, zombies
 from load.recounts import figures
 from load.scene import Bed
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from load.recounts.figures import RunFigure
 
 ROOT = Path(__file__).resolve().parent.parent
-_ALL = (kill_one, kill_two, zombies, outages, scaling, reload, malformed, poison, approvals)
+_ALL = (kill_one, kill_two, zombies, outages, scaling, reload, malformed, poison, approvals, channels)
 RUNS: dict[str, Callable[[Bed, Scale], Awaitable[list[RunFigure]]]] = {run.__name__: run for run in _ALL}
 FAILURES = (RunFailed, TimeoutError, KafkaError, KafkaUnreachable, BrokerError, OSError)
 

@@ -193,15 +193,15 @@ async def approvals(bed: Bed, scale: Scale) -> list[RunFigure]:
     try:
         for slot in range(WORKERS):
             fleet.spawn(slot)
-        await _until(fleet, lambda: _both_decide(fleet), "every partition is owned")
+        await until(fleet, lambda: both_decide(fleet), "every partition is owned")
         async with people_of(site, proposing=False) as people:
-            for fault in (*[_kill_idle] * scale.kills, *[_suspend] * scale.stops, None):
+            for fault in (*[kill_idle] * scale.kills, *[_suspend] * scale.stops, None):
                 await people.propose(max(LEAST_SHARE, scale.events // 100))
                 if fault is not None:
-                    await _until(fleet, lambda: _both_decide(fleet), "both workers decide")
+                    await until(fleet, lambda: both_decide(fleet), "both workers decide")
                     await fault(fleet, rng.randrange(WORKERS))
             await people.finish(fleet.check, STALL_S)
-        await _until(fleet, lambda: _both_decide(fleet), "none is still starting")
+        await until(fleet, lambda: both_decide(fleet), "none is still starting")
         await fleet.close()
         fleet.check()
     finally:
@@ -216,30 +216,33 @@ async def approvals(bed: Bed, scale: Scale) -> list[RunFigure]:
     ]
 
 
-def _both_decide(fleet: Fleet) -> bool:
+def both_decide(fleet: Fleet) -> bool:
+    """Whether both workers decide, and every partition has its owner."""
     deciding = [one for one in fleet.workers.values() if one.exit_code is None and one.partitions()]
     return len(deciding) == WORKERS and len(fleet.owned()) == PARTITIONS
 
 
-async def _kill_idle(fleet: Fleet, slot: int) -> None:
+async def kill_idle(fleet: Fleet, slot: int) -> None:
+    """Kill a worker, and wait until its successor decides."""
     worker = fleet.workers[slot]
     fleet.kill(slot)
-    await _until(fleet, lambda: worker.exit_code is not None, "the worker is dead")
-    await _until(fleet, lambda: bool(fleet.workers[slot].partitions()), "its successor decides")
+    await until(fleet, lambda: worker.exit_code is not None, "the worker is dead")
+    await until(fleet, lambda: bool(fleet.workers[slot].partitions()), "its successor decides")
 
 
 async def _suspend(fleet: Fleet, slot: int) -> None:
     worker = fleet.stop(slot)
-    await _until(fleet, worker.stopped, "the worker is suspended")
+    await until(fleet, worker.stopped, "the worker is suspended")
     lost = worker.partitions()
-    await _until(fleet, lambda: lost <= fleet.owned(), "the other has taken over")
+    await until(fleet, lambda: lost <= fleet.owned(), "the other has taken over")
     worker.send(signal.SIGCONT)
-    await _until(
+    await until(
         fleet, lambda: worker.exit_code is not None or worker.partitions() != lost, "it knows that it is one"
     )
 
 
-async def _until(fleet: Fleet, holds: Callable[[], bool], what: str) -> None:
+async def until(fleet: Fleet, holds: Callable[[], bool], what: str) -> None:
+    """Wait for something. Raises RunFailed after `STALL_S`, or when a worker ended as none should."""
     end = time.monotonic() + STALL_S
     while not holds():
         fleet.check()

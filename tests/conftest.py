@@ -83,6 +83,7 @@ SECONDS = {
         for run in ("reload", "kill_two", "zombies", "malformed", "scaling", "approvals")
     },
     f"{FAULTS}[poison]": 40,
+    f"{FAULTS}[channels]": 40,
     f"{FAULTS}_outages": 45,
     "tests/kafka/test_attacks.py::test_nothing_gets_through[idle_partition]": 75,
     "tests/kafka/test_mcp.py": 65,

@@ -214,10 +214,12 @@ class Decisions:
 
 
 def _answers(record: dict[str, Any], place: InputPlace) -> bool:
-    """Whether a record says what became of the review at this place."""
+    """Whether a record says what became of the review at this place. A review that comes too late is the
+    input of the expiry that it finds, and is refused besides."""
     at = record.get("input") or {}
     found = (at.get("topic"), at.get("partition"), at.get("offset"))
-    return found == (REVIEWS, place.partition, place.offset)
+    is_of_review = "approver_id" in record or "refusal_id" in record
+    return is_of_review and found == (REVIEWS, place.partition, place.offset)
 
 
 @asynccontextmanager

@@ -249,20 +249,23 @@ class People:
         return placed.partition, placed.offset
 
     async def _all_ended(self) -> bool:
-        """Each action has a verdict, each answer its own, each escalation was seen and has ended."""
-        if any(not one.done() for one in self._late):
-            return False
-        counts = Counter[str]()
-        for topic in (ACTIONS, REVIEWS, ESCALATIONS, VERDICTS, SESSION_EVENTS):
-            for one in await records_of(self.site, topic):
-                if is_of_people(one.key):
-                    counts[json.loads(one.value or b"{}").get("schema", topic)] += 1
-        answered = counts[RESOLVED] + counts[COUNTED] + counts[REFUSED]
-        return (
-            counts["sluice/verdict/v1"] >= counts[ACTIONS]
-            and answered >= counts[REVIEWS]
-            and counts[OPENED] == len(self._seen) == counts[RESOLVED] + counts[EXPIRED]
-        )
+        """Nobody is still to answer, and all is answered."""
+        return all(one.done() for one in self._late) and await have_all_ended(self.site, len(self._seen))
+
+
+async def have_all_ended(site: Site, seen: int) -> bool:
+    """Each action has a verdict, each answer its own, each escalation was seen and has ended."""
+    counts = Counter[str]()
+    for topic in (ACTIONS, REVIEWS, ESCALATIONS, VERDICTS, SESSION_EVENTS):
+        for one in await records_of(site, topic):
+            if is_of_people(one.key):
+                counts[json.loads(one.value or b"{}").get("schema", topic)] += 1
+    answered = counts[RESOLVED] + counts[COUNTED] + counts[REFUSED]
+    return (
+        counts["sluice/verdict/v1"] >= counts[ACTIONS]
+        and answered >= counts[REVIEWS]
+        and counts[OPENED] == seen == counts[RESOLVED] + counts[EXPIRED]
+    )
 
 
 @asynccontextmanager

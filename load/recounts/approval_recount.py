@@ -42,9 +42,12 @@ VERDICT, RESOLVED_VERDICT = "sluice/verdict/v1", "sluice/resolved_verdict/v1"
 UNSIGNED = "unsigned_agent"
 
 
-def approval_figures(evidence: Evidence, *, broker_away: bool = False) -> list[RunFigure]:
+def approval_figures(
+    evidence: Evidence, *, broker_away: bool = False, signing: bool = True
+) -> list[RunFigure]:
     """How escalations ended, and goals of zero for all that must not be; none for a site without people.
-    `broker_away`: for a while, and approvals may have found no action to judge."""
+    `broker_away`: for a while, and approvals may have found no action to judge. `signing`: an agent
+    that signs acts there too."""
     said = evidence.site.said
     if said is None:
         return []
@@ -60,6 +63,7 @@ def approval_figures(evidence: Evidence, *, broker_away: bool = False) -> list[R
     decisions = Counter(one["decision"] for one in by[RESOLVED])
     unread = sum(one["reason"] == UNREADABLE for one in by[REFUSED])
     unreadable = figures.reported if broker_away else figures.none
+    signed = figures.some if signing else figures.none
     return [
         unreadable("actions_unavailable", unread, "reviews"),
         figures.some("escalations", len(by[OPENED]), "escalations"),
@@ -70,8 +74,8 @@ def approval_figures(evidence: Evidence, *, broker_away: bool = False) -> list[R
         figures.some("rerouted", len(by[REROUTED]), "escalations"),
         figures.some("answers", said.sent, "reviews"),
         figures.some("answers_refused", len(by[REFUSED]), "reviews"),
-        figures.some("signed_actions", len(said.signed), "actions"),
-        figures.some("forged_actions", len(said.unsigned), "actions"),
+        signed("signed_actions", len(said.signed), "actions"),
+        signed("forged_actions", len(said.unsigned), "actions"),
         figures.none("wrong_ends", len(problems), "findings"),
         figures.none("wrong_steps", len(steps), "escalations"),
         figures.none("wrong_approved_totals", len(wrong), "sessions"),

@@ -44,13 +44,14 @@ ROLES = {
     "audit": ["reviewer"],
     LATER: ["approver"],
 }
-KEYS = {name: SigningKey(Ed25519PrivateKey.generate()) for name in (*ROLES, ASKING_AGENT)}
+_OWN_KEYS = {name: Ed25519PrivateKey.generate() for name in (*ROLES, ASKING_AGENT)}
+KEYS = {name: SigningKey(key) for name, key in _OWN_KEYS.items()}
 _AGENT_KEYS = {name: Ed25519PrivateKey.generate() for name in ("own", "stolen")}
 PEMS = {
     name: key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    for name, key in _AGENT_KEYS.items()
+    for name, key in {**_OWN_KEYS, **_AGENT_KEYS}.items()
 }
-"""The key of the agent that signs, and another one."""
+"""The keys of people, that of the agent that signs, and another one."""
 OPENED, RESOLVED = "sluice/escalation_opened/v1", "sluice/escalation_resolved/v1"
 EXPIRED, COUNTED = "sluice/escalation_expired/v1", "sluice/approval_counted/v1"
 REMINDED, REROUTED = "sluice/escalation_reminded/v1", "sluice/escalation_rerouted/v1"

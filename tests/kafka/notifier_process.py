@@ -2,79 +2,35 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
 import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tests.documents.blocks import ROOT
-from tests.kafka.gateway_process import SLUICE
-from tests.kafka.installation import DEADLINE_S, END_S
-from tests.slack_api import SECRET, TOKEN
+from load.sites.command_process import CommandProcess
+from tests.kafka.installation import DEADLINE_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from load.sites.site import Site
-    from tests.slack_api import SlackApi
 
 
-@dataclass
-class NotifierProcess:
-    """One that is running. `settings`: of the groups slack and notify, as environment variables."""
+class NotifierProcess(CommandProcess):
+    """One on a test's site."""
 
-    site: Site
-    settings: dict[str, str]
-    name: str = "notifier"
-    process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        """Start it, or start it again."""
-        own = {key: value for key, value in os.environ.items() if not key.startswith(("SLUICE_", "KAFKA_"))}
-        with (self.site.folder / f"{self.name}.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [*SLUICE, "notify"],
-                cwd=ROOT,
-                env={**own, **self.site.settings, **self.settings},
-                stdout=log,
-                stderr=log,
-            )
-
-    def end(self, how: signal.Signals = signal.SIGTERM) -> int:
-        """Stop it; its status."""
-        assert self.process is not None
-        self.process.send_signal(how)
-        return self.process.wait(END_S)
-
-    def said(self) -> str:
-        """Its log."""
-        return (self.site.folder / f"{self.name}.log").read_text(encoding="utf-8", errors="replace")
+    def __init__(self, site: Site, settings: dict[str, str]) -> None:
+        super().__init__(site, "notify", settings, "notifier")
 
     def until(self, holds: Callable[[], bool]) -> None:
         """Return once it holds; fail with the log when it does not in time or the process has ended."""
         deadline = time.monotonic() + DEADLINE_S
         while not holds():
-            assert self.process is not None
-            assert self.process.poll() is None, self.said()
+            assert self.is_running, self.said()
             assert time.monotonic() < deadline, self.said()
             time.sleep(0.05)
-
-
-def slack_settings(api: SlackApi, channels: list[dict[str, str]], **more: Any) -> dict[str, str]:
-    """Of the group slack, and patience of tests."""
-    given = {"channels": channels, "base_url": api.url, **more}
-    found = {
-        f"SLUICE_SLACK__{name.upper()}": value if isinstance(value, str) else json.dumps(value)
-        for name, value in given.items()
-    }
-    quick = {"SLUICE_NOTIFY__FIRST_RETRY_S": "0.1", "SLUICE_NOTIFY__LONGEST_RETRY_S": "0.4"}
-    return {**found, **quick, "SLACK_BOT_TOKEN": TOKEN, "SLACK_SIGNING_SECRET": SECRET}
 
 
 @contextmanager
@@ -85,8 +41,7 @@ def running_notifier(site: Site, settings: dict[str, str]) -> Iterator[NotifierP
     try:
         yield notifier
     finally:
-        assert notifier.process is not None
-        if notifier.process.poll() is None:
+        if notifier.is_running:
             assert notifier.end() == 0, notifier.said()
 
 

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 SEED = 20
 
 
-RUNS = ("kill_two", "zombies", "scaling", "reload", "malformed", "poison", "approvals")
+RUNS = ("kill_two", "zombies", "scaling", "reload", "malformed", "poison", "approvals", "channels")
 
 
 @pytest.mark.parametrize("run", RUNS)

@@ -13,10 +13,10 @@ import pytest
 from app.cli.demo.throwaway_trust import publish_policy
 from app.core.trust.signing import signed_review
 from load.sites import approvers
+from load.sites.slack_api import TOKEN, SlackApi, slack_api, slack_settings
 from tests.documents.blocks import blocks
 from tests.kafka.installation import action, publish, running, site_on, stored
-from tests.kafka.notifier_process import Endpoint, NotifierProcess, endpoint, running_notifier, slack_settings
-from tests.slack_api import TOKEN, SlackApi, slack_api
+from tests.kafka.notifier_process import Endpoint, NotifierProcess, endpoint, running_notifier
 from topics.catalog import ESCALATIONS, REVIEWS
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ import httpx2
 import pytest
 
 from app.cli.demo.throwaway_trust import GATEWAY, publish_policy
+from app.notify.slack_blocks import DECISION_FORM
 from load.sites import approvers, neutral_policy
+from load.sites.slack_api import SECRET, TOKEN, SlackApi, signed_request, slack_api, slack_settings
 from tests.kafka.gateway_process import Gateway, running_gateway
 from tests.kafka.installation import DEADLINE_S, action, awaited, publish, running, site_on
-from tests.kafka.notifier_process import slack_settings
-from tests.slack_api import SECRET, TOKEN, SlackApi, signed_request, slack_api
 from topics.catalog import ESCALATIONS
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ TEAM = "T0SLUICE"
 USERS = {"U0ANN": "ann", "U0BEN": "ben", "U0VERA": "vera", f"{TEAM}/U0VIC": "victor", "U0AUDIT": "audit"}
 STRICT_AGENT = "strict-agent"
 """Its bundle demands the approver's own key for T4."""
+LATE_AGENT, LATE_MS = "late-agent", 300
+"""Its escalations wait so many milliseconds."""
 
 
 @pytest.fixture(scope="module")
@@ -46,17 +48,23 @@ def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactor
         kafka,
         tmp_path_factory.mktemp("interactions"),
         module_prefix.rstrip("."),
-        SLUICE_WORKER__TIMER_INTERVAL_S="0.2",
+        SLUICE_WORKER__TIMER_INTERVAL_S="60",  # nothing expires before somebody asks for it
         **slack_settings(api, [], approvers=USERS),
     )
-    terms = {"id": "load.strict", "approvals": {"own_key_tiers": ["T4"]}}
-    strict = json.dumps(neutral_policy.bundle() | terms).encode()
-    spec = {"tenant_id": neutral_policy.TENANT, "tier": "T2", "policy_bundle_id": "load.strict"}
+    terms: list[dict[str, Any]] = [
+        {"id": "load.strict", "approvals": {"own_key_tiers": ["T4"]}},
+        {"id": "load.late", "escalation_ttl_ms": LATE_MS},
+    ]
+    spec = {"tenant_id": neutral_policy.TENANT, "tier": "T2"}
+    agents = [
+        approvers.entry("agent", STRICT_AGENT, policy_bundle_id="load.strict", **spec),
+        approvers.entry("agent", LATE_AGENT, policy_bundle_id="load.late", **spec),
+    ]
     policy = [
         *approvers.records(made.trust),
         made.trust.delegate([neutral_policy.TENANT]),
-        made.trust.bundle(strict),
-        *made.trust.entries([approvers.entry("agent", STRICT_AGENT, **spec)]),
+        *(made.trust.bundle(json.dumps(neutral_policy.bundle() | one).encode()) for one in terms),
+        *made.trust.entries(agents),
     ]
     asyncio.run(publish_policy(kafka, made.prefix, policy))
     return made
@@ -192,6 +200,20 @@ def test_of_two_who_answer_at_once_one_counts_and_the_other_is_told(
     )
     title, text = answered(gateway, views[0], "U0ANN", why="once more, pressed twice")
     assert (title, text.partition(":")[0]) == ("It does not count", "already_ended")
+
+
+def test_who_answers_too_late_is_told_so_although_the_answer_itself_ends_it(
+    site: Site, worker: WorkerProcess, gateway: Gateway
+) -> None:
+    """Five times: of the two records of such an answer either may be read first."""
+    all_waiting = [escalate(site, worker, agent_id=LATE_AGENT) for _ in range(5)]
+    time.sleep(LATE_MS / 1000)
+    for waits in all_waiting:
+        kept = {name: waits[name] for name in ("escalation_id", "session_id", "tenant_id", "action_digest")}
+        view = {"callback_id": DECISION_FORM, "private_metadata": json.dumps({**kept, "decision": "approve"})}
+        assert answered(gateway, view, "U0ANN")[0] == "It does not count"
+        ended = awaited(site, ESCALATIONS, waits["session_id"], 2, worker)[1]
+        assert ended["schema"] == approvers.EXPIRED
 
 
 def test_t4_needs_two_people_with_the_role(

@@ -54,6 +54,7 @@ log = logging.getLogger(__name__)
 ANSWER_S = 2.2
 """Slack gives three seconds."""
 TIMED_OUT = 504
+LOOKS, LOOK_S = 8, 0.1
 REMEMBER_S = 600
 """How long a signature is remembered: Slack's are refused after five minutes."""
 DECISIONS = ("approve", "deny")
@@ -151,7 +152,7 @@ class SlackRoutes:
             await self._whisper(payload, "Slack did not open the form: press the button again.")
 
     async def _form(self, decision: str, escalation_id: str, person: str | None) -> dict[str, Any]:
-        opened = self.subjects.get(ESCALATIONS, escalation_id)
+        opened = await self._opened(escalation_id)
         if opened is None:
             raise NotShownError("It does not wait any more. The message will say how it ended.")
         registered = None if person is None else self.registry.registry.approvers.get(person)
@@ -174,6 +175,16 @@ class SlackRoutes:
         told = replace(told, approvals=opened.get("approvals", 0))
         private = {name: opened[name] for name in KEPT if name in opened}
         return form_of(decision, told, (shown or "")[:FORM_CHARS], {**private, "decision": decision})
+
+    async def _opened(self, escalation_id: str) -> dict[str, Any] | None:
+        """What opened it; None where it does not wait. A message may be there before our reader has the
+        escalation."""
+        for _ in range(LOOKS):
+            opened = self.subjects.get(ESCALATIONS, escalation_id)
+            if opened is not None:
+                return opened
+            await asyncio.sleep(LOOK_S)
+        return None
 
     async def _action(self, opened: Mapping[str, Any]) -> str | None:
         """What waits, as a reader sees it; None where it is no longer there, or is something else."""

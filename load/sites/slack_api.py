@@ -200,11 +200,21 @@ def signed_request(
     """The body and the headers of an interaction, as Slack sends them."""
     body = urllib.parse.urlencode({"payload": json.dumps(payload)}).encode()
     timestamp = str(int(time.time() - late_s))
-    signature = SignatureVerifier(secret).generate_signature(timestamp=timestamp, body=body)
-    assert signature is not None
+    signature = SignatureVerifier(secret).generate_signature(timestamp=timestamp, body=body) or ""
     headers = {
         "Content-Type": "application/x-www-form-urlencoded",
         "X-Slack-Request-Timestamp": timestamp,
         "X-Slack-Signature": signature,
     }
     return body, headers
+
+
+def slack_settings(api: SlackApi, channels: list[dict[str, str]], **more: Any) -> dict[str, str]:
+    """Settings of the group slack, as environment variables, and a notifier's patience on a loopback."""
+    given = {"channels": channels, "base_url": api.url, **more}
+    found = {
+        f"SLUICE_SLACK__{name.upper()}": value if isinstance(value, str) else json.dumps(value)
+        for name, value in given.items()
+    }
+    quick = {"SLUICE_NOTIFY__FIRST_RETRY_S": "0.1", "SLUICE_NOTIFY__LONGEST_RETRY_S": "0.4"}
+    return {**found, **quick, "SLACK_BOT_TOKEN": TOKEN, "SLACK_SIGNING_SECRET": SECRET}

@@ -1,0 +1,232 @@
+"""Escalations are answered by all channels at once, while a gateway, a worker and the notifier are killed.
+
+Two gateways, two workers and a notifier run on one site; Slack is a server on this machine, and away for a
+while. Each escalation must end once, as the answers on the broker say; each person must be told what the
+ledger says; and Slack must show each escalation once, with its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import httpx2
+from aiokafka import AIOKafkaProducer
+
+from app.cli.demo.throwaway_trust import GATEWAY, publish_policy
+from app.gateway.http.api_keys import ApiKeyFile, new_key, write_keys
+from load.inputs.answer_channels import Api, Gateways, SlackButtons, Terminal
+from load.inputs.answering import Answering
+from load.interruptions import WORKERS, both_decide, kill_idle, until
+from load.recounts import figures
+from load.recounts.approval_recount import approval_figures
+from load.recounts.channel_recount import channel_figures, label_answers
+from load.recounts.reruns import executed_again
+from load.recounts.run_findings import bites, chain_errors
+from load.scene import SLOW_S, STALL_S
+from load.sites import neutral_policy
+from load.sites.approvers import PEMS, ROLES
+from load.sites.command_process import CommandProcess, free_port
+from load.sites.fleet import Fleet, RunFailed
+from load.sites.site import gather
+from load.sites.slack_api import SlackApi, slack_api, slack_settings
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import AsyncIterator
+
+    from load.inputs.answer_channels import AnswerChannel
+    from load.recounts.figures import RunFigure
+    from load.scene import Bed
+    from load.sites.site import Scale, Site
+
+MOST, LEAST = 200, 24
+"""Escalations of a full run and of a short one."""
+ACTIONS_PER_ESCALATION, FAULTS = 100, 4
+CHANNELS = [{"group": "desk", "channel": "C0DESK"}, {"group": "leads", "channel": "C0LEADS"}]
+AWAY_S, AGAIN_S = 1.0, 0.1
+
+
+@dataclass(slots=True)
+class Edge:
+    """The processes beside the workers. `urls` of the gateways; `killed`: how many processes were."""
+
+    gateways: list[CommandProcess]
+    urls: list[str]
+    notifier: CommandProcess
+    api: SlackApi
+    killed: int = 0
+
+    async def ready(self) -> None:
+        """Both gateways answer. Raises RunFailed."""
+        end = time.monotonic() + STALL_S
+        async with httpx2.AsyncClient() as client:
+            for process, url in zip(self.gateways, self.urls, strict=True):
+                while not await _is_ready(client, url):
+                    if time.monotonic() > end or not process.is_running:
+                        raise RunFailed(process.said())
+                    await asyncio.sleep(AGAIN_S)
+
+    async def kill(self, process: CommandProcess) -> None:
+        """Kill -9, and start again."""
+        await asyncio.to_thread(process.end, signal.SIGKILL)
+        self.killed += 1
+        process.start()
+
+    def check(self) -> None:
+        """Raise RunFailed where a process has ended by itself."""
+        for one in (*self.gateways, self.notifier):
+            if not one.is_running:
+                raise RunFailed(one.said())
+
+
+async def channels(bed: Bed, scale: Scale) -> list[RunFigure]:
+    """All channels at once, in four shares: a fault comes into each of three."""
+    site, rng = await _site(bed), bed.rng("channels")
+    count = max(LEAST, min(MOST, scale.events // ACTIONS_PER_ESCALATION))
+    fleet = Fleet(site, SLOW_S)
+    watching = asyncio.create_task(fleet.watch())
+    try:
+        for slot in range(WORKERS):
+            fleet.spawn(slot)
+        await until(fleet, lambda: both_decide(fleet), "every partition is owned")
+        async with _edge(site) as edge, _answering(site, edge, gateways := Gateways(edge.urls)) as answering:
+            for number in range(FAULTS):
+                await answering.propose(count // FAULTS)
+                await _fault(number, fleet, edge, rng)
+                answering.check()
+            await answering.finish(lambda: _check(fleet, edge), STALL_S)
+            await _shown(edge)
+            given, killed = answering.given, edge.killed
+        await until(fleet, lambda: both_decide(fleet), "none is still starting")
+        await fleet.close()
+        fleet.check()
+    finally:
+        watching.cancel()
+        fleet.kill_all()
+    evidence = await gather(site)
+    label_answers(evidence, given)
+    return [
+        figures.exactly("processes_killed", killed, 2, "gateways and notifiers"),
+        *approval_figures(evidence, signing=False),
+        *channel_figures(evidence, given, edge.api.messages, [one.name for one in answering.channels]),
+        chain_errors(evidence),
+        figures.some("requests_cut_off", gateways.cut_off, "requests"),
+        *bites(fleet.tally, evidence, ("moved", "killed")),
+        *await executed_again(evidence),
+    ]
+
+
+def _check(fleet: Fleet, edge: Edge) -> None:
+    fleet.check()
+    edge.check()
+
+
+async def _fault(number: int, fleet: Fleet, edge: Edge, rng: random.Random) -> None:
+    await asyncio.sleep(rng.uniform(0.2, 0.8))
+    match number:
+        case 0:
+            await edge.kill(rng.choice(edge.gateways))
+        case 1:
+            await kill_idle(fleet, rng.randrange(WORKERS))
+        case 2:
+            edge.api.stop()
+            await edge.kill(edge.notifier)
+            await asyncio.sleep(AWAY_S)
+            edge.api.start()
+
+
+async def _shown(edge: Edge) -> None:
+    """Return when Slack's messages have no buttons any more. Raises RunFailed."""
+    end = time.monotonic() + STALL_S
+    while any(block["type"] == "actions" for one in edge.api.messages.values() for block in one["blocks"]):
+        edge.check()
+        if time.monotonic() > end:
+            raise RunFailed(edge.notifier.said())
+        await asyncio.sleep(AGAIN_S)
+
+
+async def _site(bed: Bed) -> Site:
+    """With keys of all its people in files, and a delegate."""
+    site = await bed.site("channels")
+    await publish_policy(site.bootstrap_servers, site.prefix, [site.trust.delegate([neutral_policy.TENANT])])
+    for name in ROLES:
+        _write(site, name, PEMS[name])
+    _write(site, GATEWAY, site.trust.pem(GATEWAY))
+    return site
+
+
+def _write(site: Site, name: str, pem: bytes) -> None:
+    path = site.folder / f"{name}.pem"
+    path.touch(mode=0o600)
+    path.write_bytes(pem)
+
+
+@asynccontextmanager
+async def _edge(site: Site) -> AsyncIterator[Edge]:
+    """Two gateways, a notifier and a Slack; ended in good order."""
+    with slack_api() as api:
+        own = slack_settings(api, CHANNELS, approvers={name: name for name in ROLES})
+        key, words = new_key(neutral_policy.TENANT, None, "", "2026-11-23T00:00:00.000Z")
+        write_keys(site.folder / "api_keys.json", ApiKeyFile(keys=[key]))
+        (site.folder / "api_key").write_text(words)
+        ports = [free_port(), free_port()]
+        shared = {
+            "SLUICE_GATEWAY__API_KEYS": str(site.folder / "api_keys.json"),
+            "SLUICE_GATEWAY__REVIEWERS_KEY": str(site.folder / f"{GATEWAY}.pem"),
+            "SLUICE_GATEWAY__REQUESTS_PER_S": "10000",
+        }
+        gateways = [
+            CommandProcess(
+                site, "gateway", {**own, **shared, "SLUICE_GATEWAY__PORT": str(port)}, f"gateway-{port}"
+            )
+            for port in ports
+        ]
+        edge = Edge(
+            gateways,
+            [f"http://127.0.0.1:{port}" for port in ports],
+            CommandProcess(site, "notify", own, "notify"),
+            api,
+        )
+        try:
+            for process in (*gateways, edge.notifier):
+                process.start()
+            await edge.ready()
+            yield edge
+            for process in (*gateways, edge.notifier):
+                status = await asyncio.to_thread(process.end)
+                if status != 0:
+                    raise RunFailed(f"status {status}\n{process.said()}")
+        finally:
+            for process in (*gateways, edge.notifier):
+                process.end(signal.SIGKILL)
+
+
+@asynccontextmanager
+async def _answering(site: Site, edge: Edge, gateways: Gateways) -> AsyncIterator[Answering]:
+    """People at every channel."""
+    async with AsyncExitStack() as stack:
+        producer = AIOKafkaProducer(
+            bootstrap_servers=site.bootstrap_servers, enable_idempotence=True, acks="all"
+        )
+        await stack.enter_async_context(producer)
+        terminal = Terminal(site, site.folder)
+        stack.push_async_callback(gateways.close)
+        stack.push_async_callback(terminal.close)
+        key = (site.folder / "api_key").read_text()
+        ways: list[AnswerChannel] = [terminal, Api(gateways, key), SlackButtons(gateways, edge.api)]
+        answering = Answering(site, producer, ways)
+        stack.push_async_callback(answering.close)
+        answering.begin()
+        yield answering
+
+
+async def _is_ready(client: httpx2.AsyncClient, url: str) -> bool:
+    try:
+        return (await client.get(f"{url}/readyz")).status_code == httpx2.codes.OK
+    except httpx2.TransportError:
+        return False

@@ -1,0 +1,191 @@
+"""People who answer escalations by all channels at once, and agents whose actions they answer.
+
+Each action's number says how its escalation is answered: by one person, by two who disagree, by one person
+twice, without the role, by the quorum, too late, or not at all. A person who learns nothing answers again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from app.adapters.kafka.kafka_read import open_reader
+from load.inputs.answer_channels import Answer
+from load.inputs.people import have_all_ended
+from load.sites.approvers import (
+    ASKING_AGENT,
+    HASTY_AGENT,
+    HASTY_MS,
+    OPENED,
+    PREFIX,
+    REFUND,
+    ROWS,
+    WIRE,
+    is_of_people,
+)
+from load.sites.fleet import RunFailed
+from topics.catalog import ACTIONS, ESCALATIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from aiokafka import AIOKafkaProducer
+
+    from load.inputs.answer_channels import AnswerChannel, Told
+    from load.sites.site import Site
+
+WAYS, WIRED_FROM, HURRIED_FROM = 12, 6, 9
+SESSIONS = 17
+AT_ONCE = 24
+PATIENCE_S, AGAIN_S, LOOK_S = 90.0, 0.3, 0.3
+
+
+@dataclass(slots=True)
+class Given:
+    """An answer that was given by a channel. `may_count`: its person may answer this escalation. `told`: what
+    the person learnt."""
+
+    answer: Answer
+    channel: str
+    may_count: bool
+    told: Told = "again"
+    tries: int = 0
+
+
+@dataclass(slots=True)
+class Answering:
+    """Who acts and who answers. `given`: all answers, by their justification."""
+
+    site: Site
+    producer: AIOKafkaProducer
+    channels: Sequence[AnswerChannel]
+    given: dict[str, Given] = field(default_factory=dict)
+    _names: itertools.count[int] = field(default_factory=itertools.count)
+    _seen: set[str] = field(default_factory=set)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _following: asyncio.Task[None] | None = None
+    _busy: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+
+    def begin(self) -> None:
+        """Answer whatever opens from now on."""
+        self._following = asyncio.create_task(self._follow())
+
+    async def propose(self, share: int) -> None:
+        """Publish the next actions."""
+        for number in itertools.islice(self._names, share):
+            way, session = number % WAYS, f"{PREFIX}{number % SESSIONS}"
+            action = {
+                "action_id": f"a-{number}",
+                "agent_id": HASTY_AGENT if way >= HURRIED_FROM else ASKING_AGENT,
+                "session_id": session,
+                "toolName": WIRE if WIRED_FROM <= way < HURRIED_FROM else REFUND,
+                "parameters": {"number": number},
+                "mode": "high_stakes",
+                "rows_affected": ROWS,
+            }
+            await self.producer.send_and_wait(
+                self.site.real(ACTIONS), orjson.dumps(action), key=session.encode()
+            )
+
+    async def finish(self, check: Callable[[], None], stall_s: float) -> None:
+        """Wait until everything that opened has ended and every answer is decided. Raises RunFailed."""
+        end = asyncio.get_running_loop().time() + stall_s + HASTY_MS / 1000
+        while self._tasks or not await have_all_ended(self.site, len(self._seen)):
+            self.check()
+            check()
+            if asyncio.get_running_loop().time() > end:
+                raise RunFailed(
+                    f"{len(self._seen)} escalations answered, {len(self._tasks)} answers under way"
+                )
+            await asyncio.sleep(LOOK_S)
+        await self.close()
+
+    def check(self) -> None:
+        """Raise what ended the reader of escalations or an answer."""
+        for task in (self._following, *self._tasks):
+            if task is not None and task.done():
+                task.result()
+
+    async def close(self) -> None:
+        """End what is under way."""
+        tasks = [one for one in (self._following, *self._tasks) if one is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def counts(self) -> Counter[str]:
+        """Answers by their channel."""
+        return Counter(one.channel for one in self.given.values())
+
+    async def _follow(self) -> None:
+        async with open_reader(
+            self.site.bootstrap_servers, [self.site.real(ESCALATIONS)], "beginning"
+        ) as reader:
+            async for batch in reader.follow(None):
+                for record in batch:
+                    body = json.loads(record.value or b"{}")
+                    if is_of_people(record.key) and body["schema"] == OPENED:
+                        self._seen.add(body["escalation_id"])
+                        self._answer(body, int(body["action_id"].split("-")[1]))
+
+    def _answer(self, opened: dict[str, Any], number: int) -> None:
+        """In the way of the action's number; which channels take part moves on with each round."""
+        way, turn = number % WAYS, number // WAYS + number
+        late_s = HASTY_MS / 1000 + 0.5
+        plans: dict[int, list[tuple[str, str, float]]] = {
+            0: [("ann", "approve", 0.0)],
+            1: [("ben", "deny", 0.0)],
+            2: [("ann", "approve", 0.0), ("ben", "deny", 0.0)],
+            3: [("ann", "approve", 0.0), ("ann", "approve", 0.0)],
+            4: [
+                ("ann", "approve", 0.0),
+                ("ben", "approve", 0.0),
+                ("vera", "deny", 0.0),
+                ("victor", "approve", 0.0),
+            ],
+            5: [("audit", "approve", 0.0), ("ben", "approve", 0.5)],
+            6: [("vera", "approve", 0.0), ("victor", "approve", 0.0)],
+            7: [
+                ("ann", "approve", 0.0),
+                ("vera", "approve", 0.0),
+                ("vera", "approve", 0.0),
+                ("victor", "approve", 0.5),
+            ],
+            8: [("vera", "approve", 0.0), ("victor", "deny", 0.0)],
+            9: [],
+            10: [("ann", "approve", late_s)],
+            11: [("ann", "approve", 0.0), ("ben", "deny", 0.0)],
+        }
+        for place, (person, decision, after_s) in enumerate(plans[way]):
+            channel = self.channels[(turn + place) % len(self.channels)]
+            why = f"answer {len(self.given)} to action {number} by {channel.name}"
+            may_count = person in (
+                ("vera", "victor") if opened["tier"] == "T4" else ("ann", "ben", "vera", "victor")
+            )
+            given = Given(Answer(opened, person, decision, why), channel.name, may_count)
+            self.given[why] = given
+            task = asyncio.create_task(self._give(channel, given, after_s))
+            self._tasks.add(task)
+            task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is None:
+            self._tasks.discard(task)
+
+    async def _give(self, channel: AnswerChannel, given: Given, after_s: float) -> None:
+        await asyncio.sleep(after_s)
+        end = asyncio.get_running_loop().time() + PATIENCE_S
+        while asyncio.get_running_loop().time() < end:
+            given.tries += 1
+            async with self._busy:
+                given.told = await channel.give(given.answer)
+            if given.told != "again":
+                return
+            await asyncio.sleep(AGAIN_S)
+        raise RunFailed(f"{given.channel} answered nothing for {PATIENCE_S:.0f} s: {given.answer.why}")

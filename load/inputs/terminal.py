@@ -1,0 +1,26 @@
+"""`python -m load.inputs.terminal`: what a person types into `sluice`, for as long as lines come.
+
+Each line of standard input is a command's words as JSON; each line of standard output its exit code and what
+it said. One process for many commands: the imports take longer than the commands.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from typer.testing import CliRunner
+
+from app.cli.main import cli
+
+
+def main() -> None:
+    """Until standard input ends."""
+    runner = CliRunner()
+    for line in sys.stdin:
+        found = runner.invoke(cli, json.loads(line))
+        print(json.dumps({"code": found.exit_code, "said": found.output}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
