@@ -128,9 +128,9 @@ def _value(text: str, annotation: Any) -> Any:
         return text
     try:
         return json.loads(text)
-    except ValueError:
+    except ValueError as error:
         form = '{"name": "value"}' if origin is dict else '["value", "value"]'
-        raise ValueError(f"must be JSON, {form}, and is not: {text}") from None
+        raise ValueError(f"must be JSON, {form}, and is not: {error}") from None  # secrets may be in it
 
 
 def _meant(name: str, known: Iterable[str]) -> str:

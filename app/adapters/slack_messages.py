@@ -21,6 +21,9 @@ from slack_sdk.errors import SlackApiError, SlackClientError
 from app.notify.notifier import TryLaterError
 from app.notify.slack_blocks import (
     EVENT_TYPE,
+    FIELD_CHARS,
+    MESSAGE_CHARS,
+    cut,
     message_of,
     metadata_of,
     plain_message_of,
@@ -155,7 +158,9 @@ class SlackMessages:
 
     async def _with_action(self, told: ToldEscalation) -> ToldEscalation:
         action = await self._places.action_of(told)
-        return told if action is None else replace(told, tool=action[0], parameters=action[1])
+        if action is None:
+            return told
+        return replace(told, tool=cut(action[0], FIELD_CHARS), parameters=cut(action[1], MESSAGE_CHARS))
 
     async def _keep(
         self, number: int, told: ToldEscalation, offset: int, messages: Sequence[PostedMessage]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from typing import TYPE_CHECKING
 
 import pytest
+from typer.testing import CliRunner
 
+from app.cli.main import cli
 from app.settings import DEFAULT_FILE, Settings, SettingsError, load_settings, no_root_keys
 
 if TYPE_CHECKING:
@@ -154,3 +157,56 @@ def test_a_partition_s_bounds_are_settings(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("SLUICE_APPROVALS__MAX_ESCALATIONS", "8")
     limits = load_settings().limits()
     assert (limits.max_quarantine, limits.max_escalations) == (7, 8)
+
+
+HOOK = {"name": "pager", "url": "https://pager.example.com/", "secret": "of twenty-four characters"}
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "value", "told"),
+    [
+        ("SLACK", "CHANNELS", [{"channel": "C1"}], "channels and a signing_secret need a bot_token"),
+        ("SLACK", "CHANNELS", [{"channel": "#general"}], "slack.channels"),
+        ("SLACK", "BASE_URL", "http://slack.example.com/api/", "must be an https URL"),
+        ("NOTIFY", "WEBHOOKS", [{**HOOK, "url": "http://pager.example.com/"}], "must be an https URL"),
+        ("NOTIFY", "WEBHOOKS", [{**HOOK, "url": "https://user@pager.example.com/"}], "must be an https URL"),
+        ("NOTIFY", "WEBHOOKS", [{**HOOK, "secret": "short"}], "at least 24"),
+        ("NOTIFY", "WEBHOOKS", [HOOK, HOOK], "two webhooks have one name"),
+        ("NOTIFY", "FIRST_RETRY_S", 100, "first_retry_s is above longest_retry_s"),
+    ],
+)
+def test_wrong_settings_of_notifications_are_refused_and_no_secret_is_shown(
+    monkeypatch: pytest.MonkeyPatch, group: str, name: str, value: object, told: str
+) -> None:
+    text = value if isinstance(value, str) else json.dumps(value)
+    monkeypatch.setenv(f"SLUICE_{group}__{name}", text)
+    with pytest.raises(SettingsError, match=told) as refused:
+        load_settings()
+    assert HOOK["secret"] not in str(refused.value)
+
+
+def test_what_is_no_json_is_refused_without_being_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLUICE_NOTIFY__WEBHOOKS", json.dumps([HOOK])[:-1])
+    with pytest.raises(SettingsError, match="must be JSON") as refused:
+        load_settings()
+    assert HOOK["secret"] not in str(refused.value)
+
+
+def test_the_first_channel_that_matches_an_escalation_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [
+        {"tenant": "acme", "group": "desk", "channel": "C1"},
+        {"tenant": "acme", "channel": "C2"},
+        {"group": "desk", "channel": "C3"},
+    ]
+    monkeypatch.setenv("SLUICE_SLACK__CHANNELS", json.dumps(lines))
+    monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-of-the-test")
+    settings = load_settings()
+    asked = [("acme", "desk"), ("acme", "leads"), ("acme", None), ("other", "desk"), ("other", None)]
+    assert [settings.slack.channel_of(*one) for one in asked] == ["C1", "C2", "C2", "C3", None]
+    assert "xoxb-of-the-test" not in repr(settings)
+
+
+def test_a_notifier_with_nothing_to_notify_says_what_to_set() -> None:
+    found = CliRunner().invoke(cli, ["notify"])
+    assert found.exit_code == 2
+    assert "set slack.channels or notify.webhooks" in " ".join(found.output.split())

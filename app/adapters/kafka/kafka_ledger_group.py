@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -61,7 +62,10 @@ class KafkaLedgerGroup:
         came, self._members.came = self._members.came, set()
         for part in lost:
             self._committed.pop(part, None)
-        found = [await self._begin(part) for part in sorted(came) if part in self._reader.assignment()]
+        found = []
+        for part in sorted(came):
+            with suppress(IllegalStateError):  # lost again meanwhile: it comes another time
+                found.append(await self._begin(part))
         return frozenset(map(self._named, lost)), found
 
     async def some(self, wait_s: float, *, paused: bool) -> tuple[list[LedgerRecord], dict[Part, int]]:
@@ -78,8 +82,12 @@ class KafkaLedgerGroup:
             for message in messages
             if (record := self._record(part, message)) is not None
         ]
-        left = [part for part in mine if part in consumer.assignment() and part not in new]
-        return records, {self._named(part): await consumer.position(part) for part in left}
+        positions = {}
+        for part in mine:
+            if part not in new:
+                with suppress(IllegalStateError):
+                    positions[self._named(part)] = await consumer.position(part)
+        return records, positions
 
     async def commit(self, positions: Mapping[Part, int]) -> None:
         """Where the next owner of each partition begins. What is no longer owned is the owner's business."""
