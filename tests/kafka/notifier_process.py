@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 class NotifierProcess(CommandProcess):
     """One on a test's site."""
 
-    def __init__(self, site: Site, settings: dict[str, str]) -> None:
-        super().__init__(site, "notify", settings, "notifier")
+    def __init__(self, site: Site, settings: dict[str, str], name: str) -> None:
+        super().__init__(site, "notify", settings, name)
+        self.settings = settings
 
     def until(self, holds: Callable[[], bool]) -> None:
         """Return once it holds; fail with the log when it does not in time or the process has ended."""
@@ -34,9 +35,11 @@ class NotifierProcess(CommandProcess):
 
 
 @contextmanager
-def running_notifier(site: Site, settings: dict[str, str]) -> Iterator[NotifierProcess]:
+def running_notifier(
+    site: Site, settings: dict[str, str], name: str = "notifier"
+) -> Iterator[NotifierProcess]:
     """A notifier, stopped in good order afterwards."""
-    notifier = NotifierProcess(site, settings)
+    notifier = NotifierProcess(site, settings, name)
     notifier.start()
     try:
         yield notifier

@@ -101,6 +101,11 @@ def answer(site: Site, escalation_id: str, decision: str, approver: str = "ann")
     publish(site, [review], REVIEWS)
 
 
+def at_desk(api: SlackApi, escalation_id: str) -> list[dict[str, Any]]:
+    """Its messages in the first group's channel: on a busy machine the second group's turn comes too."""
+    return [one for one in api.of(escalation_id) if one["channel"] == DESK]
+
+
 def shown(message: dict[str, Any]) -> str:
     """All texts of a message's blocks."""
     return json.dumps(message["blocks"], ensure_ascii=False)
@@ -118,14 +123,13 @@ def test_an_escalation_is_posted_once_and_its_message_says_how_it_ended(
 ) -> None:
     waits = escalate(site)
     notifier.until(lambda: bool(api.of(waits)))
-    (message,) = api.of(waits)
-    assert message["channel"] == DESK
+    (message,) = at_desk(api, waits)
     assert buttons(message) == [waits, waits]
     assert approvers.REFUND in shown(message)
     assert '\\"amount\\": 5' in shown(message)
     answer(site, waits, "approve")
     notifier.until(lambda: "Approved by ann" in shown(api.of(waits)[0]))
-    (message,) = api.of(waits)
+    (message,) = at_desk(api, waits)
     assert not buttons(message)
     assert "looked at it" in shown(message)
 
@@ -137,10 +141,11 @@ def test_the_group_is_reminded_in_the_thread_and_the_next_one_gets_a_message_of_
     waits = escalate(site)
     notifier.until(lambda: len(api.of(waits)) == 2)
     assert sorted(one["channel"] for one in api.of(waits)) == [DESK, LEADS]
-    (desk,) = [one for one in api.of(waits) if one["channel"] == DESK]
-    replies = [one for one in api.replies if one["thread_ts"] == desk["ts"]]
-    assert len(replies) == 1
-    assert replies[0]["reply_broadcast"]
+    threads = {one["ts"] for one in api.of(waits)}
+    notifier.until(lambda: any(one["thread_ts"] in threads for one in api.replies))
+    replies = [one for one in api.replies if one["thread_ts"] in threads]
+    assert len({one["thread_ts"] for one in replies}) == len(replies), "one in each channel"
+    assert all(one["reply_broadcast"] for one in replies)
     answer(site, waits, "deny", approvers.LATER)
     notifier.until(lambda: all(f"Denied by {approvers.LATER}" in shown(one) for one in api.of(waits)))
     assert len(api.of(waits)) == 2
@@ -152,7 +157,7 @@ def test_text_of_agents_is_shown_and_never_read_as_markup(
 ) -> None:
     waits = escalate(site, parameters={HOSTILE: HOSTILE}, action_id=HOSTILE[:200])
     notifier.until(lambda: bool(api.of(waits)))
-    (message,) = api.of(waits)
+    (message,) = at_desk(api, waits)
     text = shown(message)
     assert "<U+202E>" in text
     assert "<U+200B>" in text
@@ -186,28 +191,37 @@ def test_nothing_is_lost_or_doubled_while_slack_fails_and_is_away(
     api.start()
     notifier.until(lambda: all(api.of(one) for one in during))
     notifier.until(lambda: not buttons(api.of(during[0])[0]) and not any(map(buttons, api.of(during[-1]))))
-    assert [len([m for m in api.of(one) if m["channel"] == DESK]) for one in during] == [1] * 8
+    assert [len(at_desk(api, one)) for one in during] == [1] * 8
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_after_a_restart_messages_are_updated_and_none_is_posted_again(
-    site: Site, api: SlackApi, notifier: NotifierProcess, how: signal.Signals
+    site: Site, api: SlackApi, notifier: NotifierProcess
 ) -> None:
-    before, killed = escalate(site), how is signal.SIGKILL
+    before = escalate(site)
     notifier.until(lambda: bool(api.of(before)))
-    if killed:
-        api.faults.append(("lost", 5.0))  # posted, and the notifier is killed before it learns of it
-        unsure = escalate(site)
-        notifier.until(lambda: bool(api.of(unsure)))
-    notifier.end(how)
+    assert notifier.end() == 0
     meanwhile = escalate(site)
     answer(site, before, "approve")
     notifier.start()
     notifier.until(lambda: not any(map(buttons, api.of(before))) and bool(api.of(meanwhile)))
-    answer(site, meanwhile, "deny")
-    notifier.until(lambda: not any(map(buttons, api.of(meanwhile))))
-    wanted = [before, meanwhile, *([unsure] if killed else [])]
-    assert [len([m for m in api.of(one) if m["channel"] == DESK]) for one in wanted] == [1] * len(wanted)
+    assert [len(at_desk(api, one)) for one in (before, meanwhile)] == [1, 1]
+
+
+def test_another_notifier_takes_over_from_one_that_is_killed_while_it_posts(
+    site: Site, api: SlackApi, notifier: NotifierProcess
+) -> None:
+    with running_notifier(site, notifier.settings, "second") as second:
+        api.faults.append(("lost", 5.0))  # posted, and the notifier is killed before it learns of it
+        unsure = escalate(site)
+        notifier.until(lambda: bool(api.of(unsure)))
+        notifier.end(signal.SIGKILL)
+        meanwhile = escalate(site)
+        answer(site, unsure, "approve")
+        second.until(lambda: bool(api.of(meanwhile)) and not any(map(buttons, api.of(unsure))))
+        notifier.start()
+        answer(site, meanwhile, "deny")
+        second.until(lambda: not any(map(buttons, api.of(meanwhile))))
+        assert [len(at_desk(api, one)) for one in (unsure, meanwhile)] == [1, 1]
 
 
 def test_a_webhook_gets_every_record_signed_in_order_and_again_after_a_failure(

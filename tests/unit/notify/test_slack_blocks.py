@@ -47,6 +47,24 @@ def test_the_story_of_an_escalation_is_told_and_telling_it_twice_changes_nothing
     assert not [one for one in message_of(whole)["blocks"] if one["type"] == "actions"]
 
 
+def test_where_the_own_key_is_demanded_there_are_no_buttons_but_words() -> None:
+    kinds = [one["type"] for one in message_of(told(OPENED))["blocks"]]
+    own = message_of(told({**OPENED, "own_key": True}))["blocks"]
+    assert "actions" in kinds
+    assert "actions" not in [one["type"] for one in own]
+    assert "the approver's own key" in json.dumps(own)
+
+
+def test_the_end_names_the_person_and_the_channel() -> None:
+    delegate = {"id": "gateway", "channel": "slack"}
+    ended = told(OPENED, {**RECORDS["EscalationResolved"], "delegate": delegate})
+    assert "Approved by p-1 (slack) at" in json.dumps(message_of(ended))
+    blocked = {**RECORDS["EscalationResolved"], "outcome": "BLOCK", "blockReason": "frozen"}
+    text = json.dumps(message_of(told(OPENED, blocked)))
+    assert "and blocked all the same" in text
+    assert "A gate blocked it: frozen" in text
+
+
 def test_what_opened_before_is_unknown_until_its_opening_is_read() -> None:
     assert fold(None, RECORDS["EscalationExpired"]) is None
 
