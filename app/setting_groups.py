@@ -220,6 +220,12 @@ class GatewaySettings(SettingGroup):
     api_keys: str = "~/.sluice/api_keys.json"
     signing_key: Path | None = None
     reviewers_key: Path | None = None
+    people: str = "~/.sluice/people.json"
+    pages_url: Annotated[str, Field(pattern=r"^https?://[^@\s/?#]+$")] | None = None
+    login_idle_s: Annotated[float, Field(ge=60, le=86_400)] = 1800.0
+    login_longest_s: Annotated[float, Field(ge=60, le=604_800)] = 36_000.0
+    sso_header: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,64}$")] | None = None
+    sso_proxy: str | None = None
     wait_s: Annotated[float, Field(ge=1)] = 10.0
     longest_wait_s: Annotated[float, Field(ge=1, le=3600)] = 60.0
     read_timeout_s: Seconds = 5.0
@@ -238,6 +244,8 @@ class GatewaySettings(SettingGroup):
     def _default_fits(self) -> GatewaySettings:
         if self.wait_s > self.longest_wait_s:
             raise ValueError("wait_s is above longest_wait_s")
+        if (self.sso_header is None) != (self.sso_proxy is None):
+            raise ValueError("sso_header and sso_proxy go together: a header counts from that address alone")
         return self
 
 

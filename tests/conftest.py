@@ -98,6 +98,7 @@ SECONDS = {
     "tests/kafka/test_gateway_schema.py": 35,
     "tests/kafka/test_notifications.py": 30,
     "tests/kafka/test_slack_interactions.py": 20,
+    "tests/kafka/test_pages.py": 55,
     "tests/kafka/test_gateway.py": 25,
     "tests/kafka/test_gateway_keys.py": 25,
     "tests/kafka/test_gateway_outage.py": 25,

@@ -1,4 +1,7 @@
-"""What the ledger's newest records say: a session's totals, an agent's advisories. Bounded."""
+"""What the ledger's newest records say: a session's totals, an agent's advisories, a tenant's decisions.
+
+Bounded.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from app.client.input_kinds import SESSION_EVENTS, VERDICTS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from aiokafka import AIOKafkaConsumer, TopicPartition
 
@@ -19,6 +22,8 @@ WINDOW = 5_000
 """Records that are read at once."""
 ADVISORY_WINDOW = 1_000
 """Verdicts of each partition whose advisories are listed."""
+FOLLOWED = 5_000
+"""Records after a decision that are looked through for what came of it."""
 POLL_MS = 500
 
 
@@ -41,24 +46,59 @@ class RecentRecords:
             await consumer.stop()
         return _totals(verdict, event, caller.tenant)
 
-    async def advisories(self, agent: str, partitions: int, caller: Caller) -> list[dict[str, Any]]:
-        """Those of the newest verdicts on the agent's actions, the newest first. Raises KafkaError."""
+    async def newest(self, topic: str, partitions: int, most: int, caller: Caller) -> list[dict[str, Any]]:
+        """The caller's among the newest `most` records of each partition of a topic (base name), the newest
+        first. Raises KafkaError."""
+        consumer = await self._connected()
+        try:
+            found = [
+                json.loads(record.value)
+                for part in await self._tails(consumer, topic, partitions, most)
+                for record in part
+                if caller.tenant.encode() in (record.value or b"")
+            ]
+        finally:
+            await consumer.stop()
+        ours = [one for one in found if one.get("tenant_id") == caller.tenant]
+        return sorted(ours, key=lambda one: str(one.get("decided_at")), reverse=True)
+
+    async def following(
+        self, topics: Sequence[str], partition: int, since_ms: int, names: Sequence[str]
+    ) -> list[dict[str, Any]]:
+        """What a partition's records since a time say of the things with these names, in the chain's order;
+        of each topic (base name) `FOLLOWED` records are looked through. Raises KafkaError."""
         from aiokafka import TopicPartition  # noqa: PLC0415 - as below
 
+        written = [json.dumps(one, ensure_ascii=False).encode() for one in names]
         consumer = await self._connected()
         found: list[dict[str, Any]] = []
         try:
-            parts = [TopicPartition(self.prefix + VERDICTS, number) for number in range(partitions)]
-            consumer.assign(parts)
-            consumer.pause(*parts)
-            ends = await consumer.end_offsets(parts)
-            begins = await consumer.beginning_offsets(parts)
-            for part in parts:
-                consumer.resume(part)
-                first = max(begins[part], ends[part] - ADVISORY_WINDOW)
-                for record in await _between(consumer, part, first, ends[part]):
-                    found += _advisories(record.value or b"null", agent, caller)
-                consumer.pause(part)
+            for topic in topics:
+                part = TopicPartition(self.prefix + topic, partition)
+                consumer.assign([part])
+                begin = (await consumer.offsets_for_times({part: since_ms}))[part]
+                if begin is None:
+                    continue
+                end = min((await consumer.end_offsets([part]))[part], begin.offset + FOLLOWED)
+                found += [
+                    json.loads(record.value)
+                    for record in await _between(consumer, part, begin.offset, end)
+                    if any(one in (record.value or b"") for one in written)
+                ]
+        finally:
+            await consumer.stop()
+        return sorted(found, key=lambda one: int(one.get("sequence", 0)))
+
+    async def advisories(self, agent: str, partitions: int, caller: Caller) -> list[dict[str, Any]]:
+        """Those of the newest verdicts on the agent's actions, the newest first. Raises KafkaError."""
+        consumer = await self._connected()
+        try:
+            found = [
+                one
+                for part in await self._tails(consumer, VERDICTS, partitions, ADVISORY_WINDOW)
+                for record in part
+                for one in _advisories(record.value or b"null", agent, caller)
+            ]
         finally:
             await consumer.stop()
         return sorted(found, key=lambda one: str(one["decided_at"]), reverse=True)
@@ -74,6 +114,24 @@ class RecentRecords:
         )
         await consumer.start()
         return consumer
+
+    async def _tails(
+        self, consumer: AIOKafkaConsumer, topic: str, partitions: int, most: int
+    ) -> list[list[Any]]:
+        """The newest records of each partition."""
+        from aiokafka import TopicPartition  # noqa: PLC0415 - as below
+
+        parts = [TopicPartition(self.prefix + topic, number) for number in range(partitions)]
+        consumer.assign(parts)
+        consumer.pause(*parts)
+        ends = await consumer.end_offsets(parts)
+        begins = await consumer.beginning_offsets(parts)
+        found = []
+        for part in parts:
+            consumer.resume(part)
+            found.append(await _between(consumer, part, max(begins[part], ends[part] - most), ends[part]))
+            consumer.pause(part)
+        return found
 
     async def _newest(
         self, consumer: AIOKafkaConsumer, topic: str, where: tuple[int, str], caller: Caller

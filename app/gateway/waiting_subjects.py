@@ -57,6 +57,8 @@ class WaitingSubjects:
         self._ending: dict[str, set[asyncio.Future[None]]] = defaultdict(set)
         self._task: asyncio.Task[None] | None = None
         self._caught_up = False
+        self._changes: dict[str, int] = defaultdict(int)
+        self._stirred = asyncio.Event()
 
     @property
     def is_reading(self) -> bool:
@@ -108,6 +110,17 @@ class WaitingSubjects:
         """The record that opened it; None where it does not wait, or is not read yet."""
         return self._open[base].get(an_id)
 
+    async def changed(self, tenant: str, since: int, wait_s: float) -> int:
+        """Wait until something of a tenant opens, changes or ends. The number of its changes so far, which is
+        `since` where nothing did within the time."""
+        try:
+            async with asyncio.timeout(wait_s):
+                while self._changes[tenant] == since:
+                    await self._stirred.wait()
+        except TimeoutError:
+            pass
+        return self._changes[tenant]
+
     async def end(self, base: str, an_id: str, wait_s: float) -> bool:
         """Wait until it waits no more; False: it still does."""
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -155,6 +168,9 @@ class WaitingSubjects:
                     ended.set_result(None)
         elif an_id in waiting:
             waiting[an_id] |= {name: record[name] for name in CHANGING if name in record}
+        self._changes[str(record.get("tenant_id"))] += 1
+        self._stirred.set()
+        self._stirred = asyncio.Event()
 
 
 def is_callers(record: Mapping[str, Any], caller: Caller) -> bool:

@@ -94,7 +94,7 @@ class SlowAnalysis:
     async def ask(self, payload: object) -> object:
         """Kills the process over a poisonous text."""
         assert isinstance(payload, dict)  # noqa: S101 - the core's own request
-        words = payload["head"].split()
+        words = payload["question"]["head"].split()
         if POISON_MARK in words:
             os.kill(os.getpid(), signal.SIGKILL)
         if SLOW_MARK in words:

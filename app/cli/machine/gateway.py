@@ -23,6 +23,7 @@ from topics.catalog import QUALITY_DECISIONS, REGISTRY, SESSION_EVENTS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from app.core.reports.report import QualityReport
     from app.gateway.http.edge import Edge
     from app.gateway.idempotency import AnswerStore
     from app.gateway.routes.slack_routes import SlackApp
@@ -36,7 +37,7 @@ STOP_S = 20
 """How long requests that wait may take after the gateway was asked to stop."""
 SLACK_S = 2
 """For a call while Slack waits for our answer."""
-MISSING = "install the extra `gateway`: FastAPI, uvicorn, argon2-cffi, slack-sdk (in a checkout: make setup)"
+MISSING = "install the extra `gateway` (in a checkout: make setup)"
 
 
 def register(cli: typer.Typer) -> None:
@@ -78,6 +79,7 @@ def gateway() -> None:
         "ws": "none",
         "timeout_keep_alive": given.request_timeout_s,
         "timeout_graceful_shutdown": STOP_S,
+        "proxy_headers": False,  # who connects counts, for single sign-on too
     }
     server = uvicorn.Server(
         uvicorn.Config(
@@ -114,15 +116,21 @@ def build_gateway(settings: Settings, fail: Callable[[], None]) -> Edge:
     from app.gateway.http.api_keys import ApiKeyFileError, ApiKeyStore, RateLimiter  # noqa: PLC0415 - an extra
     from app.gateway.http.edge import EdgeRules  # noqa: PLC0415 - as above
     from app.gateway.input_requests import WaitLimits  # noqa: PLC0415 - as above
+    from app.gateway.pages.accounts import PeopleStore  # noqa: PLC0415 - an extra
+    from app.gateway.pages.visitors import Visitors, Visits  # noqa: PLC0415 - as above
     from app.gateway.recent_records import RecentRecords  # noqa: PLC0415 - as above
     from app.gateway.registry_view import RegistryView  # noqa: PLC0415 - as above
     from app.gateway.routes.reading_routes import LedgerWork  # noqa: PLC0415 - as above
-    from app.gateway.routes.web_app import GatewayParts, build_app  # noqa: PLC0415 - as above
     from app.gateway.waiting_subjects import WaitingSubjects  # noqa: PLC0415 - as above
+    from app.gateway.web_app import GatewayParts, build_app  # noqa: PLC0415 - as above
 
     given, kafka = settings.gateway, settings.kafka
+    visits = Visits(
+        given.pages_url, given.login_idle_s, given.login_longest_s, given.sso_header, given.sso_proxy
+    )
     try:
         keys = ApiKeyStore(Path(given.api_keys).expanduser())
+        people = PeopleStore(Path(given.people).expanduser())
         roots = settings.policy.roots()
     except ApiKeyFileError as error:
         stop(str(error))
@@ -155,9 +163,11 @@ def build_gateway(settings: Settings, fail: Callable[[], None]) -> Edge:
             LedgerWork(
                 lambda an_id: asyncio.to_thread(_rerun, settings, an_id),
                 lambda *asked: asyncio.to_thread(_quality, settings, *asked),
+                lambda tenant: asyncio.to_thread(_quality_page, settings, tenant),
             ),
             RecentRecords(exchange.connection, kafka.topic_prefix, given.session_records),
             DelegatedAnswers(people_key, registry, decisions, given.wait_s),
+            Visitors(people, visits),
             fail,
             _slack_app(settings),
         )
@@ -220,6 +230,19 @@ def _quality(settings: Settings, tenant: str, since: str | None, until: str | No
 
     Raises LedgerUnreadable.
     """
+    fields: dict[str, Any] = _report(settings, tenant, since, until).fields()
+    return {name: value for name, value in fields.items() if name not in OF_THE_INSTALLATION}
+
+
+def _quality_page(settings: Settings, tenant: str) -> str:
+    """The same as a page. Raises LedgerUnreadable."""
+    from app.cli.policy.api_key_verbs import now  # noqa: PLC0415 - as above
+    from app.cli.quality.page import page  # noqa: PLC0415 - as above
+
+    return page(_report(settings, tenant, None, None), now())
+
+
+def _report(settings: Settings, tenant: str, since: str | None, until: str | None) -> QualityReport:
     from app.adapters.kafka.kafka_ledger import read_values  # noqa: PLC0415 - as above
     from app.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics  # noqa: PLC0415 - as above
     from app.core.reports.ledger_values import DECISION, REPORTED, LedgerValues  # noqa: PLC0415 - as above
@@ -238,5 +261,4 @@ def _quality(settings: Settings, tenant: str, since: str | None, until: str | No
         asyncio.run(read_values(settings.kafka.bootstrap_servers, topics, values.take))
     except (KafkaUnreachable, UnknownTopics, NotADecisionError) as error:
         raise LedgerUnreadable(str(error)) from error
-    fields: dict[str, Any] = quality_report(tally).fields()
-    return {name: value for name, value in fields.items() if name not in OF_THE_INSTALLATION}
+    return quality_report(tally)

@@ -16,6 +16,8 @@ from app.cli.output import WRONG, console, print_json, settings_or_stop, shown, 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pydantic import BaseModel
+
     from app.gateway.http.api_keys import ApiKeyFile
 
 cli = typer.Typer(
@@ -50,7 +52,7 @@ def new(
     from app.gateway.http.api_keys import ApiKeyFile, new_key  # noqa: PLC0415 - an extra
 
     with _writing(file) as (keys, write):
-        key, words = new_key(tenant, agent or None, note, _now())
+        key, words = new_key(tenant, agent or None, note, now())
         write(ApiKeyFile(keys=[*keys.keys, key]))
     if as_json:
         print_json({"id": key.id, "key": words})
@@ -92,32 +94,42 @@ def revoke(
         found = next((one for one in keys.keys if one.id == key_id), None)
         if found is None or found.revoked_at is not None:
             stop(f"{key_id}: {'no such key' if found is None else f'revoked at {found.revoked_at}'}", WRONG)
-        ended = found.model_copy(update={"revoked_at": _now()})
+        ended = found.model_copy(update={"revoked_at": now()})
         write(ApiKeyFile(keys=[ended if one is found else one for one in keys.keys]))
     console.print(f"[green]revoked[/] {shown(key_id)}", highlight=False)
 
 
-class _Write:
+class Write:
+    """Replaces a file in one step."""
+
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def __call__(self, keys: ApiKeyFile) -> None:
+    def __call__(self, document: BaseModel) -> None:
+        """Write it. Raises OSError."""
         from app.gateway.http.api_keys import write_keys  # noqa: PLC0415 - an extra
 
-        write_keys(self._path, keys)
+        write_keys(self._path, document)
 
 
 @contextmanager
-def _writing(file: Path | None) -> Iterator[tuple[ApiKeyFile, _Write]]:
-    """The keys that are there, and how to replace them: one command at a time has the file."""
-    path = _path(file)
+def writing(path: Path) -> Iterator[Write]:
+    """How to replace a file: one command at a time has it. Ends the command where it cannot be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with path.with_name(f"{path.name}.lock").open("ab") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            yield _read(path), _Write(path)
+            yield Write(path)
     except OSError as error:
         stop(f"cannot write {error.filename or path}: {error.strerror}")
+
+
+@contextmanager
+def _writing(file: Path | None) -> Iterator[tuple[ApiKeyFile, Write]]:
+    """The keys that are there, and how to replace them."""
+    path = _path(file)
+    with writing(path) as write:
+        yield _read(path), write
 
 
 def _read(path: Path) -> ApiKeyFile:
@@ -135,5 +147,6 @@ def _path(file: Path | None) -> Path:
     return file or Path(settings_or_stop().gateway.api_keys).expanduser()
 
 
-def _now() -> str:
+def now() -> str:
+    """RFC 3339, UTC."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from app.cli.output import WRONG, console, print_json, shown, stop
 from app.cli.policy.api_key_verbs import cli as api_keys_cli
+from app.cli.policy.people_verbs import cli as people_cli
 from app.core.foundation.errors import EnvelopeError
 from app.core.registry.keys import SigningKey, UnusableKeyError
 from app.core.trust.dsse import read_envelope
@@ -179,6 +180,7 @@ cli = typer.Typer(
     "signs its inputs (docs/clients.md).",
 )
 cli.add_typer(api_keys_cli)
+cli.add_typer(people_cli)
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON value on standard output.")]
 
 

@@ -105,7 +105,7 @@ class ApiKeyStore:
         return _caller(key)
 
     def _refresh(self) -> None:
-        seen = _state_of(self._path)
+        seen = state_of(self._path)
         if seen != self._seen:
             self._keys = {one.id: one for one in read_keys(self._path).keys if one.revoked_at is None}
             self._verified, self._seen = {}, seen
@@ -123,7 +123,7 @@ def read_keys(path: Path) -> ApiKeyFile:
         raise ApiKeyFileError(f"{path} is no file of API keys: {error.errors()[0]['msg']}") from None
 
 
-def write_keys(path: Path, keys: ApiKeyFile) -> None:
+def write_keys(path: Path, keys: BaseModel) -> None:
     """Replace the file in one step, readable by its owner alone. Raises OSError."""
     beside = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     text = json.dumps(keys.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n"
@@ -159,7 +159,8 @@ def _fingerprint(presented: str) -> bytes:
     return sha256(presented.encode("utf-8", "surrogatepass")).digest()
 
 
-def _state_of(path: Path) -> tuple[int, int, int] | None:
+def state_of(path: Path) -> tuple[int, int, int] | None:
+    """What changes when the file does; None where there is none. Raises ApiKeyFileError."""
     try:
         found = path.stat()
     except FileNotFoundError:

@@ -39,6 +39,8 @@ log = logging.getLogger(__name__)
 FACTS = "facts"
 """In the scope's state: the ResponseFacts of the request."""
 ERROR_SCHEMA = "sluice/error/v1"
+EVENTS = "/review/live"
+"""The stream of events that open pages follow; it lasts until its page is left."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from app.gateway.http.edge import ERROR_SCHEMA
+from app.gateway.http.edge import ERROR_SCHEMA, EVENTS
 from app.gateway.http.http_errors import error_body
 from app.gateway.http.response_headers import ResponseFacts, response_headers
 
@@ -39,6 +39,12 @@ class GatewayProtocol(H11Protocol):
             self._watch()
         else:
             self._unwatch()
+
+    def shutdown(self) -> None:
+        """The process stops: a stream of events would last for ever, so its connection ends."""
+        super().shutdown()
+        if self.cycle is not None and not self.cycle.response_complete and self.scope["path"] == EVENTS:
+            self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
         """Answer bytes that are not HTTP, and end the connection."""

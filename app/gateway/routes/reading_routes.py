@@ -52,14 +52,16 @@ class LedgerUnreadable(Exception):
 
 
 class LedgerWork(NamedTuple):
-    """What reads much of the ledger, in a thread of its own. Both raise LedgerUnreadable.
+    """What reads much of the ledger, in a thread of its own. Each raises LedgerUnreadable.
 
     `rerun` executes the decision of an id again: its status, and what differs or is gone. `quality`: the
-    report of a tenant's retrievals between two days, None for no bound.
+    report of a tenant's retrievals between two days, None for no bound. `quality_page`: that report of all
+    days, as an HTML document.
     """
 
     rerun: Callable[[str], Awaitable[dict[str, Any]]]
     quality: Callable[[str, str | None, str | None], Awaitable[dict[str, Any]]]
+    quality_page: Callable[[str], Awaitable[str]]
 
 
 @dataclass(frozen=True, slots=True)

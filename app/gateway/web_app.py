@@ -16,6 +16,9 @@ from starlette.exceptions import HTTPException
 from app.gateway.http.edge import ERROR_SCHEMA, Edge, EdgeRules, error_headers
 from app.gateway.http.http_errors import HttpError
 from app.gateway.idempotency import AnswerStore, IdempotentRequests
+from app.gateway.pages.page_routes import PageRoutes, add_pages
+from app.gateway.pages.page_views import PageViews
+from app.gateway.pages.subjects import Subjects
 from app.gateway.routes.callers import Callers, facts_of
 from app.gateway.routes.deciding_routes import DecidingRoutes
 from app.gateway.routes.reading_routes import LedgerWork, ReadingRoutes
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from app.gateway.delegated_answers import DelegatedAnswers
     from app.gateway.http.api_keys import ApiKeyStore, RateLimiter
     from app.gateway.input_requests import WaitLimits
+    from app.gateway.pages.visitors import Visitors
     from app.gateway.recent_records import RecentRecords
     from app.gateway.registry_view import RegistryView
     from app.gateway.routes.slack_routes import SlackApp
@@ -57,6 +61,7 @@ class GatewayParts:
     ledger: LedgerWork
     recent: RecentRecords
     people: DelegatedAnswers
+    visitors: Visitors
     fail: Callable[[], None]
     slack: SlackApp | None = None
 
@@ -100,6 +105,9 @@ def build_app(parts: GatewayParts) -> Edge:
     add_reviewing(app, ReviewRoutes(callers, parts.decisions, parts.subjects, parts.wait))
     if parts.slack is not None:
         _add_slack(app, parts, parts.slack)
+    subjects = Subjects(parts.decisions, parts.exchange, parts.subjects, parts.recent)
+    views = PageViews(subjects, parts.people, parts.ledger.quality_page)
+    add_pages(app, PageRoutes(parts.visitors, views, parts.rate))
     return Edge(app, parts.edge)
 
 

@@ -1,0 +1,1 @@
+"""What the pages load: their style, and htmx as vendored.sha256 says."""

@@ -1,0 +1,1 @@
+"""The pages' Jinja2 templates."""

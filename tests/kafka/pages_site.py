@@ -1,0 +1,200 @@
+"""Pages of a real gateway with a worker behind it, people who may log in, and the system's Chromium."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import uuid
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+from app.cli.demo.throwaway_trust import OWNER, REVIEWER, publish_policy
+from app.gateway.http.api_keys import write_keys
+from app.gateway.pages.accounts import Account, PeopleFile, hash_of
+from load.sites import neutral_policy
+from load.sites.approvers import entry
+from tests.browser.test_quality_report import NAMES
+from tests.kafka.gateway_process import (
+    ESCALATING_TOOL,
+    OTHER_AGENT,
+    OTHER_TENANT,
+    Gateway,
+    action,
+    running_gateway,
+)
+from tests.kafka.gateway_process import entries as gateway_entries
+from tests.kafka.installation import running, site_on
+from tests.kafka.memories import write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import httpx2
+    from playwright.sync_api import Browser, BrowserContext, Page
+
+    from load.sites.site import Site
+
+WIRE = "load.wire"
+PATIENT_AGENT = "patient-agent"
+"""Its held memories wait for an hour."""
+STAGES = ("controls", "fast_reject", "tier_auth")
+PASSWORD = "correct horse battery"  # noqa: S105 - of people who live as long as the test
+PEOPLE = {
+    "olga": (OWNER, ["reviewer", "vp"], neutral_policy.TENANT),
+    "rita": (REVIEWER, ["reviewer"], neutral_policy.TENANT),
+    "vic": (REVIEWER, ["vp"], neutral_policy.TENANT),
+    "ada": ("ada", ["admin"], neutral_policy.TENANT),
+    "otto": (OWNER, ["vp"], OTHER_TENANT),
+}
+"""Who logs in: the approver that each is, the roles of the log-in, the tenant."""
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
+PATIENCE_MS = 30_000
+
+
+@dataclass
+class PageSite:
+    """A gateway with pages, and a browser. Keys and log-ins are made once: each costs a slow hash."""
+
+    site: Site
+    gateway: Gateway
+    browser: Browser
+    keys: dict[tuple[str, str], str] = field(default_factory=dict)
+    log_ins: dict[str, Any] = field(default_factory=dict)
+
+    def client(self, agent: str = neutral_policy.AGENT, tenant: str = neutral_policy.TENANT) -> httpx2.Client:
+        """An agent's client of the API."""
+        if (agent, tenant) not in self.keys:
+            self.keys[agent, tenant] = self.gateway.key(tenant, [agent])
+        return self.gateway.client(self.keys[agent, tenant])
+
+    def escalate(self, tool: str = ESCALATING_TOOL, **more: Any) -> dict[str, Any]:
+        """An action that waits for an approver, as its escalation stands."""
+        session = more.pop("session", f"s-{uuid.uuid4().hex[:8]}")
+        with self.client() as client:
+            told = client.post("/v1/evaluate", json=action(session, toolName=tool, **more))
+            assert told.status_code == 202, told.text
+            an_id = told.json()["escalationId"]
+            return self._waiting(client, f"/v1/escalations/{an_id}", "action_digest")
+
+    def hold(self, content: str = neutral_policy.DOUBT, **more: Any) -> dict[str, Any]:
+        """A memory that waits for a reviewer, as the decision on its write."""
+        fields = write(f"s-{uuid.uuid4().hex[:8]}", "w", content=content, **more)
+        fields["agent_id"] = PATIENT_AGENT
+        with self.client(PATIENT_AGENT) as client:
+            told: dict[str, Any] = client.post("/v1/memory/evaluate", json=fields).json()
+            assert told["action"] == "quarantine", told
+            while told["memory_id"] not in client.get("/v1/quarantine").text:
+                pass
+        return told
+
+    @staticmethod
+    def _waiting(client: httpx2.Client, path: str, name: str) -> dict[str, Any]:
+        while name not in (found := client.get(path).json()):
+            pass
+        return dict(found)
+
+    @contextmanager
+    def visiting(self, who: str | None = None, **options: Any) -> Iterator[Page]:
+        """A page of a new browser context, logged in as somebody."""
+        known = self.log_ins.get(who or "")
+        context = self.browser.new_context(base_url=self.gateway.url, storage_state=known, **options)
+        context.set_default_timeout(PATIENCE_MS)
+        try:
+            page = context.new_page()
+            if who is not None:
+                page.goto("/review/escalations")
+                if "/review/login" in page.url:
+                    log_in(page, who)
+                    page.wait_for_url("**/review/escalations")
+                    self.log_ins[who] = context.storage_state()
+            yield page
+        finally:
+            context.close()
+
+
+def log_in(page: Page, who: str, password: str = PASSWORD) -> None:
+    """By the form."""
+    if "/review/login" not in page.url:
+        page.goto("/review/login")
+    page.get_by_label("Name").fill(who)
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("button", name="Log in").click()
+
+
+def complaints(context: BrowserContext) -> list[str]:
+    """What the pages of a context say on the console, or throw, from now on."""
+    said: list[str] = []
+    context.on("console", lambda one: said.append(one.text))
+    context.on("weberror", lambda one: said.append(str(one.error)))
+    context.on("dialog", lambda one: said.append(f"dialog {one.message}"))
+    return said
+
+
+def chromium() -> str:
+    """The system's browser. In CI a missing one is a failure."""
+    found = next(filter(None, map(shutil.which, NAMES)), None)
+    if found is None and not os.environ.get("CI"):
+        pytest.skip("no browser: apt-get install chromium")
+    return found or pytest.fail("no browser: apt-get install chromium")
+
+
+@contextmanager
+def running_pages(kafka: str, folder: Path, name: str, **settings: Any) -> Iterator[PageSite]:
+    """All of it, stopped in good order afterwards."""
+    binary = chromium()
+    made = site_on(kafka, folder, name, STAGES, SLUICE_WORKER__TIMER_INTERVAL_S="0.2")
+    patient = {**neutral_policy.bundle(stages=STAGES), "id": "load.patient"}
+    patient["memory"] = {**patient["memory"], "quarantineReviewMs": 3_600_000}
+    wire = {"tier": "T4", "action_type": "PAYMENT", "reversible": False, "trusts_row_claims": True}
+    own = [
+        entry("tool", WIRE, **wire),
+        entry(
+            "agent",
+            PATIENT_AGENT,
+            tenant_id=neutral_policy.TENANT,
+            tier="T2",
+            policy_bundle_id="load.patient",
+        ),
+    ]
+    policy = [
+        made.trust.bundle(json.dumps(patient).encode()),
+        made.trust.delegate([neutral_policy.TENANT, OTHER_TENANT]),
+        *made.trust.entries([*gateway_entries(), *own]),
+    ]
+    asyncio.run(publish_policy(kafka, made.prefix, policy))
+    people, key = folder / "people.json", folder / "gateway.pem"
+    hashed = hash_of(PASSWORD)
+    accounts = [
+        Account(
+            name=name,
+            hash=hashed,
+            tenant_id=tenant,
+            approver_id=approver,
+            roles=roles,
+            created_at="2026-11-23T00:00:00.000Z",
+        )
+        for name, (approver, roles, tenant) in PEOPLE.items()
+    ]
+    write_keys(people, PeopleFile(people=accounts))
+    key.touch(mode=0o600)
+    key.write_bytes(made.trust.pem("gateway"))
+    given = {"people": str(people), "reviewers_key": str(key), "wait_s": 50, "longest_wait_s": 60, **settings}
+    workers = running(made)
+    next(workers)
+    try:
+        with running_gateway(made, **given) as gateway, sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=binary, args=ARGUMENTS)
+            yield PageSite(made, gateway, browser)
+            browser.close()
+    finally:
+        next(workers, None)
+
+
+OTHERS_CALLER = (OTHER_AGENT, OTHER_TENANT)

@@ -1,0 +1,299 @@
+"""The pages in the system's Chromium: people log in, read, answer; nothing that agents write runs there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from app.cli.demo.throwaway_trust import OWNER, REVIEWER
+from load.sites import neutral_policy
+from tests.kafka.pages_site import PATIENT_AGENT, WIRE, PageSite, complaints, log_in, running_pages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Page
+
+pytestmark = [pytest.mark.kafka, pytest.mark.browser]
+PHONE = {"width": 360, "height": 740}
+ATTEMPTS = (
+    "<script>window.pwned=1</script>",
+    '"><img src=x onerror="window.pwned=1">',
+    "'><svg onload=window.pwned=1>",
+    '<div hx-get="/review/logout" hx-trigger="load">',
+    "<a href='javascript:window.pwned=1'>read this</a> {{ 7 * 7 }}",
+    "http://evil.example/ \u202eread\u2066 me\u200b\U000e0041 </pre></main>",
+)
+
+
+@pytest.fixture(scope="module")
+def at(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageSite]:
+    """One site for all tests here."""
+    with running_pages(kafka, tmp_path_factory.mktemp("pages"), module_prefix.rstrip(".")) as made:
+        yield made
+
+
+def said(page: Page) -> Any:
+    """What the page says of the last answer."""
+    return expect(page.get_by_role("status"))
+
+
+def answer(page: Page, path: str, button: str, why: str = "looked at it") -> None:
+    """Answer what waits."""
+    page.goto(path)
+    page.get_by_label("Why").fill(why)
+    page.get_by_role("button", name=button).click()
+
+
+def test_who_logs_in_gets_a_session_and_who_logs_out_loses_it(at: PageSite) -> None:
+    with at.visiting() as page:
+        page.goto("/review/posture")
+        assert "/review/login?next=" in page.url
+        log_in(page, "olga", "not the password")
+        expect(page.get_by_role("alert")).to_contain_text("do not fit")
+        log_in(page, "olga")
+        page.wait_for_url("**/review/posture")
+        cookies = {one["name"]: one for one in page.context.cookies()}
+        session = cookies["sluice_session"]
+        assert (session["httpOnly"], session["sameSite"]) == (True, "Strict")
+        page.get_by_role("button", name="Log out").click()
+        page.wait_for_url("**/review/login")
+        old = {"Cookie": f"sluice_session={session['value']}"}
+        answered = httpx2.get(f"{at.gateway.url}/review/escalations", headers=old)
+        assert (answered.status_code, "/review/login" in answered.headers["location"]) == (303, True)
+        page.goto("/review/login?next=//evil.example/")
+        log_in(page, "olga")
+        page.wait_for_url("**/review/escalations")
+
+
+def test_an_approval_on_the_page_lets_the_action_run_and_the_ledger_names_the_person(at: PageSite) -> None:
+    waits = at.escalate(parameters={"order": "17"})
+    with at.visiting("olga") as page:
+        answer(page, f"/review/escalations/{waits['escalation_id']}", "Approve", "the customer confirmed")
+        said(page).to_contain_text("Your answer counted. The action came to ALLOW.")
+        story = page.get_by_role("main")
+        expect(story).to_contain_text(f"{OWNER}, by browser through gateway: the customer confirmed")
+        expect(story).to_contain_text("The hash is that of this record.")
+    with at.client() as client:
+        told = client.get(f"/v1/escalations/{waits['escalation_id']}", params={"wait": 30}).json()
+    assert told["status"] == "approved"
+
+
+def test_an_approver_narrows_the_action_on_the_page(at: PageSite) -> None:
+    waits = at.escalate(parameters={"order": "17"})
+    path = f"/review/escalations/{waits['escalation_id']}"
+    with at.visiting("rita") as page:
+        page.goto(path)
+        page.get_by_text("Let it run with other parameters").click()
+        page.get_by_label("Parameters as JSON").fill("no JSON")
+        page.get_by_label("Why").fill("one order")
+        page.get_by_role("button", name="Approve").click()
+        said(page).to_contain_text("the parameters are not JSON")
+        page.get_by_text("Let it run with other parameters").click()
+        page.get_by_label("Parameters as JSON").fill('{"order": "none"}')
+        page.get_by_label("Why").fill("one order")
+        page.get_by_role("button", name="Approve").click()
+        said(page).to_contain_text("Your answer counted")
+    with at.client() as client:
+        told = client.get(f"/v1/escalations/{waits['escalation_id']}", params={"wait": 30}).json()
+    assert told["parameters"] == {"order": "none"}
+
+
+def test_a_denial_is_given_with_the_keyboard_alone(at: PageSite) -> None:
+    waits = at.escalate()
+    with at.visiting("olga") as page:
+        page.goto(f"/review/escalations/{waits['escalation_id']}")
+        page.keyboard.press("Tab")
+        expect(page.get_by_text("Skip to the content")).to_be_focused()
+        page.get_by_label("Why").focus()
+        page.keyboard.type("not this account")
+        for _ in range(3):
+            page.keyboard.press("Tab")
+        expect(page.get_by_role("button", name="Deny")).to_be_focused()
+        page.keyboard.press("Enter")
+        said(page).to_contain_text("The action came to BLOCK.")
+    with at.client() as client:
+        told = client.get(f"/v1/escalations/{waits['escalation_id']}", params={"wait": 30}).json()
+    assert (told["status"], "not this account" in told["reason"]) == ("denied", True)
+
+
+def test_the_highest_tier_is_refused_to_who_is_no_vp_and_the_page_says_why(at: PageSite) -> None:
+    waits = at.escalate(WIRE)
+    path = f"/review/escalations/{waits['escalation_id']}"
+    with at.visiting("rita") as page:
+        answer(page, path, "Approve")
+        said(page).to_contain_text("Refused: this needs the role vp, which your log-in does not have.")
+    with at.visiting("vic") as page:
+        answer(page, path, "Approve")
+        said(page).to_contain_text("Refused: wrong_role: the escalation needs the role vp")
+    with at.visiting("ada") as page:
+        answer(page, path, "Deny")
+        said(page).to_contain_text("Refused: this needs the role vp")
+    with at.visiting("olga") as page:
+        answer(page, path, "Approve")
+        said(page).to_contain_text("Your answer counted")
+
+
+def test_held_memories_are_read_and_reviewed(at: PageSite) -> None:
+    kept, gone = at.hold(), at.hold()
+    with at.visiting("rita") as page:
+        page.goto(f"/review/quarantine/{kept['memory_id']}")
+        expect(page.get_by_role("main")).to_contain_text(neutral_policy.DOUBT)
+        answer(page, f"/review/quarantine/{kept['memory_id']}", "Release it")
+        said(page).to_contain_text("Your answer counted.")
+        expect(page.get_by_role("main")).to_contain_text(f"{REVIEWER}, by browser through gateway")
+        answer(page, f"/review/quarantine/{gone['memory_id']}", "Reject it")
+        said(page).to_contain_text("Your answer counted.")
+        expect(page.get_by_role("main")).to_contain_text("quarantine rejected")
+
+
+def test_a_list_shows_what_opens_and_ends_without_a_click(at: PageSite) -> None:
+    with at.visiting("olga") as page:
+        with page.expect_response("**/review/live"):
+            page.goto("/review/escalations")
+        waits = at.escalate(action_id="the-live-one")
+        row = page.get_by_role("link", name="the-live-one")
+        expect(row).to_be_visible()
+        with at.visiting("rita") as other:
+            answer(other, f"/review/escalations/{waits['escalation_id']}", "Deny")
+        expect(row).to_have_count(0)
+
+
+def test_nothing_that_an_agent_or_a_person_writes_runs_or_leads_away(at: PageSite) -> None:
+    all_of_them = " ".join(ATTEMPTS)
+    short = f"{ATTEMPTS[0]} {ATTEMPTS[3]} {ATTEMPTS[5]}"
+    waits = at.escalate(
+        session=f"s {short}",
+        action_id=f"a {ATTEMPTS[1]} {ATTEMPTS[2]} {ATTEMPTS[4]}",
+        parameters={all_of_them: all_of_them, "list": [*ATTEMPTS]},
+        reasoning=all_of_them,
+        tool_description=all_of_them,
+    )
+    held = at.hold(
+        f"{neutral_policy.DOUBT} {all_of_them}",
+        source={"id": f"x {short}", "type": "user"},
+    )
+    with at.client() as client:
+        denied = client.post(
+            "/v1/evaluate",
+            json={
+                "toolName": short,
+                "parameters": {},
+                "sessionId": waits["session_id"],
+                "mode": "high_stakes",
+            },
+        ).json()
+    paths = [
+        "/review/escalations",
+        f"/review/escalations/{waits['escalation_id']}",
+        "/review/quarantine",
+        f"/review/quarantine/{held['memory_id']}",
+        "/review/decisions",
+        "/review/decisions?about=memories",
+        f"/review/decisions/{waits['verdict_id']}",
+        f"/review/decisions/{held['memory_id']}",
+        f"/review/decisions/{denied['verdict_id']}",
+        "/review/sessions",
+        f"/review/sessions?{httpx2.QueryParams({'id': waits['session_id']})}",
+        "/review/posture",
+    ]
+    with at.visiting("olga") as page:
+        found, asked = complaints(page.context), []
+        page.context.on("request", lambda one: asked.append(one.url))
+        for path in paths:
+            opened = page.goto(path)
+            assert opened is not None
+            assert opened.status == 200, path
+            _runs_nothing(page, path)
+        answer(page, paths[1], "Approve", all_of_them)
+        said(page).to_contain_text("Your answer counted")
+        _runs_nothing(page, "the story after the answer")
+        expect(page.get_by_role("main")).to_contain_text("<script>window.pwned=1</script>")
+        shown = page.get_by_role("main").inner_text()
+        assert all(number in shown for number in ("U+202E", "U+2066", "U+200B", "U+E0041"))
+        assert found == []
+        assert {httpx2.URL(one).host for one in asked} == {"127.0.0.1"}
+
+
+def _runs_nothing(page: Page, where: str) -> None:
+    """No script ran, no element of theirs is there, and no link leads out of the pages."""
+    assert page.evaluate("window.pwned") is None, where
+    main = page.get_by_role("main")
+    assert main.locator("script, img, svg, iframe, object, [onload], [onerror]").count() == 0, where
+    assert main.locator('[hx-get]:not([hx-get^="/review/"]), [hx-trigger="load"]').count() == 0, where
+    links = main.locator("a").evaluate_all("all => all.map(one => one.getAttribute('href'))")
+    assert [one for one in links if not one.startswith("/review/")] == [], where
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_and_a_phone_shows_everything(at: PageSite, scheme: Any) -> None:
+    waits, held = at.escalate(parameters={"order": "17"}, reasoning="x" * 300), at.hold()
+    axe = Axe()
+    with at.visiting(color_scheme=scheme, viewport=PHONE) as page:
+        page.goto("/review/login")
+        assert axe.run(page).violations_count == 0, axe.run(page).generate_report()
+        log_in(page, "ada")
+        page.wait_for_url("**/review/escalations")
+        for path in (
+            "escalations",
+            f"escalations/{waits['escalation_id']}",
+            "quarantine",
+            f"quarantine/{held['memory_id']}",
+            "decisions",
+            f"decisions/{waits['verdict_id']}",
+            f"decisions/{held['memory_id']}",
+            "sessions",
+            f"sessions?id={waits['session_id']}",
+            "posture",
+            "people",
+            "decisions/verdict:gate.actions.proposed:0:99999",
+        ):
+            page.goto(f"/review/{path}")
+            results = axe.run(page)
+            assert results.violations_count == 0, f"{path}: {results.generate_report()}"
+            assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], path
+
+
+def test_other_tenants_people_see_nothing_of_it(at: PageSite) -> None:
+    waits, held = at.escalate(), at.hold()
+    with at.visiting("otto") as page:
+        for path in (
+            f"escalations/{waits['escalation_id']}",
+            f"quarantine/{held['memory_id']}",
+            f"decisions/{waits['verdict_id']}",
+            f"sessions?id={waits['session_id']}",
+        ):
+            opened = page.goto(f"/review/{path}")
+            assert opened is not None
+            assert opened.status == 404, path
+        for path in ("escalations", "quarantine", "decisions", "sessions", "posture", "quality"):
+            page.goto(f"/review/{path}")
+            shown = page.inner_text("main")
+            assert neutral_policy.AGENT not in shown, path
+            assert PATIENT_AGENT not in shown, path
+
+
+def test_a_form_of_another_page_is_refused(at: PageSite) -> None:
+    waits = at.escalate()
+    path = f"/review/escalations/{waits['escalation_id']}"
+    with at.visiting("olga") as page:
+        page.goto(path)
+        page.evaluate("document.querySelector('.answer [name=csrf_token]').value = 'guessed'")
+        page.get_by_label("Why").fill("forged")
+        page.get_by_role("button", name="Approve").click()
+        expect(page.get_by_role("alert")).to_contain_text("no longer of your session")
+        page.goto(path)
+        expect(page.get_by_role("button", name="Approve")).to_be_visible()
+
+
+def test_an_admin_ends_a_log_in(at: PageSite) -> None:
+    with at.visiting("vic") as victim, at.visiting("ada") as admin:
+        admin.goto("/review/people")
+        admin.get_by_role("button", name="the log-in of vic").last.click()
+        said(admin).to_contain_text("ended a log-in of vic")
+        victim.goto("/review/escalations")
+        assert "/review/login" in victim.url
