@@ -53,6 +53,7 @@ OPERATIONS = [
     ("POST", "/v1/escalations/{subject_id}/decision"),
     ("GET", "/v1/quarantine"),
     ("POST", "/v1/quarantine/{subject_id}/review"),
+    ("GET", "/v1/integrity-checkpoints/{checkpoint_id}"),
     ("GET", "/v1/sessions/{session_id}"),
     ("GET", "/v1/agents/{agent_id}/advisories"),
     ("GET", "/v1/quality/report"),
