@@ -48,6 +48,7 @@ STREAM: dict[str, Callable[[stream.Bench], Coroutine[Any, Any, list[Measurement]
     "restart": stream.restarts,
     "signed": stream.signed,
     "client": stream.clients,
+    "gateway": stream.gateways,
 }
 WIDE = 140
 """Columns where nobody watches."""

@@ -8,23 +8,37 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import aiokafka
+import orjson
 import uvloop
 
+from app.core.foundation.arrival import verdict_id
+from topics.catalog import ACTIONS
+
 HEADERS = 13
+ID_HEADER = "ce_id"
+Answered = Callable[[int, int], tuple[bytes, list[tuple[str, bytes]]]]
+"""Value and headers of the output for an input's partition and offset."""
 
 
 async def transact(
     producer: Any, tp: aiokafka.TopicPartition, records: list[Any], arguments: argparse.Namespace
 ) -> None:
     """One batch of one partition."""
-    header = [(f"x-header-{n:02d}", b"h" * (arguments.header_bytes // HEADERS)) for n in range(HEADERS)]
-    output, state = b"o" * arguments.output_bytes, b"s" * arguments.state_bytes
+    state = b"s" * arguments.state_bytes
     await producer.begin_transaction()
     futures = [
-        *await send(producer, arguments.output, tp.partition, [(r.key, output, header) for r in records]),
+        *await send(
+            producer,
+            arguments.output,
+            tp.partition,
+            [(r.key, *arguments.answered(tp.partition, r.offset)) for r in records],
+        ),
         *await send(
             producer, arguments.state, tp.partition, [(key, state, []) for key in {r.key for r in records}]
         ),
@@ -32,6 +46,26 @@ async def transact(
     await asyncio.gather(*futures)
     await producer.send_offsets_to_transaction({tp: records[-1].offset + 1}, arguments.group)
     await producer.commit_transaction()
+
+
+def filler(arguments: argparse.Namespace) -> Answered:
+    """Every output alike, of the worker's size."""
+    header = [(f"x-header-{n:02d}", b"h" * (arguments.header_bytes // HEADERS)) for n in range(HEADERS)]
+    output = b"o" * arguments.output_bytes
+    return lambda *_: (output, header)
+
+
+def verdicts(template: Path) -> Answered:
+    """A verdict that a worker wrote, under the id of the input."""
+    told = json.loads(template.read_text())
+    body, headers = told["body"], [(name, value.encode("latin-1")) for name, value in told["headers"]]
+
+    def answered(partition: int, offset: int) -> tuple[bytes, list[tuple[str, bytes]]]:
+        name = verdict_id(f"{ACTIONS}:{partition}:{offset}")
+        changed = [(key, name.encode() if key == ID_HEADER else value) for key, value in headers]
+        return orjson.dumps({**body, "verdict_id": name}), changed
+
+    return answered
 
 
 async def send(producer: Any, topic: str, partition: int, records: list[Any]) -> list[Any]:
@@ -91,7 +125,10 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--header-bytes", type=int, default=0)
     parser.add_argument("--linger-ms", type=float, default=0)
-    uvloop.run(run(parser.parse_args()))
+    parser.add_argument("--answer", type=Path, help="a worker's verdict, to answer a gateway with")
+    arguments = parser.parse_args()
+    arguments.answered = filler(arguments) if arguments.answer is None else verdicts(arguments.answer)
+    uvloop.run(run(arguments))
 
 
 if __name__ == "__main__":

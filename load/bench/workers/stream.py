@@ -10,7 +10,7 @@ from load.bench.gates import action_pipeline, agent_signatures
 from load.bench.given import bench_env
 from load.bench.given.bench_env import Round
 from load.bench.measurement import Measurement, at_least, at_most, judge, none, reported
-from load.bench.workers import bystanders, client_latency, latency, throughput
+from load.bench.workers import bystanders, client_latency, gateway_latency, latency, throughput
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -225,4 +225,31 @@ async def clients(bench: Bench) -> list[Measurement]:
         at_most(f"client p50 / bare p50 {at}", [a.p50 / b.p50 for a, b in zip(ours, bare, strict=True)], 1.5),
         at_most(f"client p99 / bare p99 {at}", [a.p99 / b.p99 for a, b in zip(ours, bare, strict=True)], 3),
         at_most(f"a process with {count} waiting calls", waiting, 150, "MiB"),
+    ]
+
+
+async def gateways(bench: Bench) -> list[Measurement]:
+    """The gateway's route with a worker, with the bare loop in its place, and with many long polls."""
+    _, sizes = await throughput.worker_rate(bench.round("sizes"), SIZES_EVENTS, 500)
+    ours, bare = [], []
+    for number in bench.rounds:
+        found, template = await gateway_latency.worker_latency(bench.round("gateway"), number)
+        ours.append(found)
+        bare.append(await gateway_latency.bare_latency(bench.round("gateway-bare"), sizes, template, number))
+    count = bench.extent.of(gateway_latency.POLLS)
+    polling = [
+        await gateway_latency.polling_kb(bench.round("polling"), count, number) / 1024
+        for number in bench.rounds
+    ]
+    at = f"at {gateway_latency.RATE}/s"
+    p50s = [a.p50 / b.p50 for a, b in zip(ours, bare, strict=True)]
+    p99s = [a.p99 / b.p99 for a, b in zip(ours, bare, strict=True)]
+    return [
+        reported(f"route, bare loop behind it, p50 {at}", [one.p50 for one in bare], "ms", "yardstick"),
+        reported(f"route, bare loop behind it, p99 {at}", [one.p99 for one in bare], "ms", "yardstick"),
+        reported(f"route, worker behind it, p50 {at}", [one.p50 for one in ours], "ms"),
+        reported(f"route, worker behind it, p99 {at}", [one.p99 for one in ours], "ms"),
+        at_most(f"route p50, worker / loop {at}", p50s, 1.5),
+        at_most(f"route p99, worker / loop {at}", p99s, 3),
+        at_most(f"a gateway with {count} long polls", polling, 300, "MiB"),
     ]

@@ -1,0 +1,170 @@
+"""What the gateway's route costs with a worker behind it, and the memory of a gateway with many long polls.
+
+The peer is the same route whose worker is the bare transactional loop: it answers each input with a verdict
+that a worker wrote before, under the input's own id. So both ways have the same client, gateway and broker,
+and differ by the decision alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import time
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+
+from app.gateway.http.api_keys import ApiKeyFile, new_key, write_keys
+from load.bench.given import action_events, bench_env, bench_policy
+from load.bench.workers import latency
+from load.bench.workers.latency import SESSIONS, WARM_UP_S, Latency
+from load.bench.workers.throughput import bare_arguments
+from topics.catalog import VERDICTS
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import AsyncIterator, Sequence
+    from pathlib import Path
+
+    from load.bench.given.bench_env import Round
+    from load.bench.workers.throughput import Sizes
+
+RATE, SECONDS = 100, 24
+POLLS, POLL_S = 2_000, 25
+SETTLE_S = 10.0
+PATIENCE_S = 120.0
+GATEWAY = ["-c", "from app.cli.main import main; main()", "gateway"]
+
+
+@asynccontextmanager
+async def gateway(round_: Round) -> AsyncIterator[tuple[httpx2.AsyncClient, subprocess.Popen[bytes]]]:
+    """A gateway process that is ready, and a client that speaks for the benchmarks' agent."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    keys = round_.work / f"{round_.name}.keys.json"
+    key, words = new_key(bench_policy.TENANT, [action_events.AGENT], "", "2026-01-01T00:00:00.000Z")
+    write_keys(keys, ApiKeyFile(keys=[key]))
+    given = {
+        "PORT": str(port),
+        "API_KEYS": str(keys),
+        "WAIT_S": "50",
+        "REQUESTS_PER_S": "100000",
+        "BURST": "100000",
+    }
+    environment = round_.environment(**{f"SLUICE_GATEWAY__{name}": value for name, value in given.items()})
+    log = round_.work / f"{round_.name}.gateway.log"
+    limits = httpx2.Limits(max_connections=POLLS + RATE, max_keepalive_connections=RATE)
+    with bench_env.process(GATEWAY, environment, log) as child:
+        async with httpx2.AsyncClient(
+            base_url=f"http://127.0.0.1:{port}",
+            headers={"X-Mnemom-Api-Key": words},
+            timeout=PATIENCE_S,
+            limits=limits,
+            trust_env=False,
+        ) as client:
+            await _until_ready(client, child, log)
+            yield client, child
+
+
+async def _until_ready(client: httpx2.AsyncClient, child: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + bench_env.READY_DEADLINE_S
+    while time.monotonic() < deadline and child.poll() is None:
+        try:
+            if (await client.get("/readyz")).status_code == httpx2.codes.OK:
+                return
+        except httpx2.TransportError:
+            await asyncio.sleep(0.1)
+    raise RuntimeError(f"the gateway is not ready (status {child.returncode}): see {log}")
+
+
+async def worker_latency(round_: Round, seed: int) -> tuple[Latency, Path]:
+    """The route with a worker, and a file with one of the worker's verdicts."""
+    await round_.create_topics()
+    with bench_env.worker(round_) as child:
+        await bench_env.until_ready(round_, child)
+        async with gateway(round_) as (client, _):
+            found = await _by_route(client, seed)
+    (record, *_) = await bench_env.committed(round_.bootstrap, round_.topic(VERDICTS))
+    template = round_.work / f"{round_.name}.verdict.json"
+    headers = [[name, value.decode("latin-1")] for name, value in record.headers]
+    template.write_text(json.dumps({"body": json.loads(record.value), "headers": headers}))
+    return found, template
+
+
+async def bare_latency(round_: Round, sizes: Sizes, template: Path, seed: int) -> Latency:
+    """The same route with the bare loop in the worker's place."""
+    await round_.create_topics()
+    name = f"{round_.name}-bare"
+    await bench_env.create_plain_topics(round_.bootstrap, f"{name}-state")
+    arguments = bare_arguments(round_, sizes, name, latency.LINGER_MS)
+    arguments[arguments.index("--output") + 1] = round_.topic(VERDICTS)
+    arguments += ["--answer", str(template)]
+    with bench_env.process(arguments, round_.environment(), round_.work / f"{name}.log"):
+        async with gateway(round_) as (client, _):
+            return await _by_route(client, seed)
+
+
+async def _by_route(client: httpx2.AsyncClient, seed: int) -> Latency:
+    """Post each action in its turn, however many still wait. Raises RuntimeError for an answer that is no
+    decision."""
+    times: list[tuple[float, float]] = []
+
+    async def one(body: dict[str, Any]) -> None:
+        sent = time.perf_counter()
+        answer = await client.post("/v1/evaluate", json=body)
+        times.append((sent, time.perf_counter()))
+        if "verdict_id" not in answer.json():
+            raise RuntimeError(f"{answer.status_code}: {answer.text[:500]}")
+
+    calls, start = [], time.perf_counter()
+    for number, body in enumerate(_bodies(seed, RATE * SECONDS)):
+        if (wait := start + number / RATE - time.perf_counter()) > 0:
+            await asyncio.sleep(wait)
+        calls.append(asyncio.create_task(one(body)))
+    await asyncio.gather(*calls)
+    first = min(sent for sent, _ in times)
+    return latency.percentiles([pair for pair in times if pair[0] > first + WARM_UP_S], 0)
+
+
+def _bodies(seed: int, count: int) -> Sequence[dict[str, Any]]:
+    return [json.loads(value) for _, value in action_events.events(count, SESSIONS, seed)]
+
+
+async def polling_kb(round_: Round, polls: int, seed: int) -> float:
+    """KiB resident in a gateway with so many long polls for the end of escalations; all of them are answered.
+
+    Each poll is a connection of its own.
+    """
+    await round_.create_topics()
+    with bench_env.worker(round_) as worker:
+        await bench_env.until_ready(round_, worker)
+        async with gateway(round_) as (client, child):
+            ids = await _escalations(client, seed)
+            waiting = [
+                asyncio.create_task(
+                    client.get(f"/v1/escalations/{ids[number % len(ids)]}", params={"wait": POLL_S})
+                )
+                for number in range(polls)
+            ]
+            await asyncio.sleep(SETTLE_S)
+            if any(one.done() for one in waiting):
+                raise RuntimeError("a poll did not wait")
+            resident = bench_env.resident_kb_of(child.pid)
+            answers = await asyncio.gather(*waiting)
+    refused = [one.status_code for one in answers if one.status_code != httpx2.codes.ACCEPTED]
+    if refused:
+        raise RuntimeError(f"{len(refused)} of {polls} polls were refused, the first with {refused[0]}")
+    return float(resident)
+
+
+async def _escalations(client: httpx2.AsyncClient, seed: int) -> list[str]:
+    """Ids of escalations that wait for a person. Raises RuntimeError if there are none."""
+    bodies = [{**one, "mode": "high_stakes"} for one in _bodies(seed, 400)]
+    answers = await asyncio.gather(*(client.post("/v1/evaluate", json=one) for one in bodies))
+    found = [one.json()["escalationId"] for one in answers if one.status_code == httpx2.codes.ACCEPTED]
+    if not found:
+        raise RuntimeError("none of the actions was escalated")
+    return found
