@@ -87,6 +87,9 @@ class EvaluationResponse(BaseModel):
     checkpoints: Checkpoints
     advisories: list[Advisory]
     decided_at: Moment
+    replacement: dict[str, Any] | None = Field(
+        default=None, description="parameters with a warning or without what may not leave (checkpoint back)"
+    )
     error: ErrorDetail | None = None
 
 
@@ -214,6 +217,8 @@ def evaluation_of(record: Mapping[str, Any]) -> dict[str, Any]:
     """The response about a record of gate.verdicts: the same whenever it is made."""
     body = {name: record.get(name) for name in _COPIED}
     body["evaluationMs"] = round(sum(float(one["durationMs"]) for one in record["gateResults"]), 3)
+    shown = [one["detail"] for one in record["gateResults"] if "replacement" in one["detail"]]
+    body["replacement"] = shown[0]["replacement"] if shown else None
     if status_of(record) == 422:  # noqa: PLR2004 - the status is the rule
         refusal = refusal_of(Verdict.of(record))
         reason = refusal.verdict.reason or "denied"

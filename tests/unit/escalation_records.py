@@ -9,6 +9,14 @@ if TYPE_CHECKING:
 
 HASH = "sha256:" + "0a" * 32
 MOMENT = "2026-11-21T10:00:00.000Z"
+DELEGATE = {
+    "id": "gateway-people",
+    "channel": "browser",
+    "key_id": "0a" * 32,
+    "entry": "delegate/gateway-people@1",
+    "entry_hash": HASH,
+}
+"""Who signed for an approver."""
 _ESCALATION = {
     "escalation_id": "e-1",
     "verdict_id": "v-1",
@@ -23,13 +31,21 @@ _ESCALATION = {
 
 def ledger_records(linked: Callable[..., dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """One good body per kind; `linked` gives the chain's fields."""
-    opened = {"reason": "tier", "tier": "T4", "required_role": "vp", "quorum": 2, "opened_at": MOMENT}
-    answered = {
+    opened = {
+        "reason": "tier",
+        "tier": "T4",
+        "required_role": "vp",
+        "quorum": 2,
+        "opened_at": MOMENT,
+        "own_key": False,
+    }
+    with_own_key = {
         "approver_id": "p-1",
         "approver_entry": "approver/p-1@1",
         "approver_hash": HASH,
         "justification": "checked",
     }
+    answered = {**with_own_key, "delegate": DELEGATE}
     resolved = {
         **answered,
         "decision": "approve",
@@ -51,7 +67,7 @@ def ledger_records(linked: Callable[..., dict[str, Any]]) -> dict[str, dict[str,
         "tool": "deploy",
         "grant_digest": HASH,
     }
-    given = {"escalation_id": "e-1", "when": None, "uses": 2, "until": MOMENT, **answered}
+    given = {"escalation_id": "e-1", "when": None, "uses": 2, "until": MOMENT, **with_own_key}
     used = {"use_id": "use:a:3:1", "verdict_id": "v-2", "action_id": "a-2", "uses_left": 1}
     return {
         "GrantGiven": linked("sluice/grant_given/v1", **grant, **given),

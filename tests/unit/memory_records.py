@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tests.unit.escalation_records import DELEGATE
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -31,6 +33,7 @@ _REVIEWED = {
     "approver_entry": "approver/p-1@1",
     "approver_hash": HASH,
     "justification": "read it",
+    "delegate": DELEGATE,
 }
 
 _TRUST = {

@@ -176,6 +176,7 @@ def _resolved_verdict() -> dict[str, Any]:
         "entry": "approver/p-1@1",
         "entry_hash": HASH,
         "review": "gate.reviews:3:1",
+        "delegate": escalation_records.DELEGATE,
     }
     seen = {
         "tool": "deploy",
@@ -187,6 +188,7 @@ def _resolved_verdict() -> dict[str, Any]:
         "votes": [],
         "counted": False,
         "route": {"groups": ["finance", "leads"], "remind_after_ms": None, "next_after_ms": 60000},
+        "own_key": False,
     }
     return {
         **_verdict(),

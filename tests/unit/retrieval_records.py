@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tests.unit.escalation_records import DELEGATE
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -57,6 +59,7 @@ def ledger_records(linked: Callable[..., dict[str, Any]]) -> dict[str, dict[str,
         "quorum": 2,
         "opened_at": MOMENT,
         "expires_at": MOMENT,
+        "own_key": False,
     }
     waits = {
         **_REQUEST,
@@ -71,6 +74,7 @@ def ledger_records(linked: Callable[..., dict[str, Any]]) -> dict[str, dict[str,
         "approver_entry": "approver/p-1@1",
         "approver_hash": HASH,
         "justification": "confirmed by phone",
+        "delegate": DELEGATE,
     }
     counted = {**answered, "approval_id": "approval:gate.reviews:3:1", "approvals": 1, "quorum": 2}
     resolved = {**answered, "decision": "approve", "usable_until": MOMENT, "resolved_at": MOMENT}

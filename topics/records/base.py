@@ -119,9 +119,13 @@ class ReviewDelegate(Record):
     """The registered delegate that signed a person's answer, with which of its keys, and how the person who
     logged in to it decided."""
 
-    id: Id
-    channel: Channel
-    key_id: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="hex SHA-256 of the public key")]
+    id: Annotated[Id, counts("names the registry entry that bounds what the delegate may sign")]
+    channel: Annotated[Channel, counts("is recorded with the answer; no outcome follows from it")]
+    key_id: Annotated[
+        str,
+        Field(pattern=r"^[0-9a-f]{64}$", description="hex SHA-256 of the public key"),
+        counts("names which of the delegate's registered keys the signature must fit"),
+    ]
 
 
 BY_DELEGATE = Field(description="that signed for the approver; absent where the approver's own key did")

@@ -9,6 +9,7 @@ from app.core.actions.causal import Causal
 from app.core.actions.consequence import ConsequenceScore
 from app.core.actions.fast_reject import FastReject
 from app.core.actions.grader import Grader
+from app.core.actions.outbound import Outbound
 from app.core.actions.rules import Rules
 from app.core.actions.sequence import SequenceGate
 from app.core.policy.bundles import BundleForm
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 GATES: tuple[Gate, ...] = (
     Controls(),
+    Outbound(),
     FastReject(),
     Rules(),
     ConsequenceScore(),

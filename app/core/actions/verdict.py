@@ -93,7 +93,6 @@ NOT_RUN = {
     "text": "front, integrity and back are observed only: no check of content or reasoning ran",
     "severity": "info",
 }
-ANALYSED = {**NOT_RUN, "text": "front and back are observed only: no check of content ran"}
 RERUN_FIELDS = (
     "input",
     "bundle_hash",
@@ -203,10 +202,8 @@ def verdict_record(
         **about,
         "advisories": [*evaluation.advisories, *about["advisories"], NOT_RUN],
     }
-    if evaluation.integrity not in {None, "unanswered"}:
-        integrity = "pass" if evaluation.integrity == "pass" else _held_or_seen(ruling)
-        body["checkpoints"] = {**body["checkpoints"], "integrity": integrity}
-        body["advisories"][-1] = ANALYSED
+    if evaluation.integrity is not None or OUTBOUND in about.get("stages", ()):
+        _add_checkpoints(body, evaluation, ruling)
     values = (_VALUES if "waited_ms" in body else _VALUES_WITHOUT_DEADLINE)(body)
     if arrival.signature is not None and (signature := arrival.signature.recorded()) is not None:
         body["signature"] = signature
@@ -221,8 +218,28 @@ def verdict_record(
     return OutRecord(VERDICTS, form.kind, body, subject, alike=alike)
 
 
-def _held_or_seen(ruling: Ruling) -> str:
-    return "enforced" if not ruling.carried else "observed"
+OUTBOUND = "outbound"
+"""The gate that serves the checkpoint `back`."""
+
+
+def _add_checkpoints(body: dict[str, Any], evaluation: Evaluation, ruling: Ruling) -> None:
+    """The states of `integrity` and `back` where a gate served them, and what `back` found."""
+    found, left = {}, body["advisories"]
+    effect = "observed" if ruling.carried else "enforced"
+    if evaluation.integrity not in {None, "unanswered"}:
+        found["integrity"] = "pass" if evaluation.integrity == "pass" else effect
+    told = next((one["detail"] for one in evaluation.gates if one["gate"] == OUTBOUND), None)
+    if told and "back" in told:
+        found["back"] = effect if told["back"] == "enforced" else told["back"]
+        if findings := told.get("findings"):
+            kinds = ", ".join(dict.fromkeys(one["kind"] for one in findings))
+            text = f"what this action sends out holds: {kinds}"
+            left.insert(-1, {"source": "sluice.outbound", "text": text, "severity": "warn"})
+    body["checkpoints"] = body["checkpoints"] | found
+    idle = [name for name in ("front", "integrity", "back") if name not in found]
+    together = ", ".join(idle[:-1]) + " and " + idle[-1] if len(idle) > 1 else idle[0]
+    are = "are" if len(idle) > 1 else "is"
+    left[-1] = {**NOT_RUN, "text": f"{together} {are} observed only: no such check ran"}
 
 
 def _entries_used(arrival: Arrival, context: ActionContext) -> dict[str, str]:

@@ -10,6 +10,7 @@ from jsonschema import Draft202012Validator
 from pydantic import Field
 
 from app.cli.ledger.show_story import titles_of
+from app.core.actions.outbound import MOST_CHARACTERS
 from app.core.actions.stage import PASSED, Detail, Gate, RememberingGate, StageResult
 from app.core.actions.stages import BUNDLE_FORM, GATES, load_bundle
 from app.core.foundation.errors import BundleError
@@ -19,6 +20,7 @@ from app.core.quality_bundle.loosenings import Loosening
 from app.offline.reference import gate_shapes, reference_documents
 from tests.unit.core.actions.judging_scene import LISTED, extraction, graded, judged, judgement
 from tests.unit.core.actions.sequence_scene import SECRET_OUT, session
+from tests.unit.core.actions.test_outbound import sending
 from tests.unit.core.scene import BUNDLE_BYTES, ROOT, Session, bundle, entry, point
 from topics.asyncapi import asyncapi, schema
 from topics.records import Verdict
@@ -63,6 +65,8 @@ def verdicts() -> Iterator[dict[str, Any]]:
     yield from broken_sequences()
     yield judged(extraction(*LISTED), judgement(0.6)).verdict(agent_id="clerk")
     yield graded(0.9).verdict()
+    yield sending("enforce", {"body": "4111 1111 1111 1111"})
+    yield sending("observe", {"body": "a " * MOST_CHARACTERS})
 
 
 def broken_sequences() -> Iterator[dict[str, Any]]:
