@@ -19,8 +19,10 @@ from aiokafka import AIOKafkaProducer
 
 from app.cli.demo.throwaway_trust import GATEWAY, publish_policy
 from app.gateway.http.api_keys import ApiKeyFile, new_key, write_keys
+from app.gateway.pages.accounts import Account, PeopleFile, hash_of
 from load.inputs.answer_channels import Api, Gateways, SlackButtons, Terminal
 from load.inputs.answering import Answering
+from load.inputs.page_forms import PageForms
 from load.interruptions import WORKERS, both_decide, kill_idle, until
 from load.recounts import figures
 from load.recounts.approval_recount import approval_figures
@@ -48,6 +50,8 @@ MOST, LEAST = 200, 24
 """Escalations of a full run and of a short one."""
 ACTIONS_PER_ESCALATION, FAULTS = 100, 4
 CHANNELS = [{"group": "desk", "channel": "C0DESK"}, {"group": "leads", "channel": "C0LEADS"}]
+PASSWORD = "of everybody in the fault runs"  # noqa: S105 - of nothing else
+_HASH = hash_of(PASSWORD)
 AWAY_S, AGAIN_S = 1.0, 0.1
 
 
@@ -166,6 +170,18 @@ def _write(site: Site, name: str, pem: bytes) -> None:
     path.write_bytes(pem)
 
 
+def _account(name: str) -> Account:
+    """The person's log-in, with the rights of its entry."""
+    return Account(
+        name=name,
+        hash=_HASH,
+        tenant_id=neutral_policy.TENANT,
+        approver_id=name,
+        roles=["vp", "reviewer"] if "vp" in ROLES[name] else ["reviewer"],
+        created_at="2026-11-23T00:00:00.000Z",
+    )
+
+
 @asynccontextmanager
 async def _edge(site: Site) -> AsyncIterator[Edge]:
     """Two gateways, a notifier and a Slack; ended in good order."""
@@ -174,9 +190,11 @@ async def _edge(site: Site) -> AsyncIterator[Edge]:
         key, words = new_key(neutral_policy.TENANT, None, "", "2026-11-23T00:00:00.000Z")
         write_keys(site.folder / "api_keys.json", ApiKeyFile(keys=[key]))
         (site.folder / "api_key").write_text(words)
+        write_keys(site.folder / "people.json", PeopleFile(people=[_account(name) for name in ROLES]))
         ports = [free_port(), free_port()]
         shared = {
             "SLUICE_GATEWAY__API_KEYS": str(site.folder / "api_keys.json"),
+            "SLUICE_GATEWAY__PEOPLE": str(site.folder / "people.json"),
             "SLUICE_GATEWAY__REVIEWERS_KEY": str(site.folder / f"{GATEWAY}.pem"),
             "SLUICE_GATEWAY__REQUESTS_PER_S": "10000",
         }
@@ -218,7 +236,9 @@ async def _answering(site: Site, edge: Edge, gateways: Gateways) -> AsyncIterato
         stack.push_async_callback(gateways.close)
         stack.push_async_callback(terminal.close)
         key = (site.folder / "api_key").read_text()
-        ways: list[AnswerChannel] = [terminal, Api(gateways, key), SlackButtons(gateways, edge.api)]
+        pages = PageForms(edge.urls, dict.fromkeys(ROLES, PASSWORD))
+        stack.push_async_callback(pages.close)
+        ways: list[AnswerChannel] = [terminal, Api(gateways, key), SlackButtons(gateways, edge.api), pages]
         answering = Answering(site, producer, ways)
         stack.push_async_callback(answering.close)
         answering.begin()

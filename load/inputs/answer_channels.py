@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from load.sites.site import Site
     from load.sites.slack_api import SlackApi
 
-Told = Literal["counts", "refused", "closed", "again"]
-"""What a person learns: it counted; a record says why not; nothing can be answered any more; nothing yet."""
+Told = Literal["counts", "refused", "closed", "barred", "again"]
+"""What a person learns: it counted; a record says why not; it has ended already; the person's log-in may not
+answer this; nothing yet."""
 OK, REFUSED = 200, 422
 WAIT_S = 30.0
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -49,13 +50,14 @@ PATIENCE_S, AGAIN_S, LOOK_S = 90.0, 0.3, 0.3
 @dataclass(slots=True)
 class Given:
     """An answer that was given by a channel. `may_count`: its person may answer this escalation. `told`: what
-    the person learnt."""
+    the person learnt, at `told_ms` since 1970."""
 
     answer: Answer
     channel: str
     may_count: bool
     told: Told = "again"
     tries: int = 0
+    told_ms: int = 0
 
 
 @dataclass(slots=True)
@@ -186,6 +188,7 @@ class Answering:
             async with self._busy:
                 given.told = await channel.give(given.answer)
             if given.told != "again":
+                given.told_ms = time.time_ns() // 1_000_000
                 return
             await asyncio.sleep(AGAIN_S)
         raise RunFailed(f"{given.channel} answered nothing for {PATIENCE_S:.0f} s: {given.answer.why}")

@@ -44,6 +44,11 @@ def channel_figures(
         for one in _reviews(evidence)
     }
     counted, refused = Counter[str](), Counter[str]()
+    ended = {
+        body["escalation_id"]: at_ms
+        for body, at_ms in _timed(evidence)
+        if body["schema"] in (RESOLVED, EXPIRED)
+    }
     for body in _ledger(evidence):
         place = body["partition"], (body.get("input") or {}).get("offset")
         if body["schema"] in (RESOLVED, COUNTED):
@@ -55,6 +60,8 @@ def channel_figures(
         for name, one in given.items()
         if (one.told == "counts" and counted[name] != 1)
         or (one.told == "refused" and not refused[name])
+        or (one.told == "closed" and ended[one.answer.opened["escalation_id"]] > one.told_ms)
+        or (one.told == "barred" and one.may_count)
         or counted[name] > 1
     ]
     shown = _wrong_messages(evidence, messages)
@@ -64,7 +71,7 @@ def channel_figures(
     return [
         *(figures.some(f"counted_by_{name}", by[name], "answers") for name in channels),
         figures.some("answered_again", sum(one.tries > 1 for one in given.values()), "answers"),
-        figures.reported("told_closed", sum(one.told == "closed" for one in given.values()), "answers"),
+        figures.some("told_that_it_ended", sum(one.told == "closed" for one in given.values()), "answers"),
         figures.none("wrongly_told", len(wrong), "answers"),
         figures.some("messages", len(messages), "messages"),
         figures.none("wrong_messages", len(shown), "escalations"),
@@ -102,4 +109,10 @@ def _reviews(evidence: Evidence) -> list[Any]:
 
 
 def _ledger(evidence: Evidence) -> list[dict[str, Any]]:
-    return [json.loads(one.value or b"null") for one in evidence.ledger if is_of_people(one.key)]
+    return [body for body, _ in _timed(evidence)]
+
+
+def _timed(evidence: Evidence) -> list[tuple[dict[str, Any], int]]:
+    """The ledger's records with the broker's time, ms."""
+    mine = (one for one in evidence.ledger if is_of_people(one.key))
+    return [(json.loads(one.value or b"null"), one.timestamp_ms) for one in mine]
