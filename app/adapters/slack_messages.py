@@ -14,7 +14,7 @@ import logging
 from dataclasses import dataclass, replace
 from functools import partial
 from http.client import HTTPException
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from slack_sdk.errors import SlackApiError, SlackClientError
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from slack_sdk import WebClient
 
     from app.notify.backlog import LedgerRecord, Part, Pending
+    from app.notify.notifier import Notified
 
 log = logging.getLogger(__name__)
 OF_THE_MESSAGE = frozenset({"message_not_found", "cant_update_message", "edit_window_closed"})
@@ -59,25 +60,14 @@ class RefusedError(TryLaterError):
     """Slack has told that it did not do it; the message is its code."""
 
 
-class Notified(Protocol):
-    """What was told so far."""
-
-    async def of(self, partitions: Iterable[int]) -> dict[str, NotifiedEscalation]:
-        """The newest record of each escalation of these partitions."""
-
-    async def keep(self, partition: int, record: NotifiedEscalation) -> None:
-        """A newer one."""
-
-    async def close(self) -> None:
-        """Give up the connection."""
-
-
 @dataclass(frozen=True, slots=True)
 class SlackPlaces:
     """`channel_of` a tenant and the group whose turn it is: None where there is none. `action_of` an
-    escalation: what waits; None where it cannot be read, or should not be shown. `close` ends both."""
+    escalation: what waits; None where it cannot be read, or should not be shown. `page_of` an escalation: its
+    address on the review pages; None where there are none. `close` gives up what `action_of` holds."""
 
     channel_of: Callable[[str, str | None], str | None]
+    page_of: Callable[[str], str | None]
     action_of: Callable[[ToldEscalation], Awaitable[Action | None]]
     close: Callable[[], Awaitable[None]]
 
@@ -215,7 +205,12 @@ class SlackMessages:
     async def _send(self, told: ToldEscalation, channel: str, call: Callable[[dict[str, Any]], Any]) -> str:
         """The message's ts. Raises TryLaterError, and SlackApiError where the message is gone."""
         try:
-            answer = await self._call(lambda: call({"channel": channel, **message_of(told)}), channel)
+            answer = await self._call(
+                lambda: call(
+                    {"channel": channel, **message_of(told, self._places.page_of(told.escalation_id))}
+                ),
+                channel,
+            )
         except SlackApiError as error:
             if _code(error) not in OF_THE_BLOCKS:
                 raise

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from app.notify.backlog import AssignedPart, LedgerRecord, Part, Pending
+    from topics.records import NotifiedEscalation
 
 log = logging.getLogger(__name__)
 DELIVERIES = 20
@@ -78,6 +79,19 @@ class LedgerTopic(Protocol):
 
     async def close(self) -> None:
         """Leave the group."""
+
+
+class Notified(Protocol):
+    """What a destination has told so far, kept beside the ledger."""
+
+    async def of(self, partitions: Iterable[int]) -> dict[str, NotifiedEscalation]:
+        """The newest record of each escalation of these partitions."""
+
+    async def keep(self, partition: int, record: NotifiedEscalation) -> None:
+        """A newer one."""
+
+    async def close(self) -> None:
+        """Give up the connection."""
 
 
 @dataclass(frozen=True, slots=True)

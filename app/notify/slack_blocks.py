@@ -27,7 +27,7 @@ PIECE_CHARS = 2_500
 MOST_JUSTIFICATION = 1000
 EVENT_TYPE = "sluice_escalation"
 """Of a message's metadata, by which it is found again."""
-DECISION_ACTION, DECISION_FORM = "sluice_decision", "sluice_decision_form"
+DECISION_ACTION, DECISION_FORM, PAGE_ACTION = "sluice_decision", "sluice_decision_form", "sluice_page"
 JUSTIFICATION = "justification"
 OWN_KEY = "The policy demands the approver's own key: answer with `sluice escalations` in a terminal."
 _WORDS = {"waiting": "Waits for", "approved": "Approved", "denied": "Denied", "expired": "Expired"}
@@ -58,8 +58,9 @@ def headline(told: ToldEscalation) -> str:
     return f"{_WORDS[told.status]}{by}{blocked}: {what} of {told.agent}"
 
 
-def message_of(told: ToldEscalation) -> dict[str, Any]:
-    """The `text` and `blocks` of its message, with buttons as long as it waits."""
+def message_of(told: ToldEscalation, page: str | None = None) -> dict[str, Any]:
+    """The `text` and `blocks` of its message, with buttons as long as it waits. `page`: its address on the
+    review pages; None where there are none."""
     blocks: list[Block] = [
         {"type": "header", "text": _plain(headline(told), HEADER_CHARS)},
         {"type": "section", "fields": [_plain(f"{name}: {value}") for name, value in _facts(told)]},
@@ -67,12 +68,13 @@ def message_of(told: ToldEscalation) -> dict[str, Any]:
     ]
     if told.parameters is not None:
         blocks.append(_preformatted(cut(told.parameters, MESSAGE_CHARS)))
-    if told.status == "waiting" and told.own_key:
-        blocks.append(_section(OWN_KEY))
-    elif told.status == "waiting":
-        blocks.append(_buttons(told.escalation_id))
-    else:
+    if told.status != "waiting":
         blocks.append(_section(_end(told)))
+    elif told.own_key:
+        blocks.append(_section(OWN_KEY))
+    buttons = _buttons(told, page) if told.status == "waiting" else []
+    if buttons:
+        blocks.append({"type": "actions", "elements": buttons})
     blocks.append({"type": "context", "elements": [_plain(f"{told.escalation_id} · {told.digest}")]})
     return {"text": escape(headline(told), SECTION_CHARS), "blocks": blocks}
 
@@ -173,14 +175,18 @@ def _preformatted(text: str) -> Block:
     return {"type": "rich_text", "elements": [part]}
 
 
-def _buttons(escalation_id: str) -> Block:
-    def button(decision: str, style: str) -> Block:
-        return {
-            "type": "button",
-            "action_id": f"{DECISION_ACTION}_{decision}",
-            "text": _plain(f"{decision.capitalize()} …"),
-            "style": style,
-            "value": escalation_id,
-        }
+def _buttons(told: ToldEscalation, page: str | None) -> list[Block]:
+    def button(text: str, **more: str) -> Block:
+        return {"type": "button", "text": _plain(text), **more}
 
-    return {"type": "actions", "elements": [button("approve", "primary"), button("deny", "danger")]}
+    answers = [("approve", "primary"), ("deny", "danger")]
+    found = [
+        button(
+            f"{decision.capitalize()} …",
+            action_id=f"{DECISION_ACTION}_{decision}",
+            style=style,
+            value=told.escalation_id,
+        )
+        for decision, style in ([] if told.own_key else answers)
+    ]
+    return found if page is None else [*found, button("Open", action_id=PAGE_ACTION, url=page)]

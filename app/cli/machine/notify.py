@@ -8,6 +8,7 @@ import logging
 import signal
 import time
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from app.cli.machine.worker import log_to_stderr, stop_unless_topics_fit
 from app.cli.output import settings_or_stop, stop
@@ -124,7 +125,11 @@ def _slack(settings: Settings) -> Destination:
     async def action_of(told: ToldEscalation) -> tuple[str, str] | None:
         return await _shown_action(inputs, told) if given.show_parameters else None
 
-    places = SlackPlaces(given.channel_of, action_of, inputs.close)
+    def page_of(escalation_id: str) -> str | None:
+        pages = settings.gateway.pages_url
+        return None if pages is None else f"{pages.rstrip('/')}/review/escalations/{quote(escalation_id)}"
+
+    places = SlackPlaces(given.channel_of, page_of, action_of, inputs.close)
     return SlackMessages(client, KafkaNotified(servers, names[NOTIFICATIONS]), places, time.time)
 
 

@@ -167,9 +167,8 @@ class SlackRoutes:
         shown = await self._action(opened)
         if decision == "approve" and (shown is None or len(shown) > FORM_CHARS):
             why = "can no longer be read" if shown is None else "is too long to be shown in Slack"
-            raise NotShownError(
-                f"What waits {why}, and nobody approves what nobody sees. `sluice escalations show` has it."
-            )
+            told_why = f"What waits {why}, and nobody approves what nobody sees."
+            raise NotShownError(f"{told_why} The review pages and `sluice escalations show` have it.")
         told = fold(None, opened)
         assert told is not None  # noqa: S101 - the record opened it
         told = replace(told, approvals=opened.get("approvals", 0))

@@ -55,6 +55,18 @@ def test_where_the_own_key_is_demanded_there_are_no_buttons_but_words() -> None:
     assert "the approver's own key" in json.dumps(own)
 
 
+def test_a_message_leads_to_the_review_page_where_there_is_one() -> None:
+    def buttons(**more: Any) -> list[dict[str, Any]]:
+        blocks = message_of(told({**OPENED, **more}), "https://gate.example.com/review/escalations/e-1")[
+            "blocks"
+        ]
+        return [one for block in blocks if block["type"] == "actions" for one in block["elements"]]
+
+    assert [one.get("value") for one in buttons()] == ["e-1", "e-1", None]
+    (page,) = buttons(own_key=True)
+    assert page["url"] == "https://gate.example.com/review/escalations/e-1"
+
+
 def test_the_end_names_the_person_and_the_channel() -> None:
     delegate = {"id": "gateway", "channel": "slack"}
     ended = told(OPENED, {**RECORDS["EscalationResolved"], "delegate": delegate})
