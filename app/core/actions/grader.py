@@ -47,6 +47,8 @@ MOST_RULES = 16
 LONGEST_REASONING = 500
 LASTS_MS = 24 * 3600 * 1000
 """A day, the idle time after which a session folds and forgets."""
+SHARING = ("grader", "policies")
+"""The gates that share the state: each remembers that the agent is governed."""
 GraderState = Literal["autonomous", "governed"]
 
 
@@ -155,8 +157,8 @@ class Grading:
 def grading_of(context: ActionContext) -> Grading:
     """The action's grader, in the state in which the session's earlier actions left it."""
     if context.grading is None:
-        known = context.remembered.get(Grader.name)
-        context.grading = Grading(known["state"] if known else "autonomous")
+        known = any(name in context.remembered for name in SHARING)
+        context.grading = Grading("governed" if known else "autonomous")
     grading: Grading = context.grading
     return grading
 

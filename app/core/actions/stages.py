@@ -10,6 +10,7 @@ from app.core.actions.consequence import ConsequenceScore
 from app.core.actions.fast_reject import FastReject
 from app.core.actions.grader import Grader
 from app.core.actions.outbound import Outbound
+from app.core.actions.policies import Policies
 from app.core.actions.rules import Rules
 from app.core.actions.sequence import SequenceGate
 from app.core.policy.bundles import BundleForm
@@ -27,6 +28,7 @@ GATES: tuple[Gate, ...] = (
     Causal(),
     TopologyCheck(),
     SequenceGate(),
+    Policies(),
     Grader(),
     TierAuth(),
 )

@@ -18,9 +18,11 @@ from app.core.foundation.strict import StrictModel
 from app.core.policy.bundles import BundleForm, BundlePart
 from app.core.quality_bundle.loosenings import Loosening
 from app.offline.reference import gate_shapes, reference_documents
-from tests.unit.core.actions.judging_scene import LISTED, extraction, graded, judged, judgement
+from tests.unit.core.actions.judging_scene import LISTED, extraction, graded, judged, judgement, scoring
 from tests.unit.core.actions.sequence_scene import SECRET_OUT, session
 from tests.unit.core.actions.test_outbound import sending
+from tests.unit.core.actions.test_policies import FEW, closest, policy
+from tests.unit.core.actions.test_policies import judged as shelved
 from tests.unit.core.scene import BUNDLE_BYTES, ROOT, Session, bundle, entry, point
 from topics.asyncapi import asyncapi, schema
 from topics.records import Verdict
@@ -65,6 +67,10 @@ def verdicts() -> Iterator[dict[str, Any]]:
     yield from broken_sequences()
     yield judged(extraction(*LISTED), judgement(0.6)).verdict(agent_id="clerk")
     yield graded(0.9).verdict()
+    yield shelved(FEW, policy("near"), answers=(scoring(0.6),)).verdict(rows_affected=9)
+    others = [policy("a"), policy("b")]
+    found = closest(others, ("a", 0.5))
+    yield shelved(*others, answers=(found, scoring(0.9)), closest=1).verdict()
     yield sending("enforce", {"body": "4111 1111 1111 1111"})
     yield sending("observe", {"body": "a " * MOST_CHARACTERS})
 

@@ -1,0 +1,161 @@
+"""Gate 3: which policies are judged, by whom, and what a violation comes to (seed 001)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.core.actions.grader import PORT as GRADER
+from app.core.actions.stages import BUNDLE_FORM
+from app.core.foundation.errors import BundleError
+from app.core.foundation.requests import Answer
+from app.core.text.closest import PORT, NamedTexts
+from tests.unit.core.actions.judging_scene import scoring
+from tests.unit.core.scene import Session, bundle, point
+
+STAGES = ["controls", "fast_reject", "rules", "consequence", "topology", "policies", "grader", "tier_auth"]
+SOURCE = {"document": "handbook", "place": "section 2"}
+
+
+def policy(name: str, **more: Any) -> dict[str, Any]:
+    """A semantic policy for every tool, unless `more` says otherwise."""
+    return {"id": name, "title": f"title of {name}", "text": f"text of {name}", "source": SOURCE, **more}
+
+
+FEW = policy("few", condition="action.rows < 10", outcome="block")
+MILD = policy("mild", condition="action.rows < 5")
+FIND_ONLY = policy("find_only", appliesToTools=["FIND*"])
+UNDECIDED = "inconclusive: policy p: title of p"
+VIOLATED = "policy_violated: p: title of p (handbook, section 2)"
+CHANGE_ONLY = policy("change_only", appliesToTools=["change"])
+
+
+def judged(*policies: dict[str, Any], answers: tuple[Answer, ...] = (), **part: Any) -> Session:
+    """A session under these policies."""
+    made = bundle(patterns={}, stages=STAGES, policies={"policies": list(policies), **part})
+    return Session(point(policy=made), answers=list(answers))
+
+
+def detail(verdict: dict[str, Any]) -> dict[str, Any]:
+    found = next(one for one in verdict["gateResults"] if one["gate"] == "policies")
+    told: dict[str, Any] = found["detail"]
+    return told
+
+
+def closest(policies: list[dict[str, Any]], *near: tuple[str, float], **changed: Any) -> Answer:
+    texts = NamedTexts.of({one["id"]: f"{one['title']}: {one['text']}" for one in policies})
+    nearest = [{"id": name, "cosine": cosine} for name, cosine in near]
+    return Answer("answered", {"model": "sha256:m", "library": texts.hash, "nearest": nearest, **changed})
+
+
+@pytest.mark.parametrize(
+    ("policies", "rows", "outcome", "reason"),
+    [
+        ((FEW,), 9, "ALLOW", None),
+        ((FEW,), 10, "BLOCK", "policy_violated: few: title of few (handbook, section 2)"),
+        ((MILD,), 5, "ESCALATE", "policy_violated: mild: title of mild (handbook, section 2)"),
+        ((MILD, FEW), 10, "BLOCK", "policy_violated: few: title of few (handbook, section 2)"),
+        ((policy("p", condition="action.parameters.none == 1"),), 1, "ESCALATE", UNDECIDED),
+        ((policy("p", condition="false", when="action.rows > 3"),), 3, "ALLOW", None),
+        ((policy("p", condition="false", appliesToTools=["pay"]),), 3, "ALLOW", None),
+        ((policy("p", condition="false", appliesToTools=["f?nd"]),), 3, "ESCALATE", VIOLATED),
+    ],
+)  # fmt: skip
+def test_explicit_policies_need_no_model(
+    policies: tuple[dict[str, Any], ...], rows: int, outcome: str, reason: str | None
+) -> None:
+    session = judged(*policies)
+    verdict = session.verdict(rows_affected=rows)
+    assert (verdict["outcome"], verdict["blockReason"], session.asked) == (outcome, reason, [])
+
+
+@pytest.mark.parametrize(
+    ("score", "does", "outcome"),
+    [(0.9, "block", "ALLOW"), (0.6, "block", "BLOCK"), (0.6, "escalate", "ESCALATE")],
+)
+def test_semantic_ones_are_the_grader_s(score: float, does: str, outcome: str) -> None:
+    session = judged(policy("kind", outcome=does), answers=(scoring(score),))
+    verdict = session.verdict()
+    assert verdict["outcome"] == outcome
+    (told,) = detail(verdict)["policies"]
+    assert (told["policy"], told["score"], told["document"], told["looks"]) == ("kind", score, "handbook", 1)
+    asked: Any = session.asked[0].payload
+    assert "title of kind: text of kind" in asked["question"]["criterion"]
+
+
+def test_a_block_that_rules_find_asks_no_model() -> None:
+    session = judged(FEW, policy("kind"))
+    assert session.verdict(rows_affected=10)["outcome"] == "BLOCK"
+    assert session.asked == []
+
+
+def test_those_that_name_the_tool_are_always_judged_and_of_the_others_the_closest() -> None:
+    others = [policy(f"p{number}") for number in range(4)]
+    found = closest(others, ("p2", 0.8), ("p0", 0.3))
+    answers = (found, scoring(0.9), scoring(0.95), scoring(1.0))
+    session = judged(CHANGE_ONLY, FIND_ONLY, *others, answers=answers, closest=2)
+    told = detail(session.verdict())["policies"]
+    assert [(one["policy"], one.get("cosine"), one["score"]) for one in told] == [
+        ("find_only", None, 0.9),
+        ("p2", 0.8, 0.95),
+        ("p0", 0.3, 1.0),
+    ]
+    assert [one.port for one in session.asked] == [PORT, GRADER, GRADER, GRADER]
+
+
+def test_where_all_fit_nothing_is_looked_up() -> None:
+    session = judged(policy("a"), policy("b"), answers=(scoring(0.9), scoring(0.9)), closest=2)
+    assert session.verdict()["outcome"] == "ALLOW"
+    assert [one.port for one in session.asked] == [GRADER, GRADER]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer("unavailable", detail="no encoder"),
+        closest([policy("a"), policy("b")], ("other", 0.5)),
+        closest([policy("a"), policy("b")], ("a", 0.5), library="sha256:other"),
+    ],
+)
+def test_without_a_look_up_it_is_inconclusive(answer: Answer) -> None:
+    session = judged(policy("a"), policy("b"), answers=(answer,), closest=1)
+    verdict = session.verdict()
+    assert (verdict["outcome"], verdict["blockReason"].split(":")[0]) == ("ESCALATE", "inconclusive")
+
+
+def test_the_state_is_one_with_stage_2() -> None:
+    rule = {"id": "polite", "reason": "be polite", "criterion": "It is polite."}
+    made = bundle(
+        patterns={},
+        stages=STAGES,
+        policies={"policies": [policy("mild")]},
+        grader={"rules": [rule]},
+    )
+    session = Session(point(policy=made), answers=[scoring(0.6), scoring(0.8), scoring(0.8), scoring(0.9)])
+    first, second = session.verdict(), session.verdict(action_id="second")
+    assert (first["outcome"], len(session.asked)) == ("ESCALATE", 2)  # an escalation goes on to Gate 4 alone
+    assert first["session"].get("remembered") is None
+    assert second["session"]["remembered"]["grader"] == {"state": "governed"}
+    assert second["outcome"] == "ESCALATE"
+
+
+def test_what_is_refused_and_what_loosens_it() -> None:
+    for wrong, said in (
+        ([FEW, FEW], "two policies have the same id"),
+        ([policy("p", condition="action.no_such")], "$.policies.policies[0].condition: "),
+        ([FEW, policy("p", condition="true", when="1")], "$.policies.policies[1].when: "),
+        ([policy("p", when="true")], "$.policies.policies[0].when: only a policy with a condition has one"),
+    ):
+        with pytest.raises(BundleError) as error:
+            bundle(patterns={}, stages=STAGES, policies={"policies": wrong})
+        assert said in str(error.value)
+    before = bundle(patterns={}, stages=STAGES, policies={"policies": [FEW, MILD, FIND_ONLY]})
+    fewer = [{**FEW, "outcome": "escalate"}, {**FIND_ONLY, "appliesToTools": ["find"]}]
+    after = bundle(patterns={}, stages=STAGES, policies={"policies": fewer, "closest": 1})
+    assert [one.paths for one in BUNDLE_FORM.find_loosenings(before, after)] == [
+        ("policies.policies[few]",),
+        ("policies.policies[mild]",),
+        ("policies.policies[find_only]",),
+        ("policies.closest",),
+    ]
