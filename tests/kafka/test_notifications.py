@@ -15,7 +15,7 @@ from app.core.trust.signing import signed_review
 from load.sites import approvers
 from load.sites.slack_api import TOKEN, SlackApi, slack_api, slack_settings
 from tests.documents.blocks import blocks
-from tests.kafka.installation import action, publish, running, site_on, stored
+from tests.kafka.installation import action, publish, running, site_on, stored, until
 from tests.kafka.notifier_process import Endpoint, NotifierProcess, endpoint, running_notifier
 from topics.catalog import ESCALATIONS, REVIEWS
 
@@ -246,6 +246,25 @@ def test_a_webhook_gets_every_record_signed_in_order_and_again_after_a_failure(
         by_id.setdefault(headers["webhook-id"], set()).add(body)
     assert {len(bodies) for bodies in by_id.values()} == {1}, "the same record has the same bytes"
     assert len(hook.taken) > len(by_id), "what failed came again"
+
+
+def test_a_new_destination_is_told_what_still_waits_and_nothing_of_what_is_over(
+    site: Site, worker: WorkerProcess
+) -> None:
+    over, waits = escalate(site), escalate(site)
+    answer(site, over, "deny")
+    until(lambda: any(one["schema"] == approvers.RESOLVED for one in events(site, over)), worker)
+    with endpoint() as hook:
+        webhook = {"name": "new", "url": hook.url, "secret": WEBHOOK_SECRET}
+        with running_notifier(site, {"SLUICE_NOTIFY__WEBHOOKS": json.dumps([webhook])}, "new") as notifier:
+
+            def told() -> set[str]:
+                return {json.loads(body)["record"].get("escalation_id") for _, body in hook.taken}
+
+            notifier.until(lambda: waits in told())
+            later = escalate(site)
+            notifier.until(lambda: later in told())
+            assert over not in told()
 
 
 def _receivers_check() -> Callable[[dict[str, str], bytes, str], bool]:
