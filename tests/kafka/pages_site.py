@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import httpx2
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
 from app.cli.demo.throwaway_trust import OWNER, REVIEWER, publish_policy
 from app.gateway.http.api_keys import write_keys
@@ -22,7 +23,6 @@ from load.sites.approvers import entry
 from tests.browser.test_quality_report import NAMES
 from tests.kafka.gateway_process import (
     ESCALATING_TOOL,
-    OTHER_AGENT,
     OTHER_TENANT,
     Gateway,
     action,
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    import httpx2
     from playwright.sync_api import Browser, BrowserContext, Page
 
     from load.sites.site import Site
@@ -54,6 +53,15 @@ PEOPLE = {
     "otto": (OWNER, ["vp"], OTHER_TENANT),
 }
 """Who logs in: the approver that each is, the roles of the log-in, the tenant."""
+ATTEMPTS = (
+    "<script>window.pwned=1</script>",
+    '"><img src=x onerror="window.pwned=1">',
+    "'><svg onload=window.pwned=1>",
+    '<div hx-get="/review/logout" hx-trigger="load">',
+    "<a href='javascript:window.pwned=1'>read this</a> {{ 7 * 7 }}",
+    "http://evil.example/ \u202eread\u2066 me\u200b\U000e0041 </pre></main>",
+)
+"""What agents write to get out of a page's text."""
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
 PATIENCE_MS = 30_000
 
@@ -94,6 +102,46 @@ class PageSite:
                 pass
         return told
 
+    def attempt_all(self) -> list[str]:
+        """What agents may write, in every field that pages show; the pages that show it."""
+        all_of_them = " ".join(ATTEMPTS)
+        short = f"{ATTEMPTS[0]} {ATTEMPTS[3]} {ATTEMPTS[5]}"
+        waits = self.escalate(
+            session=f"s {short}",
+            action_id=f"a {ATTEMPTS[1]} {ATTEMPTS[2]} {ATTEMPTS[4]}",
+            parameters={all_of_them: all_of_them, "list": [*ATTEMPTS]},
+            reasoning=all_of_them,
+            tool_description=all_of_them,
+        )
+        held = self.hold(
+            f"{neutral_policy.DOUBT} {all_of_them}",
+            source={"id": f"x {short}", "type": "user"},
+        )
+        with self.client() as client:
+            denied = client.post(
+                "/v1/evaluate",
+                json={
+                    "toolName": short,
+                    "parameters": {},
+                    "sessionId": waits["session_id"],
+                    "mode": "high_stakes",
+                },
+            ).json()
+        return [
+            "/review/escalations",
+            f"/review/escalations/{waits['escalation_id']}",
+            "/review/quarantine",
+            f"/review/quarantine/{held['memory_id']}",
+            "/review/decisions",
+            "/review/decisions?about=memories",
+            f"/review/decisions/{waits['verdict_id']}",
+            f"/review/decisions/{held['memory_id']}",
+            f"/review/decisions/{denied['verdict_id']}",
+            "/review/sessions",
+            f"/review/sessions?{httpx2.QueryParams({'id': waits['session_id']})}",
+            "/review/posture",
+        ]
+
     @staticmethod
     def _waiting(client: httpx2.Client, path: str, name: str) -> dict[str, Any]:
         while name not in (found := client.get(path).json()):
@@ -126,6 +174,28 @@ def log_in(page: Page, who: str, password: str = PASSWORD) -> None:
     page.get_by_label("Name").fill(who)
     page.get_by_label("Password").fill(password)
     page.get_by_role("button", name="Log in").click()
+
+
+def said(page: Page) -> Any:
+    """What the page says of the last answer."""
+    return expect(page.get_by_role("status"))
+
+
+def answer(page: Page, path: str, button: str, why: str = "looked at it") -> None:
+    """Answer what waits."""
+    page.goto(path)
+    page.get_by_label("Why").fill(why)
+    page.get_by_role("button", name=button).click()
+
+
+def runs_nothing(page: Page, where: str) -> None:
+    """No script ran, no element of theirs is there, and no link leads out of the pages."""
+    assert page.evaluate("window.pwned") is None, where
+    main = page.get_by_role("main")
+    assert main.locator("script, img, svg, iframe, object, [onload], [onerror]").count() == 0, where
+    assert main.locator('[hx-get]:not([hx-get^="/review/"]), [hx-trigger="load"]').count() == 0, where
+    links = main.locator("a").evaluate_all("all => all.map(one => one.getAttribute('href'))")
+    assert [one for one in links if not one.startswith("/review/")] == [], where
 
 
 def complaints(context: BrowserContext) -> list[str]:
@@ -195,6 +265,3 @@ def running_pages(kafka: str, folder: Path, name: str, **settings: Any) -> Itera
             browser.close()
     finally:
         next(workers, None)
-
-
-OTHERS_CALLER = (OTHER_AGENT, OTHER_TENANT)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+import httpx2
 import pytest
 
 from app.broker.process_identity import ProcessIdentity
@@ -169,9 +170,12 @@ def test_a_kept_demo_runs_on_until_it_is_stopped(wish: RunOptions, tmp_path: Pat
     try:
         assert result.worker.alive()
         assert run_place.recall(tmp_path) is not None
+        assert result.gateway is not None
+        assert b"Log in" in httpx2.get(f"{result.gateway.url}/login").content
     finally:
         run_place.stop_kept(tmp_path)
     assert not result.worker.alive()
+    assert not result.gateway.identity.alive()
     assert not result.place.folder.exists()
     assert run_place.stop_kept(tmp_path) is None
 

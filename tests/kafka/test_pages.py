@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING, Any
 
 import httpx2
@@ -10,24 +11,27 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from app.cli.demo.throwaway_trust import OWNER, REVIEWER
-from load.sites import neutral_policy
-from tests.kafka.pages_site import PATIENT_AGENT, WIRE, PageSite, complaints, log_in, running_pages
+from load.sites import neutral_policy, quality_policy
+from tests.kafka.pages_site import (
+    ATTEMPTS,
+    PATIENT_AGENT,
+    WIRE,
+    PageSite,
+    answer,
+    complaints,
+    log_in,
+    running_pages,
+    runs_nothing,
+    said,
+)
+from tests.kafka.retrievals import item
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Page
 
 pytestmark = [pytest.mark.kafka, pytest.mark.browser]
 PHONE = {"width": 360, "height": 740}
-ATTEMPTS = (
-    "<script>window.pwned=1</script>",
-    '"><img src=x onerror="window.pwned=1">',
-    "'><svg onload=window.pwned=1>",
-    '<div hx-get="/review/logout" hx-trigger="load">',
-    "<a href='javascript:window.pwned=1'>read this</a> {{ 7 * 7 }}",
-    "http://evil.example/ \u202eread\u2066 me\u200b\U000e0041 </pre></main>",
-)
 
 
 @pytest.fixture(scope="module")
@@ -35,18 +39,6 @@ def at(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory)
     """One site for all tests here."""
     with running_pages(kafka, tmp_path_factory.mktemp("pages"), module_prefix.rstrip(".")) as made:
         yield made
-
-
-def said(page: Page) -> Any:
-    """What the page says of the last answer."""
-    return expect(page.get_by_role("status"))
-
-
-def answer(page: Page, path: str, button: str, why: str = "looked at it") -> None:
-    """Answer what waits."""
-    page.goto(path)
-    page.get_by_label("Why").fill(why)
-    page.get_by_role("button", name=button).click()
 
 
 def test_who_logs_in_gets_a_session_and_who_logs_out_loses_it(at: PageSite) -> None:
@@ -138,6 +130,31 @@ def test_the_highest_tier_is_refused_to_who_is_no_vp_and_the_page_says_why(at: P
         said(page).to_contain_text("Your answer counted")
 
 
+def test_denied_items_of_a_retrieval_are_let_through_on_the_page(at: PageSite) -> None:
+    asked = {
+        "sessionId": f"s-{uuid.uuid4().hex}",
+        "request_id": "the-retrieval",
+        "autonomy_tier": "high_privilege",
+        "tool_category": quality_policy.CATEGORY,
+        "items": [item("old", timestamp="1990-01-01T00:00:00Z")],
+    }
+    with at.client() as client, at.visiting("olga") as page:
+        (withheld,) = client.post("/v1/retrievals/evaluate", json=asked).json()["withheld"]
+        page.goto("/review/escalations")
+        page.get_by_role("link", name="the-retrieval").click()
+        expect(page.get_by_role("main")).to_contain_text("Items that were denied")
+        page.get_by_label("Why").fill("short")
+        page.get_by_role("button", name="Approve").click()
+        said(page).to_contain_text("Refused: short_justification")
+        answer(
+            page, f"/review/escalations/{withheld['escalation_id']}", "Approve", "the old lease is in force"
+        )
+        said(page).to_contain_text("Your answer counted.")
+        expect(page.get_by_role("main")).to_contain_text("the old lease is in force")
+        again = client.post("/v1/retrievals/evaluate", json=asked).json()
+    assert [one["item_id"] for one in again["items"]] == ["old"]
+
+
 def test_held_memories_are_read_and_reviewed(at: PageSite) -> None:
     kept, gone = at.hold(), at.hold()
     with at.visiting("rita") as page:
@@ -164,43 +181,7 @@ def test_a_list_shows_what_opens_and_ends_without_a_click(at: PageSite) -> None:
 
 
 def test_nothing_that_an_agent_or_a_person_writes_runs_or_leads_away(at: PageSite) -> None:
-    all_of_them = " ".join(ATTEMPTS)
-    short = f"{ATTEMPTS[0]} {ATTEMPTS[3]} {ATTEMPTS[5]}"
-    waits = at.escalate(
-        session=f"s {short}",
-        action_id=f"a {ATTEMPTS[1]} {ATTEMPTS[2]} {ATTEMPTS[4]}",
-        parameters={all_of_them: all_of_them, "list": [*ATTEMPTS]},
-        reasoning=all_of_them,
-        tool_description=all_of_them,
-    )
-    held = at.hold(
-        f"{neutral_policy.DOUBT} {all_of_them}",
-        source={"id": f"x {short}", "type": "user"},
-    )
-    with at.client() as client:
-        denied = client.post(
-            "/v1/evaluate",
-            json={
-                "toolName": short,
-                "parameters": {},
-                "sessionId": waits["session_id"],
-                "mode": "high_stakes",
-            },
-        ).json()
-    paths = [
-        "/review/escalations",
-        f"/review/escalations/{waits['escalation_id']}",
-        "/review/quarantine",
-        f"/review/quarantine/{held['memory_id']}",
-        "/review/decisions",
-        "/review/decisions?about=memories",
-        f"/review/decisions/{waits['verdict_id']}",
-        f"/review/decisions/{held['memory_id']}",
-        f"/review/decisions/{denied['verdict_id']}",
-        "/review/sessions",
-        f"/review/sessions?{httpx2.QueryParams({'id': waits['session_id']})}",
-        "/review/posture",
-    ]
+    paths, all_of_them = at.attempt_all(), " ".join(ATTEMPTS)
     with at.visiting("olga") as page:
         found, asked = complaints(page.context), []
         page.context.on("request", lambda one: asked.append(one.url))
@@ -208,25 +189,15 @@ def test_nothing_that_an_agent_or_a_person_writes_runs_or_leads_away(at: PageSit
             opened = page.goto(path)
             assert opened is not None
             assert opened.status == 200, path
-            _runs_nothing(page, path)
+            runs_nothing(page, path)
         answer(page, paths[1], "Approve", all_of_them)
         said(page).to_contain_text("Your answer counted")
-        _runs_nothing(page, "the story after the answer")
+        runs_nothing(page, "the story after the answer")
         expect(page.get_by_role("main")).to_contain_text("<script>window.pwned=1</script>")
         shown = page.get_by_role("main").inner_text()
         assert all(number in shown for number in ("U+202E", "U+2066", "U+200B", "U+E0041"))
         assert found == []
         assert {httpx2.URL(one).host for one in asked} == {"127.0.0.1"}
-
-
-def _runs_nothing(page: Page, where: str) -> None:
-    """No script ran, no element of theirs is there, and no link leads out of the pages."""
-    assert page.evaluate("window.pwned") is None, where
-    main = page.get_by_role("main")
-    assert main.locator("script, img, svg, iframe, object, [onload], [onerror]").count() == 0, where
-    assert main.locator('[hx-get]:not([hx-get^="/review/"]), [hx-trigger="load"]').count() == 0, where
-    links = main.locator("a").evaluate_all("all => all.map(one => one.getAttribute('href'))")
-    assert [one for one in links if not one.startswith("/review/")] == [], where
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -25,6 +25,7 @@ from app.cli.demo.demo_answers import by_session, cause_of, settled
 from app.cli.demo.demo_tables import print_opening, print_result
 from app.cli.demo.material import RunOptions, prepare
 from app.cli.demo.run import perform
+from app.cli.demo.run_gateway import NAME
 from app.cli.demo.run_place import KeptError, WorkerError, recall, stop_kept
 from app.cli.ledger.ledger import report_fields
 from app.cli.output import WELL, WRONG, console, errors, print_json, print_parts, shown, stop
@@ -36,14 +37,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from app.cli.demo.run import Result
+    from app.cli.demo.run_gateway import RunGateway
     from app.cli.demo.run_place import RunPlace
 
 
 PAGE = "quality.html"
 
 
-def say_how_to_use(teller: Console, place: RunPlace, flag_only: str) -> None:
-    """Exact commands to watch, publish, promote the class in flag-only, and stop."""
+def say_how_to_use(teller: Console, place: RunPlace, gateway: RunGateway, flag_only: str) -> None:
+    """The pages with their log-in, and exact commands to watch, publish, promote the class in flag-only, and
+    stop."""
     template = Template((CONFIG / "kept.txt").read_text(encoding="utf-8"))
     exports = (f"  export {name}={quote(value)}" for name, value in place.for_commands().items())
     text = template.substitute(
@@ -52,6 +55,9 @@ def say_how_to_use(teller: Console, place: RunPlace, flag_only: str) -> None:
         keys=place.keys,
         page=place.folder / PAGE,
         log=place.log,
+        url=gateway.url,
+        name=NAME,
+        password=gateway.password,
     )
     teller.print(text, markup=False, highlight=False, soft_wrap=True, end="")
 
@@ -171,10 +177,12 @@ def _run(*, keep: bool, json: bool) -> bool:
     else:
         print_result(teller, result)
         print_parts(("", sentence(result, seconds)), teller)
-    if keep and result.well:
+    if result.gateway is not None:
         html = page(result.examined.quality, _now())
         (result.place.folder / PAGE).write_text(html, encoding="utf-8")
-        say_how_to_use(teller, result.place, result.material.config.readings.rollout.flag_only)
+        say_how_to_use(
+            teller, result.place, result.gateway, result.material.config.readings.rollout.flag_only
+        )
     return result.well
 
 

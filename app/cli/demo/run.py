@@ -8,7 +8,7 @@ import shutil
 import signal
 import tempfile
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -20,6 +20,8 @@ from app.adapters.kafka.kafka_topics import create
 from app.bootstrap import build_installation
 from app.broker import locate
 from app.cli.demo import run_place
+from app.cli.demo.material import TENANT
+from app.cli.demo.run_gateway import leave_waiting, start_gateway
 from app.cli.demo.run_place import RunPlace, start_worker
 from app.cli.demo.talk import Talk
 from app.cli.demo.throwaway_trust import publish_policy
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from app.cli.demo.demo_answers import Answers
     from app.cli.demo.material import Material, RunOptions
     from app.cli.demo.refunds import Refund
+    from app.cli.demo.run_gateway import RunGateway
     from app.cli.demo.talk import Step
     from app.cli.ledger.quarantine import GateCounts
     from app.core.reports.report import QualityReport
@@ -76,6 +79,7 @@ class Result:
     answers: Answers
     refunds: Sequence[Refund]
     examined: Examined
+    gateway: RunGateway | None = None
 
     @property
     def well(self) -> bool:
@@ -126,7 +130,8 @@ def _performed(wish: RunOptions, folder: Path, material: Material, narrator: Nar
             step.say(f"{count} under the prefix {place.prefix}, {place.layout.partitions} partitions each")
         with narrator.step("Policy") as step:
             wish.trust.write(place.keys)
-            asyncio.run(publish_policy(place.bootstrap_servers, place.prefix, material.policy))
+            people = [wish.trust.delegate([TENANT])] if wish.keep else []
+            asyncio.run(publish_policy(place.bootstrap_servers, place.prefix, [*material.policy, *people]))
             entries = sum(topic == REGISTRY for topic, _, _ in material.policy)
             step.say(f"two bundles and {entries} generated entries, signed with this run's own keys")
         with narrator.step("Worker") as step:
@@ -142,9 +147,15 @@ def _performed(wish: RunOptions, folder: Path, material: Material, narrator: Nar
         if wish.keep and result.well:
             if broker.kind != "external":
                 locate.remember(wish.home, broker)
-            kept = run_place.KeptRun(place.run, place.folder, place.keys, worker.identity)
+            with narrator.step("Pages") as step:
+                gateway = start_gateway(place, wish.environment)
+                started.callback(gateway.stop)
+                count = asyncio.run(leave_waiting(place, material, result.answers, wish))
+                step.say(f"process {gateway.identity.pid} shows {count} inputs that wait for a person")
+            kept = run_place.KeptRun(place.run, place.folder, place.keys, worker.identity, gateway.identity)
             run_place.remember(wish.home, kept)
             started.pop_all()
+            result = replace(result, gateway=gateway)
     return result
 
 

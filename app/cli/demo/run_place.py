@@ -157,12 +157,13 @@ class KeptError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class KeptRun:
-    """The worker, and the folders of its run and its keys; the broker's note lies next to it."""
+    """The worker, the folders of its run and its keys, and the gateway; the broker's note lies next to it."""
 
     run: str
     folder: Path
     keys: Path
     worker: ProcessIdentity
+    gateway: ProcessIdentity
 
 
 def remember(home: Path, kept: KeptRun) -> None:
@@ -176,8 +177,11 @@ def recall(home: Path) -> KeptRun | None:
     path = home / KEPT_NAME
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        worker = ProcessIdentity(int(record["worker"]["pid"]), str(record["worker"]["started"]))
-        return KeptRun(str(record["run"]), Path(record["folder"]), Path(record["keys"]), worker)
+        processes = (
+            ProcessIdentity(int(one["pid"]), str(one["started"]))
+            for one in (record["worker"], record["gateway"])
+        )
+        return KeptRun(str(record["run"]), Path(record["folder"]), Path(record["keys"]), *processes)
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as error:
@@ -185,13 +189,14 @@ def recall(home: Path) -> KeptRun | None:
 
 
 def stop_kept(home: Path) -> KeptRun | None:
-    """Stop worker and broker of the kept demo and remove its folder; None if none was left.
+    """Stop gateway, worker and broker of the kept demo and remove its folder; None if none was left.
 
     Raises KeptError and BrokerError.
     """
     kept = recall(home)
     if kept is None:
         return None
+    stop_process(kept.gateway)
     stop_process(kept.worker)
     broker = locate.recall(home)
     if broker is not None:

@@ -57,9 +57,9 @@ def seen(value: object) -> Markup:
 
 
 def moment(at: object) -> Markup:
-    """An RFC 3339 time, to the second."""
+    """An RFC 3339 time, to the minute."""
     text = str(at)
-    return Markup('<time datetime="{}">{}</time>').format(text, text[:19].replace("T", " "))
+    return Markup('<time datetime="{}">{}</time>').format(text, text[:16].replace("T", " "))
 
 
 def page(name: str, status: int = 200, **context: Any) -> Response:
@@ -101,16 +101,24 @@ def _read(name: str) -> bytes:
 
 @cache
 def _environment() -> Environment:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415 - with the first page
+    from jinja2 import ChainableUndefined, Environment, FileSystemLoader  # noqa: PLC0415 - with the first page
 
     made = Environment(
         loader=FileSystemLoader(_FOLDER / "templates"),
         autoescape=True,
-        undefined=StrictUndefined,
+        undefined=ChainableUndefined,  # records of one kind differ in what they have
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"seen": seen, "moment": moment, "path": lambda text: quote(str(text), safe=":")}
+
+    def seen_where_there(value: object) -> Markup:
+        return Markup("") if isinstance(value, ChainableUndefined) else seen(value)
+
+    made.filters |= {
+        "seen": seen_where_there,
+        "moment": moment,
+        "path": lambda text: quote(str(text), safe=":"),
+    }
     return made
 
 

@@ -43,7 +43,8 @@ class Subjects:
 
     def of(self, base: str, caller: Caller) -> list[Record]:
         """What waits in a topic, the oldest first."""
-        return self.waiting.of(base, caller)
+        found = self.waiting.of(base, caller)
+        return sorted(found, key=lambda one: str(one.get("opened_at") or one.get("entered_at")))
 
     def opened(self, base: str, an_id: str, caller: Caller) -> Record | None:
         """What opened a thing that still waits; None where it does not."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 import io
 import re
 from pathlib import Path
+from subprocess import Popen
 
 from rich.console import Console
 
+from app.broker.process_identity import ProcessIdentity
 from app.cli.demo.demo import say_how_to_use
+from app.cli.demo.run_gateway import RunGateway
 from app.cli.demo.run_place import RunPlace
 from app.cli.demo.throwaway_trust import ThrowawayTrust
 
@@ -18,7 +21,10 @@ def test_every_file_that_is_signed_or_signed_with_exists_by_then(tmp_path: Path)
     trust.write(tmp_path)
     told = io.StringIO()
     place = RunPlace("demo-1", tmp_path, "127.0.0.1:1", trust.root_key, tmp_path)
-    say_how_to_use(Console(file=told, width=200), place, "legal_text")
+    gateway = RunGateway(ProcessIdentity(0, ""), Popen(["true"]), "http://127.0.0.1:1/review", "made-for-it")
+    gateway.child.wait()
+    say_how_to_use(Console(file=told, width=200), place, gateway, "legal_text")
+    assert "log in as demo with the password made-for-it" in told.getvalue()
     there: set[str] = set()
     signed = 0
     for line in told.getvalue().splitlines():
