@@ -61,7 +61,7 @@ model: build/fit/.installed  ## config/models from the weights that gt-all-minil
 
 lock: $(UV)  ## the lock files from pyproject.toml (ARGS=--upgrade for newer versions)
 	$(LOCK) $(ARGS) --extra checkout --extra gateway --output-file requirements.lock pyproject.toml
-	$(LOCK) $(ARGS) --extra checkout --extra gateway --extra mcp --extra dev --constraints requirements.lock \
+	$(LOCK) $(ARGS) --extra checkout --extra documents --extra gateway --extra mcp --extra dev --constraints requirements.lock \
 		--output-file requirements-dev.lock pyproject.toml
 	$(LOCK) $(ARGS) --extra checkout --extra gateway --extra fit --constraints requirements.lock \
 		--output-file requirements-fit.lock pyproject.toml

@@ -6,11 +6,12 @@ Authors keep a bundle as a file that may build on others. What is signed is the 
 
 `"extends": "default.json"` takes another bundle's fields where this one has none of its own.
 `"include": ["patterns/sql.json", "content/override.json"]` adds the fields of those files: pattern sets to
-this bundle's `patterns`, what content is judged with to its `memory`. Lists are appended, objects merged.
+this bundle's `patterns`, what content is judged with to its `memory`, policies to those of the gate. Lists
+are appended, objects merged.
 
 Both name files beside the bundle's or below it, and no other: what is signed and published is what its author
 has in one folder, and a bundle from elsewhere takes no file of the machine that checks it. `"extends":
-"shipped:default.json"` is the one that ships, wherever the bundle lies.
+"shipped:default.json"` is the one that ships, wherever the bundle lies; so may `include` name what ships.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ _PLACES = {
     **dict.fromkeys(ContentSets.model_fields, (*MEMORY, "content")),
     "similarity": MEMORY,
     "analysis": MEMORY,
+    "policies": ("policies",),
 }
 """Where the fields of an included file belong; those of pattern sets are named nowhere else."""
 
@@ -77,20 +79,20 @@ def _resolved(path: Path, left: int) -> dict[str, Any]:
             raise BundleError(
                 f"{path.name}: $.extends: bundles extend one another more than {MAX_EXTENSIONS} deep"
             )
-        own = {**_resolved(_base(path, base), left - 1), **own}
+        own = {**_resolved(_named_file(path, base, "extends"), left - 1), **own}
     included = own.pop("include", [])
     if not isinstance(included, list) or not all(isinstance(name, str) for name in included):
         raise BundleError(f"{path.name}: $.include: not a list of file names")
     for name in included:
-        _append(own, _document(_file_near(path.parent, name, f"{path.name}: $.include")), name)
+        _append(own, _document(_named_file(path, name, "include")), name)
     return own
 
 
-def _base(path: Path, base: str) -> Path:
-    where = f"{path.name}: $.extends"
-    if base.startswith(SHIPPED_MARK):
-        return _file_near(SHIPPED, base.removeprefix(SHIPPED_MARK), where)
-    return _file_near(path.parent, base, where)
+def _named_file(path: Path, name: str, field: str) -> Path:
+    where = f"{path.name}: $.{field}"
+    if name.startswith(SHIPPED_MARK):
+        return _file_near(SHIPPED, name.removeprefix(SHIPPED_MARK), where)
+    return _file_near(path.parent, name, where)
 
 
 def _file_near(folder: Path, name: str, where: str) -> Path:
