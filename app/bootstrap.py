@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpcore2
@@ -20,17 +21,20 @@ from app.adapters.kafka.kafka_provenance import KafkaProvenance
 from app.adapters.models.prompted_port import KeptAnswers, PromptedPort
 from app.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
 from app.core.actions import causal, grader
+from app.core.actions.action_similarity import ActionSimilarity
 from app.core.actions.stages import shipped_stages
 from app.core.decide.decision_point import DecisionPoint
 from app.core.decide.kinds import BY_TOPIC
 from app.core.foundation.errors import CoreError
 from app.core.foundation.requests import HELD_INPUT
-from app.core.memory import analysis, lineage, similarity
+from app.core.memory import analysis, lineage
+from app.core.policy.pattern_library import PatternLibrary
+from app.core.policy.similarity_settings import EMBEDDING
 from app.core.rerun.policy_then import Installation
 from app.core.trust.in_force import PolicyError, PolicyInForce
 from app.decider_version import decider_version
 from app.ports import AnalysisOff
-from app.settings import no_root_keys, real_names
+from app.settings import ROOT, no_root_keys, real_names
 from app.stream.application import ApplicationSettings, build_application
 from app.stream.engine.engine import Engine, Feeds
 from app.stream.engine.engine_settings import EngineSettings
@@ -54,6 +58,7 @@ from topics.catalog import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from app.adapters.encoder_child import AnyLibrary
     from app.adapters.models.prompted_port import HostedModel
     from app.core.actions.stage import Stage
     from app.core.foundation.arrival import Arrival
@@ -65,6 +70,7 @@ if TYPE_CHECKING:
     from app.settings import Settings
     from app.stream.application import SluiceApp
 
+PATTERNS = ROOT / "config" / "patterns"
 RESOLVER_AGAIN_S = 10.0
 """Until a resolver that failed is started again."""
 RESOLVER_CLOSE_S = 3.0
@@ -97,7 +103,7 @@ def build_worker(
             provenance,
             _resolver(settings, provenance),
         ),
-        Ports({**build_ports(settings, _libraries(first.policy)), **added.ports}),
+        Ports({**build_ports(settings, first.policy), **added.ports}),
         _engine_settings(settings),
         lambda number: Transactor(transactions, number, added.before_commit),
         SystemClock(),
@@ -166,10 +172,10 @@ def build_installation(settings: Settings, stages: Mapping[str, Stage]) -> Insta
     )
 
 
-def build_ports(settings: Settings, libraries: Sequence[SimilarityLibrary] = ()) -> dict[str, Port]:
+def build_ports(settings: Settings, policy: Policy | None = None) -> dict[str, Port]:
     """What the core may ask, by name: only what the settings switch on. Raises PolicyError.
 
-    `libraries`: what the encoder learns before its first question.
+    The encoder learns the libraries of `policy` before its first question.
     """
     names, partitions = real_names(settings), settings.kafka.partitions
     ports: dict[str, Port] = {
@@ -183,15 +189,50 @@ def build_ports(settings: Settings, libraries: Sequence[SimilarityLibrary] = ())
             read_checked()
         except ModelRefused as refused:
             raise PolicyError(f"embedding.encoder: {refused}") from refused
-        ports[similarity.PORT] = SentenceEncoder(
-            EncoderSettings(threads=settings.embedding.threads), libraries=libraries
-        )
+        ports[EMBEDDING] = _encoder(settings, policy)
     return ports
+
+
+def _encoder(settings: Settings, policy: Policy | None) -> SentenceEncoder:
+    patterns = pattern_libraries(settings)
+    first: list[AnyLibrary] = []
+    if policy is not None:
+        named = _pattern_digests(policy)
+        first = [*_libraries(policy), *(one for one in patterns if one.hash in named)]
+    return encoder_of(settings, patterns, first)
+
+
+def encoder_of(
+    settings: Settings, patterns: Sequence[PatternLibrary], first: Sequence[AnyLibrary] = ()
+) -> SentenceEncoder:
+    """The encoder, which knows these libraries of known actions and learns `first` before a question."""
+    kept = settings.cache.folder
+    folder = str(Path(kept).expanduser() / "vectors") if kept else ""
+    bounds = EncoderSettings(threads=settings.embedding.threads)
+    return SentenceEncoder(bounds, libraries=first, patterns=patterns, kept=folder)
+
+
+def pattern_libraries(settings: Settings) -> list[PatternLibrary]:
+    """The libraries of known actions in the settings' folder. Raises PolicyError."""
+    libraries = []
+    for file in sorted((settings.embedding.patterns or PATTERNS).glob("*.jsonl")):
+        try:
+            libraries.append(PatternLibrary.of_lines(file.read_bytes()))
+        except (OSError, CoreError) as wrong:
+            raise PolicyError(f"embedding.patterns: {file}: {wrong}") from wrong
+    return libraries
 
 
 def _libraries(policy: Policy) -> list[SimilarityLibrary]:
     wanted = [bundle.memory.similarity for bundle in policy.bundles.values()]
     return [one.library for one in wanted if one is not None and one.enabled]
+
+
+def _pattern_digests(policy: Policy) -> set[str]:
+    """Of the libraries that the bundles compare actions with."""
+    asking = [one for one in policy.bundles.values() if ActionSimilarity.name in one.stages]
+    parts = [one.parts[ActionSimilarity.name] for one in asking]
+    return {one.library for one in parts if one.enabled and one.library is not None}
 
 
 def _analysis(settings: Settings) -> Port:

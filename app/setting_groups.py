@@ -155,10 +155,12 @@ class PolicySettings(SettingGroup):
 
 
 class EmbeddingSettings(SettingGroup):
-    """The sentence encoder, which supplements the rules. A bundle says whether it is used."""
+    """The sentence encoder, which supplements the rules. A bundle says whether it is used. `patterns`: the
+    folder with libraries of known actions (`*.jsonl`); None: the one that ships."""
 
     encoder: Literal["off", "all-minilm-l6-v2"] = "off"
     threads: Annotated[int, Field(ge=1, le=64)] = 1
+    patterns: Path | None = None
 
 
 class HostedModelSettings(SettingGroup):

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from app.core.policy.pattern_library import CLOSEST, PatternLibrary
+from app.core.policy.similarity_settings import SimilarityLibrary
 from app.ports import PortUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.core.policy.similarity_settings import SimilarityLibrary
-
+AnyLibrary = SimilarityLibrary | PatternLibrary
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ("-m", "app.adapters.encoder_process")
 
@@ -32,6 +33,7 @@ class ChildOptions:
     batch: int
     together: int
     libraries: int
+    kept: str = ""
 
     def environment(self) -> dict[str, str]:
         """All of the child's environment: none of the parent's secrets, no threads of its own."""
@@ -91,8 +93,9 @@ class EncoderChild:
         """Whether it still reads and answers."""
         return not self._reading.done()
 
-    async def ask(self, library: SimilarityLibrary, windows: Sequence[str]) -> dict[str, Any]:
-        """The child's answer: `attack` and `benign`, each a place in its list and a cosine, or None.
+    async def ask(self, library: AnyLibrary, windows: Sequence[str], **more: Any) -> dict[str, Any]:
+        """The child's answer, with places in the library's lists; `encoder_process` says what it is. `more`:
+        what else such a library is asked with.
 
         Raises PortUnavailable when the child ends before it has answered.
         """
@@ -102,10 +105,10 @@ class EncoderChild:
         self._number += 1
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._asked[self._number] = answer
-        self._write({"id": self._number, "library": library.hash, "windows": list(windows)})
+        self._write({"id": self._number, "library": library.hash, "windows": list(windows), **more})
         return await answer
 
-    async def learn(self, library: SimilarityLibrary) -> None:
+    async def learn(self, library: AnyLibrary) -> None:
         """Returns when the library is learnt, at once where the child was told of it before.
 
         Raises PortUnavailable.
@@ -123,16 +126,14 @@ class EncoderChild:
             self._process.kill()
         await self._reading
 
-    def _teach(self, library: SimilarityLibrary) -> None:
+    def _teach(self, library: AnyLibrary) -> None:
         """Sends a library before its first use. Both ends keep the last few and forget the oldest."""
         if library.hash in self._learnt:
             return
         if len(self._learnt) == self._libraries:
             del self._learnt[next(iter(self._learnt))]
         self._learnt[library.hash] = None
-        attack, benign = [one.text for one in library.attack], [text for _, text in library.harmless]
-        known = {"library": library.hash, "attack": attack, "benign": benign}
-        self._write({**known, **library.calibration.model_dump(include={"at_least", "margin"})})
+        self._write({"library": library.hash, **_lesson(library)})
 
     def _write(self, message: dict[str, Any]) -> None:
         _input(self._process).write(orjson.dumps(message) + b"\n")
@@ -150,6 +151,15 @@ class EncoderChild:
         for asked in self._asked.values():
             if not asked.done():
                 asked.set_exception(PortUnavailable(reason))
+
+
+def _lesson(library: AnyLibrary) -> dict[str, Any]:
+    if isinstance(library, PatternLibrary):
+        harmful, harmless = ([one.rendered for one in side] for side in (library.harmful, library.harmless))
+        return {"harmful": harmful, "harmless": harmless, "closest": CLOSEST}
+    attack, benign = [one.text for one in library.attack], [text for _, text in library.harmless]
+    calibration = library.calibration.model_dump(include={"at_least", "margin"})
+    return {"attack": attack, "benign": benign, **calibration}
 
 
 def _input(process: Process) -> asyncio.StreamWriter:

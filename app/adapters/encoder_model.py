@@ -28,6 +28,7 @@ PIECES = TOKENS - 2
 OVERLAP = 48
 """Pieces that two parts of a window share. A word has at most 100 (longer ones are one unknown piece), so
 that parts which begin with a word still advance."""
+UNKNOWN = "[UNK]"
 NUMBERS = 384
 """Of a vector."""
 
@@ -43,6 +44,7 @@ class Encoder:
         self._session = session
         self._tokenizer = tokenizer
         self._together = together
+        self._unknown = tokenizer.token_to_id(UNKNOWN)
 
     def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """One row of 384 numbers a text. Only the first 254 word pieces of each count: see `parts`."""
@@ -62,6 +64,12 @@ class Encoder:
         if len(pieces.ids) <= PIECES:
             return [window]
         return [window[start:end] for start, end in _cuts(pieces.offsets, pieces.word_ids)]
+
+    def unknown_share(self, windows: Sequence[str]) -> float:
+        """Of the windows' word pieces those that the vocabulary does not have; 0 without any."""
+        known = self._tokenizer.encode_batch(list(windows), add_special_tokens=False)
+        pieces = sum(len(one.ids) for one in known)
+        return sum(one.ids.count(self._unknown) for one in known) / pieces if pieces else 0.0
 
     def _run(self, tokens: Sequence[Sequence[int]]) -> NDArray[np.float32]:
         """The vectors of one batch, shorter texts filled up with what the mask leaves out."""

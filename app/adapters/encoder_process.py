@@ -8,13 +8,22 @@ when its input does, also in the middle of a batch: it never outlives its parent
     → {"id": n, "library": hash, "windows": [text]}
     ← {"ready": "sha256:…"} once, or {"failed": reason}
     ← {"id": n, "attack": [place, cosine] or null, "benign": [place, cosine] or null}
+
+and of a library of known actions
+
+    → {"library": hash, "harmful": [text], "harmless": [text], "closest": k}
+    → {"id": n, "library": hash, "windows": [text], "weights": [w, w, w]}
+    ← {"id": n, "harmful": [[place, cosine]], "harmless": [[place, cosine]], "lean": x, "unknown": share}
 """
 
 from __future__ import annotations
 
 import os
+import platform
 import sys
 from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -22,7 +31,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import orjson
 
-from app.adapters.encoder_model import ModelRefused, load_model
+from app.adapters.encoder_model import NUMBERS, ModelRefused, load_model
+from app.adapters.kept_compilations import KeptCompilations
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,14 +58,105 @@ class EncodedLibrary:
     at_least: float
     margin: float
 
+    def answer(self, rows: NDArray[np.float32] | None) -> dict[str, Any]:
+        """Of the part that speaks most for an attack: the nearest texts of both sides, as place and
+        cosine."""
+        if rows is None:
+            return {"attack": None, "benign": None}
+        attack = rows @ self.attack.T
+        nearest = attack.max(axis=1)
+        evidence = nearest - self.at_least
+        if len(self.benign):
+            benign = rows @ self.benign.T
+            evidence = evidence.clip(max=nearest - benign.max(axis=1) - self.margin)
+        best = evidence.argmax()
+        return {"attack": _best(attack[best]), "benign": _best(benign[best]) if len(self.benign) else None}
+
+
+class EncodedPatterns:
+    """The vectors of known actions, and the direction from the harmless side to the harmful one."""
+
+    def __init__(self, harmful: NDArray[np.float32], harmless: NDArray[np.float32], closest: int) -> None:
+        """`closest`: of each side so many count."""
+        self._sides = (harmful, harmless)
+        self._closest = closest
+        self._direction, self._middle = direction(harmful, harmless)
+
+    def figures(self, rows: NDArray[np.float32]) -> NDArray[np.float64]:
+        """For each row: the mean cosines to the closest harmful and harmless entries, and the lean."""
+        import numpy as np  # noqa: PLC0415 - the process imports it when it loads the model
+
+        means = [closest(rows, side, self._closest)[1].mean(axis=1) for side in self._sides]
+        return np.stack([*means, rows @ self._direction - self._middle], axis=1).astype(np.float64)
+
+    def answer(
+        self, rows: NDArray[np.float32] | None, weights: list[float], unknown: float
+    ) -> dict[str, Any]:
+        """Of the part with the highest weighted sum of its figures: the closest entries of both sides."""
+        told: dict[str, Any] = {"harmful": [], "harmless": [], "lean": 0.0, "unknown": unknown}
+        if rows is None:
+            return told
+        figures = self.figures(rows)
+        best = int((figures @ weights).argmax())
+        for name, side in zip(("harmful", "harmless"), self._sides, strict=True):
+            places, cosines = closest(rows[best : best + 1], side, self._closest)
+            told[name] = [
+                [int(place), round(float(cosine), _DECIMALS)]
+                for place, cosine in zip(places[0], cosines[0], strict=True)
+            ]
+        return {**told, "lean": round(float(figures[best, 2]), _DECIMALS)}
+
+
+def closest(
+    rows: NDArray[np.float32], vectors: NDArray[np.float32], most: int
+) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
+    """For each row the places of the `most` closest vectors, the closest first, and their cosines."""
+    cosines = rows @ vectors.T
+    most = min(most, len(vectors))
+    places = (-cosines).argpartition(most - 1, axis=1)[:, :most]
+    found = _taken(cosines, places)
+    order = (-found).argsort(axis=1, kind="stable")
+    return _taken(places, order), _taken(found, order)
+
+
+def _taken(table: Any, places: NDArray[np.intp]) -> Any:
+    import numpy as np  # noqa: PLC0415
+
+    return np.take_along_axis(table, places, axis=1)
+
+
+RIDGE = 0.03
+"""How far the direction is drawn to the difference of both sides' means, chosen with whole sources left
+out."""
+
+
+def direction(
+    harmful: NDArray[np.float32], harmless: NDArray[np.float32]
+) -> tuple[NDArray[np.float32], np.float32]:
+    """The ridge regression of the sides (1 and -1, each with the same weight) on the vectors: a direction,
+    and the product of their middle with it. `rows @ direction - middle` is the lean of rows."""
+    import numpy as np  # noqa: PLC0415
+
+    both = np.concatenate([harmful, harmless]).astype(np.float64)
+    counts = (len(harmful), len(harmless))
+    weights = np.repeat([1 / count for count in counts], counts)
+    middle = weights @ both / 2
+    centred = both - middle
+    weighted = centred * weights[:, None]
+    found = np.linalg.solve(
+        weighted.T @ centred + RIDGE * np.eye(both.shape[1]), weighted.T @ np.repeat([1.0, -1.0], counts)
+    )
+    return found.astype(np.float32), np.float32(middle @ found)
+
 
 class Answering:
     """Answers what waits, a batch at a time, in the order of the questions."""
 
-    def __init__(self, encoder: Encoder, libraries: int) -> None:
+    def __init__(self, encoder: Encoder, libraries: int, keep: KeptVectors | None = None) -> None:
         """Only the last `libraries` are kept; the parent forgets by the same rule."""
         self._encoder = encoder
-        self._libraries: dict[str, EncodedLibrary] = {}
+        self._vectors = encoder.vectors if keep is None else partial(keep.vectors, encoder)
+        self._libraries: dict[str, EncodedLibrary | EncodedPatterns] = {}
         self._kept = libraries
 
     def answers(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -70,36 +171,56 @@ class Answering:
         answers, at = [], 0
         for (one, known), of_one in zip(questions, parts, strict=True):
             mine = rows[at : at + len(of_one)] if rows is not None and of_one else None
-            answers.append({"id": one["id"], **_nearest(mine, known)})
+            answers.append({"id": one["id"], **self._answer(one, known, mine)})
             at += len(of_one)
         return answers
 
-    def _parts(self, windows: list[str]) -> list[str]:
-        return [part for window in windows for part in self._encoder.parts(window)]
+    def _answer(
+        self,
+        question: dict[str, Any],
+        known: EncodedLibrary | EncodedPatterns,
+        rows: NDArray[np.float32] | None,
+    ) -> dict[str, Any]:
+        if isinstance(known, EncodedLibrary):
+            return known.answer(rows)
+        unknown = self._encoder.unknown_share(question["windows"])
+        return known.answer(rows, question.get("weights", [1.0, -1.0, 0.0]), round(unknown, _DECIMALS))
 
-    def _learn_or_find(self, message: dict[str, Any]) -> EncodedLibrary | None:
+    def _learn_or_find(self, message: dict[str, Any]) -> EncodedLibrary | EncodedPatterns | None:
         if "id" in message:
             return self._libraries[message["library"]]
-        attack, benign = (self._encoder.vectors(message[side]) for side in ("attack", "benign"))
         if len(self._libraries) == self._kept:
             del self._libraries[next(iter(self._libraries))]
-        known = EncodedLibrary(attack, benign, message["at_least"], message["margin"])
-        self._libraries[message["library"]] = known
+        self._libraries[message["library"]] = self._learnt(message)
         return None
 
+    def _learnt(self, message: dict[str, Any]) -> EncodedLibrary | EncodedPatterns:
+        if "harmful" in message:
+            harmful, harmless = (self._vectors(message[side]) for side in ("harmful", "harmless"))
+            return EncodedPatterns(harmful, harmless, message["closest"])
+        attack, benign = (self._vectors(message[side]) for side in ("attack", "benign"))
+        return EncodedLibrary(attack, benign, message["at_least"], message["margin"])
 
-def _nearest(rows: NDArray[np.float32] | None, known: EncodedLibrary) -> dict[str, Any]:
-    """Of the part that speaks most for an attack: the nearest texts of both sides, as place and cosine."""
-    if rows is None:
-        return {"attack": None, "benign": None}
-    attack = rows @ known.attack.T
-    nearest = attack.max(axis=1)
-    evidence = nearest - known.at_least
-    if len(known.benign):
-        benign = rows @ known.benign.T
-        evidence = evidence.clip(max=nearest - benign.max(axis=1) - known.margin)
-    best = evidence.argmax()
-    return {"attack": _best(attack[best]), "benign": _best(benign[best]) if len(known.benign) else None}
+
+class KeptVectors:
+    """The vectors of libraries in a folder, so that a second start does not compute them again."""
+
+    def __init__(self, folder: Path, model: str) -> None:
+        """`model`: digest of the weights."""
+        self._kept = KeptCompilations(folder)
+        self._by = f"{model} onnxruntime {version('onnxruntime')} {platform.machine()}".encode()
+
+    def vectors(self, encoder: Encoder, texts: list[str]) -> NDArray[np.float32]:
+        """One row a text, computed or read."""
+        import numpy as np  # noqa: PLC0415
+
+        source = self._by + orjson.dumps(texts)
+        kept = self._kept.get(source)
+        if kept is not None:
+            return np.frombuffer(kept, "<f4").reshape(len(texts), NUMBERS)
+        rows = encoder.vectors(texts)
+        self._kept.put(source, rows.astype("<f4").tobytes())
+        return rows
 
 
 def _best(cosines: NDArray[np.float32]) -> tuple[int, float]:
@@ -149,7 +270,8 @@ def main(options: dict[str, Any]) -> int:
         output.write(orjson.dumps({"failed": str(refusal)}) + b"\n")
         return 1
     output.write(orjson.dumps({"ready": digest}) + b"\n")
-    answering = Answering(encoder, options["libraries"])
+    keep = KeptVectors(Path(options["kept"]), digest) if options["kept"] else None
+    answering = Answering(encoder, options["libraries"], keep)
     while True:
         answers = answering.answers(_batch(waiting, options["batch"]))
         output.write(b"".join(orjson.dumps(one) + b"\n" for one in answers))

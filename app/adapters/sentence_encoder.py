@@ -16,15 +16,17 @@ from typing import TYPE_CHECKING, Any, cast
 from app.adapters.encoder_child import ChildOptions, EncoderChild
 from app.adapters.encoder_model import CHECKSUMS, MODELS
 from app.core.memory.similarity import windows_of
+from app.core.policy.pattern_library import PatternLibrary
 from app.ports import PortUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from app.core.policy.similarity_settings import SimilarityLibrary, WindowSettings
+    from app.adapters.encoder_child import AnyLibrary
+    from app.core.policy.similarity_settings import WindowSettings
 
-Key = tuple[str, "WindowSettings", bytes]
+Key = tuple[str, "WindowSettings", tuple[float, ...], bytes]
 _CLOSED = "the encoder is closed"
 
 
@@ -51,17 +53,24 @@ class EncoderSettings:
 
 
 class SentenceEncoder:
-    """Answers {"model", "library", "windows", "of", "attack", "benign"}: see `core.memory.similarity`."""
+    """Answers what `core.memory.similarity` and `core.actions.action_similarity` ask.
+
+    A memory gate's question brings its library, an action gate's names one by its digest.
+    """
 
     def __init__(
         self,
         settings: EncoderSettings = EncoderSettings(),
         directory: Path = MODELS,
         checksums: Path = CHECKSUMS,
-        libraries: Sequence[SimilarityLibrary] = (),
+        libraries: Sequence[AnyLibrary] = (),
+        patterns: Sequence[PatternLibrary] = (),
+        kept: str = "",
     ) -> None:
-        """`directory`: where the model's files lie; `libraries`: those to learn at the start."""
+        """`directory`: where the model's files lie; `libraries`: those to learn at the start; `patterns`:
+        those that a question may name; `kept`: a folder for the vectors of libraries, "" for none."""
         self._first = tuple(libraries)
+        self._patterns = {one.hash: one for one in patterns}
         self._settings = settings
         self._options = ChildOptions(
             directory=str(directory),
@@ -70,6 +79,7 @@ class SentenceEncoder:
             batch=settings.batch,
             together=settings.together,
             libraries=settings.libraries,
+            kept=kept,
         )
         self._remembered: OrderedDict[Key, dict[str, Any]] = OrderedDict()
         self._waiting: dict[Key, asyncio.Task[dict[str, Any]]] = {}
@@ -77,7 +87,7 @@ class SentenceEncoder:
         self._started_at = -float("inf")
         self._closed = False
 
-    async def start(self, *libraries: SimilarityLibrary) -> int:
+    async def start(self, *libraries: AnyLibrary) -> int:
         """Load the model and learn `libraries` (seconds) before the first question. The child's process id.
 
         A library that the child was told of is not waited for again, behind the texts that wait by then.
@@ -89,10 +99,14 @@ class SentenceEncoder:
         return child.pid
 
     async def ask(self, payload: object) -> object:
-        """`payload` as `similarity_request` writes it. Raises PortUnavailable."""
+        """`payload` as `similarity_request` or `similarity_question` writes it. Raises PortUnavailable."""
         asked = cast("dict[str, Any]", payload)
-        text, library, windows = asked["text"], asked["library"], asked["windows"]
-        key = (library.hash, windows, hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
+        text, named, windows = asked["text"], asked["library"], asked["windows"]
+        library = self._patterns.get(named) if isinstance(named, str) else named
+        if library is None:
+            raise PortUnavailable(f"no library of known actions is {named}")
+        written = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+        key = (library.hash, windows, asked.get("weights", ()), written)
         known = self._remembered.get(key)
         if known is not None:
             self._remembered.move_to_end(key)
@@ -110,7 +124,7 @@ class SentenceEncoder:
         if not starting.cancelled() and starting.exception() is None:
             await starting.result().close(self._settings.close_timeout_s)
 
-    def _begun(self, key: Key, text: str, library: SimilarityLibrary) -> asyncio.Task[dict[str, Any]]:
+    def _begun(self, key: Key, text: str, library: AnyLibrary) -> asyncio.Task[dict[str, Any]]:
         if len(self._waiting) >= self._settings.waiting:
             raise PortUnavailable(f"{self._settings.waiting} texts wait for the encoder already")
         task = self._waiting[key] = asyncio.create_task(self._answer(key, text, library))
@@ -126,17 +140,27 @@ class SentenceEncoder:
         if len(self._remembered) > self._settings.remembered:
             self._remembered.popitem(last=False)
 
-    async def _answer(self, key: Key, text: str, library: SimilarityLibrary) -> dict[str, Any]:
+    async def _answer(self, key: Key, text: str, library: AnyLibrary) -> dict[str, Any]:
         child = await self._child()
         windows = windows_of(text, key[1])
-        answer = await child.ask(library, windows.texts)
-        return {
+        told = {
             "model": child.model,
             "library": library.hash,
             "windows": len(windows.texts),
             "of": windows.of,
-            "attack": _named(answer["attack"], [one.id for one in library.attack]),
-            "benign": _named(answer["benign"], [name for name, _ in library.harmless]),
+        }
+        if isinstance(library, PatternLibrary):
+            answer = await child.ask(library, windows.texts, weights=key[2])
+            sides = {"harmful": library.harmful, "harmless": library.harmless}
+            for name, side in sides.items():
+                told[name] = [{"id": side[place].id, "cosine": cosine} for place, cosine in answer[name]]
+            return {**told, "lean": answer["lean"], "unknown": answer["unknown"]}
+        answer = await child.ask(library, windows.texts)
+        attack = _named(answer["attack"], [one.id for one in library.attack])
+        return {
+            **told,
+            "attack": attack,
+            "benign": _named(answer["benign"], [n for n, _ in library.harmless]),
         }
 
     async def _child(self) -> EncoderChild:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 Label = Literal["harmful", "benign", "ambiguous"]
 LABELS = get_args(Label)
 _FILE_PREFIX = "action_"
+_BEFORE_THE_COMMIT = "@"
 T = TypeVar("T")
 
 
@@ -53,6 +54,11 @@ class ActionRow:
     reversible: bool | None
     mode: str | None
     source: str
+
+    @property
+    def repository(self) -> str:
+        """Of the source; "" where none is named."""
+        return self.source.partition(_BEFORE_THE_COMMIT)[0]
 
 
 def load_panel(path: Path) -> list[ActionRow]:
@@ -175,9 +181,6 @@ def retrieval_row(fields: dict[str, Any]) -> RetrievalRow:
     return RetrievalRow(
         fields["id"], file, label, item, bundle, tier, tool if isinstance(tool, str) else None
     )
-
-
-_BEFORE_THE_COMMIT = "@"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from app.core.actions.stages import shipped_stages
 from app.core.foundation.clock import milliseconds_of
 from app.core.foundation.errors import BundleError, CoreError
 from app.core.memory.memory_kinds import WRITE
-from app.core.memory.similarity import PORT
+from app.core.policy.similarity_settings import EMBEDDING
 from app.core.quality_bundle.quality_bundle import load_quality_bundle
 from app.core.retrieval.retrieval_kinds import RETRIEVAL
 from app.offline.action_evaluation import judged as judged_actions
@@ -142,7 +142,7 @@ def _judge_writes(rows: Sequence[WriteRow], trial: JudgingTerms) -> list[JudgedW
     if not rows:
         return []
     encoder = SentenceEncoder(EncoderSettings(threads=settings_or_stop().embedding.threads))
-    with Asking({PORT: encoder}) as asking:
+    with Asking({EMBEDDING: encoder}) as asking:
         return list(judged_writes(rows, WriteTrial(*trial, AT_MS, asking.answers)))
 
 

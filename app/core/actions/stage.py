@@ -63,7 +63,8 @@ class ActionContext:
     `escalated` the reason of an earlier stage that escalated, `flags` what was read in the session and is
     flagged, `remembered` what the bundle's gates remember of the agent in the session, by name. `approved`:
     a person has approved exactly this action. `tool` is None when unregistered. `grading` is the grader's
-    state while the action is judged (grader.py).
+    state while the action is judged (grader.py). `resemblance`: the band in which similarity to known actions
+    put it (action_similarity.py); None: it was not compared.
     """
 
     action: ProposedAction
@@ -95,6 +96,7 @@ class ActionContext:
     remembered: Mapping[str, Any] = field(default_factory=dict)
     approved: bool = False
     grading: Any = None
+    resemblance: str | None = None
 
     def reading(self) -> Inspection:
         """Everything that is found in the action's parameters, read once for all that ask."""

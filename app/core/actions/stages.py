@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from app.core.actions.action_similarity import ActionSimilarity
 from app.core.actions.authority import Controls, TierAuth, TopologyCheck
 from app.core.actions.causal import Causal
 from app.core.actions.consequence import ConsequenceScore
@@ -24,6 +25,7 @@ GATES: tuple[Gate, ...] = (
     Outbound(),
     FastReject(),
     Rules(),
+    ActionSimilarity(),
     ConsequenceScore(),
     Causal(),
     TopologyCheck(),

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from app.core.actions.action_kinds import ACTION
+from app.core.actions.action_similarity import ActionSimilarity, SimilarityPolicy
 from app.core.actions.stage import in_order
 from app.core.actions.stages import load_bundle, shipped_stages
 from app.core.cases.case_failure import CaseFailure, decided, placed, unusable
 from app.core.cases.quality_cases import run_quality_cases
-from app.core.cases.write_cases import write_failures
+from app.core.cases.write_cases import answering, write_failures
 from app.core.decide.decision_point import DecisionPoint
 from app.core.decide.kinds import answer_in
 from app.core.decide.replay import decide
@@ -21,6 +23,7 @@ from app.core.foundation.limits import ROOM_FOR_ONE, SessionLimits
 from app.core.foundation.strict import json_object
 from app.core.policy.bundle_cases import LONGEST_MS, MOST_EARLIER
 from app.core.policy.policy import Policy
+from app.core.policy.similarity_settings import EMBEDDING
 from app.core.quality_bundle.quality_bundle import QualityBundle, load_quality_bundle
 from app.core.registry.loading import build_registry, neutral_agent, neutral_tool
 from app.core.state.session import Account, SessionState, session_key
@@ -88,16 +91,26 @@ def _action_failures(
     except RegistryError as error:
         yield CaseFailure(case.name, "registry", "entries that load", str(error))
         return
-    policy = Policy({bundle.id: bundle}, registry, bundle.id)
+    policy = Policy({bundle.id: _without_encoder(bundle, case)}, registry, bundle.id)
     limits = ROOM_FOR_ONE if not steps else ROOM_FOR_MORE
     point = DecisionPoint(policy, stages, limits, stopwatch=lambda: 0, environment=TENANT)
     began_ms = min((at for at, _ in steps), default=at_ms)
     state = _session(case, registry, actions[-1], began_ms)
     for place, (at, fields) in enumerate((*steps, (at_ms, own))):
         raw = json.dumps(fields).encode()
-        decision = decide(point, Arrival(ACTION.topic, 0, place, at, state.session_id.encode(), raw), state)
+        arrival = Arrival(ACTION.topic, 0, place, at, state.session_id.encode(), raw)
+        decision = decide(point, arrival, state, answering(case))
         state.apply(decision.transition)
     yield from _compared(case, decision)
+
+
+def _without_encoder(bundle: Bundle, case: Case) -> Bundle:
+    """The bundle as it judges where only the case's own answers are to be had."""
+    if EMBEDDING in case.answers or ActionSimilarity.name not in bundle.parts:
+        return bundle
+    judging = copy(bundle)
+    judging.parts = {**bundle.parts, ActionSimilarity.name: SimilarityPolicy()}
+    return judging
 
 
 def _earlier(own: dict[str, Any], place: int, earlier: Earlier) -> dict[str, Any]:

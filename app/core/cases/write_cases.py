@@ -16,8 +16,8 @@ from app.core.foundation.limits import ROOM_FOR_ONE
 from app.core.foundation.requests import Answer
 from app.core.memory.analysis import PORT as ANALYSIS
 from app.core.memory.memory_kinds import WRITE
-from app.core.memory.similarity import PORT as EMBEDDING
 from app.core.policy.policy import Policy
+from app.core.policy.similarity_settings import EMBEDDING
 from app.core.registry.loading import build_registry, neutral_agent
 from topics.record_reading import Unreadable
 
@@ -66,7 +66,7 @@ def write_failures(bundle: Bundle, case: Case, write: dict[str, Any]) -> Iterato
     policy = Policy({bundle.id: judging}, registry, bundle.id)
     point = DecisionPoint(policy, shipped_stages(), ROOM_FOR_ONE, stopwatch=lambda: 0, environment=TENANT)
     at_ms = milliseconds_of(case.at)
-    yield from _compared(case, decide_alone(point, WRITE, record, at_ms, answer=_answering(case)))
+    yield from _compared(case, decide_alone(point, WRITE, record, at_ms, answer=answering(case)))
 
 
 def _neutral(bundle: Bundle, case: Case) -> dict[str, Any]:
@@ -92,7 +92,8 @@ def _without_ports(bundle: Bundle, case: Case) -> Bundle:
     return judging
 
 
-def _answering(case: Case) -> Callable[[Request], Answer]:
+def answering(case: Case) -> Callable[[Request], Answer]:
+    """What the case says that a port answers."""
     answers: dict[str, Any] = dict(case.answers.items())
 
     def answer(request: Request) -> Answer:

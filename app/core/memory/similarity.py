@@ -15,20 +15,10 @@ from pydantic import Field, ValidationError
 from app.core.content.findings import Finding
 from app.core.foundation.requests import Request
 from app.core.foundation.strict import StrictModel
+from app.core.policy.similarity_settings import EMBEDDING, Nearest
 
 if TYPE_CHECKING:
     from app.core.policy.similarity_settings import SimilaritySettings, WindowSettings
-
-PORT = "embedding"
-_COSINE_SLACK = 1.001
-"""Rounding of 32-bit floats may pass 1 by a little."""
-
-
-class Nearest(StrictModel):
-    """The nearest text of one side of the library, and the bare cosine to it."""
-
-    id: str
-    cosine: float = Field(ge=-_COSINE_SLACK, le=_COSINE_SLACK)
 
 
 class SimilarityAnswer(StrictModel):
@@ -54,7 +44,7 @@ class SimilarityAnswer(StrictModel):
 def similarity_request(text: str, settings: SimilaritySettings) -> Request:
     """The question for the port `embedding`. The library travels by reference: nothing is copied."""
     payload = {"text": text, "library": settings.library, "windows": settings.windows}
-    return Request(PORT, payload, settings.budget_ms)
+    return Request(EMBEDDING, payload, settings.budget_ms)
 
 
 def read_answer(payload: object) -> SimilarityAnswer | None:

@@ -55,8 +55,8 @@ class Case(StrictModel):
     leaves out, and its agent and tool where `registry` does not have them, are filled in neutrally.
 
     `at` is the input's broker time. `earlier`: what the session saw before, the oldest first, for gates that
-    remember; the totals of `session` come on top. `answers` are what the ports answer to a write; without one
-    the bundle's encoder or model is not asked.
+    remember; the totals of `session` come on top. `answers` are what the ports answer, to an action the
+    encoder's alone; without one the bundle's encoder or model is not asked.
     """
 
     name: Name
@@ -75,7 +75,7 @@ class Case(StrictModel):
             raise ValueError("a case has an action or a write")
         expect = self.expect
         of_actions = (expect.outcome, expect.gate, expect.tier, expect.rules or self.earlier)
-        of_writes = (expect.action, expect.findings, self.answers)
+        of_writes = (expect.action, expect.findings, "analysis" in self.answers)
         own, foreign = (of_actions, of_writes) if self.write is None else (of_writes, of_actions)
         if own[0] is None:
             raise ValueError(f"expect.{'outcome' if self.write is None else 'action'} is required")

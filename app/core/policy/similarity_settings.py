@@ -1,4 +1,7 @@
-"""A bundle's `memory.similarity`: the library of known texts, how texts are cut, and when a text is near."""
+"""A bundle's `memory.similarity`: the library of known texts, how texts are cut, and when a text is near.
+
+Also what memory writes and actions have in common when an encoder compares them with known ones.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,19 @@ Text = Annotated[str, Field(min_length=1, max_length=400)]
 """Short enough to be compared with one window."""
 Source = Annotated[str, Field(min_length=1, max_length=256)]
 Cosine = Annotated[float, Field(ge=-1, le=1)]
+
+
+EMBEDDING = "embedding"
+"""The port that compares texts with a library."""
+_COSINE_SLACK = 1.001
+"""Rounding of 32-bit floats may pass 1 by a little."""
+
+
+class Nearest(StrictModel):
+    """An entry of one side of a library, and the bare cosine to it."""
+
+    id: str
+    cosine: float = Field(ge=-_COSINE_SLACK, le=_COSINE_SLACK)
 
 
 class BenignText(StrictModel):

@@ -16,7 +16,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from app.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
-from app.core.memory.similarity import PORT, similarity_request, windows_of
+from app.core.memory.similarity import similarity_request, windows_of
+from app.core.policy.similarity_settings import EMBEDDING
 from app.stream.engine.evaluation import Ports
 from load.bench import measurement
 from load.bench.given import bench_policy
@@ -64,7 +65,7 @@ class AskingGate:
 
     def __init__(self, under: Policy, encoder: SentenceEncoder, child: int) -> None:
         self._pipeline = Pipeline(bench_policy.point_of(under))
-        self._ports = Ports({PORT: encoder})
+        self._ports = Ports({EMBEDDING: encoder})
         self._child = child
         self._taken = 0
 

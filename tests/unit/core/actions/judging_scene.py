@@ -12,6 +12,12 @@ from tests.unit.core.scene import Session, bundle, entry, point
 GRADED = ["controls", "fast_reject", "rules", "consequence", "topology", "grader", "tier_auth"]
 JUDGED = ["controls", "fast_reject", "rules", "consequence", "causal", "topology", "tier_auth"]
 POLITE = {"id": "polite", "reason": "a message must be polite", "criterion": "The message is polite."}
+COMPARED = ["controls", "fast_reject", "rules", "similarity", "consequence", "topology", "tier_auth"]
+ALIKE: dict[str, Any] = {
+    "enabled": True,
+    "library": "sha256:" + 64 * "a",
+    "calibration": {"harmful": 10.0, "harmless": -10.0, "lean": 0.0, "intercept": 0.0},
+}
 PROMPT = "You help customers of a shop. Never refund more than 100 euros. Never name other customers."
 LISTED = ["Never refund more than 100 euros.", "Never name other customers."]
 
@@ -47,3 +53,22 @@ def judgement(confidence: float, constraint: int = 1) -> Answer:
     """How likely one of them is violated."""
     told = {"model": "m", "prompt_version": JUDGE.version, "violation_confidence": confidence}
     return Answer("answered", {**told, "constraint": constraint, "reasoning": "It would."})
+
+
+def compared(*answers: Answer, **part: Any) -> Session:
+    """A session whose actions are compared with known ones, and whose encoder answers so."""
+    policy = bundle(patterns={}, stages=COMPARED, similarity={**ALIKE, **part})
+    return Session(point(policy=policy), answers=list(answers))
+
+
+def resembling(
+    harmful: tuple[float, ...] = (0.5,), harmless: tuple[float, ...] = (0.5,), **told: Any
+) -> Answer:
+    """The encoder's answer, with these cosines to the closest known actions."""
+    sides = {"harmful": harmful, "harmless": harmless}
+    named = {
+        side: [{"id": f"{side}.{place}", "cosine": one} for place, one in enumerate(cosines)]
+        for side, cosines in sides.items()
+    }
+    seen = {"model": "m", "library": ALIKE["library"], "windows": 1, "of": 1, "unknown": 0.0, "lean": 0.0}
+    return Answer("answered", {**seen, **named, **told})

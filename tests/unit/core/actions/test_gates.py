@@ -18,7 +18,16 @@ from app.core.foundation.strict import StrictModel
 from app.core.policy.bundles import BundleForm, BundlePart
 from app.core.quality_bundle.loosenings import Loosening
 from app.offline.reference import gate_shapes, reference_documents
-from tests.unit.core.actions.judging_scene import LISTED, extraction, graded, judged, judgement, scoring
+from tests.unit.core.actions.judging_scene import (
+    LISTED,
+    compared,
+    extraction,
+    graded,
+    judged,
+    judgement,
+    resembling,
+    scoring,
+)
 from tests.unit.core.actions.sequence_scene import SECRET_OUT, session
 from tests.unit.core.actions.test_outbound import sending
 from tests.unit.core.actions.test_policies import FEW, closest, policy
@@ -73,6 +82,7 @@ def verdicts() -> Iterator[dict[str, Any]]:
     yield shelved(*others, answers=(found, scoring(0.9)), closest=1).verdict()
     yield sending("enforce", {"body": "4111 1111 1111 1111"})
     yield sending("observe", {"body": "a " * MOST_CHARACTERS})
+    yield compared(resembling()).verdict()
 
 
 def broken_sequences() -> Iterator[dict[str, Any]]:
