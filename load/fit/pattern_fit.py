@@ -97,7 +97,8 @@ def main(arguments: list[str]) -> int:
 
 
 def fit(measured: Measured, library: EncodedPatterns, chosen: NDArray[np.bool_]) -> ActionCalibration:
-    """The calibration on the chosen rows; the second time the windows are those that the first one chooses."""
+    """The calibration on the chosen rows; the second time the windows are those that the
+    first one chooses."""
     weights: Sequence[float] = FIRST
     for _ in range(2):
         figures = measured.figures(library, weights)[chosen]
@@ -105,9 +106,8 @@ def fit(measured: Measured, library: EncodedPatterns, chosen: NDArray[np.bool_])
         weights = [float(one) for one in coefficients]
     moved = float(intercept) + float(np.log(PRIOR / (1 - PRIOR)))
     names = ("harmful", "harmless", "lean", "intercept")
-    return ActionCalibration(
-        **dict(zip(names, (round(one, DECIMALS) for one in (*weights, moved)), strict=True))
-    )
+    rounded = [round(one, DECIMALS) for one in (*weights, moved)]
+    return ActionCalibration(**dict(zip(names, rounded, strict=True)))
 
 
 def _labels(
@@ -125,7 +125,8 @@ def _labels(
 def _logistic(
     figures: NDArray[np.float64], harmful: NDArray[np.float64], weight: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], float]:
-    """Weighted logistic regression by Newton's method, on standardised figures; for the figures as they are."""
+    """Weighted logistic regression by Newton's method, on standardised figures; the result is for
+    the figures as they are."""
     middle, spread = figures.mean(axis=0), figures.std(axis=0)
     table = np.column_stack([(figures - middle) / spread, np.ones(len(figures))])
     penalty = np.append(np.full(figures.shape[1], PENALTY), 0.0)

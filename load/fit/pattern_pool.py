@@ -1,8 +1,8 @@
 """Chooses known actions out of labelled rows: `python -m load.fit.pattern_pool POOL PANEL LIBRARY`
 
-Of each source and label of POOL the first SHARE rows in the order of a digest of their ids, so that the choice
-depends on nothing but the ids: only rows that PANEL does not have, no two with the same text, none longer than
-a window. They take the place of the rows that LIBRARY has of these sources; the lines of its own stay.
+Of each source and label of POOL the first SHARE rows in the order of a digest of their ids, so that the
+choice depends on nothing but the ids: only rows that PANEL does not have, no two with the same text, none
+longer than a window. They take the place of LIBRARY's rows of these sources; the lines of its own stay.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from tests.unit.core.scene import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
 LIBRARY = PatternLibrary.of_lines((PATTERNS / "actions.jsonl").read_bytes())
 SHIPPED = json.loads(whole_bundle(ROOT / "config" / "bundles" / "default.json"))["similarity"]
@@ -51,8 +51,10 @@ async def answer(encoder: SentenceEncoder, text: str) -> PatternAnswer:
 
 def probability(told: PatternAnswer) -> float:
     assert POLICY.calibration is not None
-    means = [float(np.mean([one.cosine for one in side])) for side in (told.harmful, told.harmless)]
-    return POLICY.calibration.probability(*means, told.lean)
+    harmful, harmless = (
+        float(np.mean([one.cosine for one in side])) for side in (told.harmful, told.harmless)
+    )
+    return POLICY.calibration.probability(harmful, harmless, told.lean)
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -123,9 +125,7 @@ async def test_a_library_that_nobody_has_is_no_answer(encoder: SentenceEncoder) 
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_verdict_with_the_real_answer_needs_no_model_the_second_time(
-    encoder: SentenceEncoder,
-) -> None:
+async def test_a_recorded_answer_gives_the_same_verdict_again(encoder: SentenceEncoder) -> None:
     tool, parameters = SENDING
     told: Any = await encoder.ask(similarity_question(render_call(tool, parameters), POLICY))
     part = {"library": SHIPPED["library"], "calibration": SHIPPED["calibration"]}

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 COMMENTED = {
+    "embedding.patterns",
     "worker.ready_file",
     "analysis.api_key",
     "grader.api_key",

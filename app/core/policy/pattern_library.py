@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from app.core.foundation.errors import BundleError
 from app.core.foundation.strict import StrictModel
-from app.core.policy.similarity_settings import Id, Source
+from app.core.policy.similarity_settings import Id, Source  # noqa: TC001 - pydantic reads the annotations
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

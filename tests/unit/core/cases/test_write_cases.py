@@ -94,7 +94,7 @@ def test_a_registry_that_does_not_load_fails_its_case() -> None:
         {"write": {}, "expect": {"outcome": "ALLOW"}},
         {"write": {}, "expect": {"action": "allow", "gate": "rules"}},
         {"action": {}, "expect": {"action": "allow"}},
-        {"action": {}, "expect": {"outcome": "ALLOW"}, "answers": {"embedding": NEAR}},
+        {"action": {}, "expect": {"outcome": "ALLOW"}, "answers": {"analysis": NEAR}},
     ],
 )
 def test_a_case_of_no_kind_or_of_two_is_refused_with_its_place(case: dict[str, Any]) -> None:
