@@ -68,15 +68,17 @@ class NotifySettings(SettingGroup):
 
 
 class ChannelSettings(SettingGroup):
-    """Where escalations are shown; a field that is None matches everything."""
+    """Where escalations, or `memories` that wait for a reviewer, are shown; a field that is None matches
+    everything."""
 
     channel: Annotated[str, Field(pattern=r"^[A-Z0-9]{2,64}$")]
     tenant: str | None = None
     group: str | None = None
+    memories: bool = False
 
-    def matches(self, tenant: str, group: str | None) -> bool:
-        """Whether it is for this tenant's escalations whose turn this group has."""
-        return self.tenant in (None, tenant) and self.group in (None, group)
+    def matches(self, tenant: str, group: str | None, is_memory: bool) -> bool:
+        """Whether it is for this tenant's escalations whose turn this group has, or for its memories."""
+        return self.memories == is_memory and self.tenant in (None, tenant) and self.group in (None, group)
 
 
 class SlackSettings(SettingGroup):
@@ -95,6 +97,7 @@ class SlackSettings(SettingGroup):
             raise ValueError("channels and a signing_secret need a bot_token")
         return self
 
-    def channel_of(self, tenant: str, group: str | None) -> str | None:
+    def channel_of(self, tenant: str, group: str | None, is_memory: bool = False) -> str | None:
         """The channel of the first line that matches."""
-        return next((one.channel for one in self.channels if one.matches(tenant, group)), None)
+        found = (one.channel for one in self.channels if one.matches(tenant, group, is_memory))
+        return next(found, None)

@@ -16,7 +16,7 @@ from topics.records import (
     DsseEnvelope,
     InputRefused,
     MemoryDecision,
-    NotifiedEscalation,
+    NotifiedSubject,
     OutcomeAlarm,
     ProposedAction,
     ProposedMemoryWrite,
@@ -266,9 +266,9 @@ CATALOG: tuple[Topic, ...] = (
     ),
     _internal(
         NOTIFICATIONS,
-        NotifiedEscalation,
-        "escalation_id, UTF-8; the partition is that of the escalation",
-        "Which messages a notifier has posted of an escalation, so that it updates them after a restart.",
+        NotifiedSubject,
+        "escalation_id or memory_id, UTF-8; the partition is that of the escalation or the memory",
+        "Which messages a notifier has posted of what waits, so that it updates them after a restart.",
         cleanup="compact,delete",
     ),
     Topic(

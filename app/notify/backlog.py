@@ -10,16 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.notify.told_escalation import ENDS
+from app.notify.told_subject import ENDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 Part = tuple[str, int]
 """A topic's base name and a partition."""
-_ENDS_OF_HELD = frozenset(
-    f"sluice/quarantine_{how}/v1" for how in ("approved", "rejected", "expired", "evicted")
-)
 
 
 class LedgerRecord(NamedTuple):
@@ -149,6 +146,4 @@ class Backlog:
 
 
 def _is_over(pending: Pending, until: int) -> bool:
-    return any(
-        one.offset < until and one.fields.get("schema") in ENDS | _ENDS_OF_HELD for one in pending.records
-    )
+    return any(one.offset < until and one.fields.get("schema") in ENDS for one in pending.records)

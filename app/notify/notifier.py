@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from app.notify.backlog import AssignedPart, LedgerRecord, Part, Pending
-    from topics.records import NotifiedEscalation
+    from topics.records import NotifiedSubject
 
 log = logging.getLogger(__name__)
 DELIVERIES = 20
@@ -84,10 +84,10 @@ class LedgerTopic(Protocol):
 class Notified(Protocol):
     """What a destination has told so far, kept beside the ledger."""
 
-    async def of(self, partitions: Iterable[int]) -> dict[str, NotifiedEscalation]:
-        """The newest record of each escalation of these partitions."""
+    async def of(self, partitions: Iterable[int]) -> dict[str, NotifiedSubject]:
+        """The newest record of each subject of these partitions."""
 
-    async def keep(self, partition: int, record: NotifiedEscalation) -> None:
+    async def keep(self, partition: int, record: NotifiedSubject) -> None:
         """A newer one."""
 
     async def close(self) -> None:

@@ -93,7 +93,7 @@ def _wrong_messages(evidence: Evidence, messages: Messages) -> list[str]:
             groups[name].append(f"C0{body['group'].upper()}")
     found: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for (channel, _), one in messages.items():
-        name = one["metadata"]["event_payload"]["escalation_id"]
+        name = one["metadata"]["event_payload"]["subject_id"]
         found[name].append((channel, one["blocks"][0]["text"]["text"]))
     return [
         f"{name}: shown {found[name]}, due {words[name]} in {channels}"

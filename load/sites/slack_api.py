@@ -67,12 +67,12 @@ class SlackApi:
             self._server.server_close()
             self._server = None
 
-    def of(self, escalation_id: str) -> list[dict[str, Any]]:
-        """The messages of an escalation, as they stand."""
+    def of(self, subject_id: str) -> list[dict[str, Any]]:
+        """The messages of an escalation or a held memory, as they stand."""
         return [
             one
             for one in self.messages.values()
-            if one["metadata"]["event_payload"]["escalation_id"] == escalation_id
+            if one["metadata"]["event_payload"]["subject_id"] == subject_id
         ]
 
     def answer(self, method: str, given: dict[str, Any]) -> dict[str, Any]:

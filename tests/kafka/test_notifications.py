@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.cli.demo.throwaway_trust import publish_policy
+from app.cli.demo.throwaway_trust import REVIEWER, publish_policy
 from app.core.trust.signing import signed_review
-from load.sites import approvers
+from load.sites import approvers, neutral_policy
 from load.sites.slack_api import TOKEN, SlackApi, slack_api, slack_settings
 from tests.documents.blocks import blocks
-from tests.kafka.installation import action, publish, running, site_on, stored, until
+from tests.kafka.installation import action, awaited, publish, running, site_on, stored, until
+from tests.kafka.memories import held_write
 from tests.kafka.notifier_process import Endpoint, NotifierProcess, endpoint, running_notifier
-from topics.catalog import ESCALATIONS, REVIEWS
+from topics.catalog import ESCALATIONS, MEMORY_WRITES, QUARANTINE, REVIEWS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,7 +29,12 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.kafka
 
 DESK, LEADS = "C0DESK", "C0LEADS"
-CHANNELS = [{"group": "desk", "channel": DESK}, {"group": "leads", "channel": LEADS}]
+MEMORIES = "C0MEMORIES"
+CHANNELS: list[dict[str, Any]] = [
+    {"group": "desk", "channel": DESK},
+    {"group": "leads", "channel": LEADS},
+    {"memories": True, "channel": MEMORIES},
+]
 WEBHOOK_SECRET = "of-the-webhook-in-the-tests"  # noqa: S105 - of nothing else
 HOSTILE = "<!channel> <https://evil.example|ok> *bold* \u202etxt\u200b\x1b[2J @here `x` :skull:" + "A" * 5000
 
@@ -150,6 +156,37 @@ def test_the_group_is_reminded_in_the_thread_and_the_next_one_gets_a_message_of_
     notifier.until(lambda: all(f"Denied by {approvers.LATER}" in shown(one) for one in api.of(waits)))
     assert len(api.of(waits)) == 2
     notifier.until(lambda: bool(api.of(expires)) and "Expired" in shown(api.of(expires)[0]))
+
+
+def test_a_held_memory_is_shown_with_its_content_until_it_leaves_the_quarantine(
+    site: Site, worker: WorkerProcess, api: SlackApi, notifier: NotifierProcess
+) -> None:
+    """It waits for six seconds: on a busy machine it expires before the review comes."""
+    session = f"s-{uuid.uuid4().hex}"
+    publish(site, [held_write(session, "w", content=f"{neutral_policy.DOUBT}\u202e")], MEMORY_WRITES)
+    held = awaited(site, QUARANTINE, session, 1, worker)[0]
+    notifier.until(lambda: bool(api.of(held["memory_id"])))
+    (message,) = api.of(held["memory_id"])
+    assert message["channel"] == MEMORIES
+    assert f"{neutral_policy.DOUBT}<U+202E>" in shown(message)
+    assert not buttons(message)
+    fields = {
+        "subject_id": held["memory_id"],
+        "session_id": session,
+        "decision": "reject",
+        "approver_id": REVIEWER,
+        "digest": held["content_digest"],
+        "justification": "nobody knows who said so",
+    }
+    review = signed_review(fields, site.trust.reviewer).model_dump(mode="json", exclude_unset=True)
+    publish(site, [review], REVIEWS)
+    notifier.until(
+        lambda: (
+            "Reject" in shown(api.of(held["memory_id"])[0])
+            or "Expired" in shown(api.of(held["memory_id"])[0])
+        )
+    )
+    assert len(api.of(held["memory_id"])) == 1
 
 
 def test_text_of_agents_is_shown_and_never_read_as_markup(

@@ -85,10 +85,10 @@ def ledger_records(linked: Callable[..., dict[str, Any]]) -> dict[str, dict[str,
 def other_records() -> dict[str, dict[str, Any]]:
     """A good body of the record that is not of the ledger."""
     return {
-        "NotifiedEscalation": {
-            "schema": "sluice/notified_escalation/v1",
-            "escalation_id": "e-1",
-            "told": {"escalation_id": "e-1", "status": "waiting"},
+        "NotifiedSubject": {
+            "schema": "sluice/notified_subject/v1",
+            "subject_id": "e-1",
+            "told": {"subject_id": "e-1", "status": "waiting"},
             "offset": 17,
             "messages": [{"channel": "C1", "ts": "1700000000.000100"}],
         }

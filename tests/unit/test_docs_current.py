@@ -33,7 +33,7 @@ WITHOUT_SESSION = {
     "DsseEnvelope",
     "SourceFeedback",
     "SourceHistory",
-    "NotifiedEscalation",
+    "NotifiedSubject",
     "QualityDecision",
     "Alarm",
     "ProvenanceWanted",

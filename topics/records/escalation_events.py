@@ -207,15 +207,16 @@ class PostedMessage(Record):
     ts: Annotated[Id, Field(description="the chat's name of the message: Slack's ts")]
 
 
-class NotifiedEscalation(Record):
-    """What a notifier has told of an escalation, and where; the newest record under its key counts.
+class NotifiedSubject(Record):
+    """What a notifier has told of an escalation or a held memory, and where; the newest record under its key
+    counts.
 
     A notifier that starts goes on from it: it updates the messages, and posts none of them again.
     """
 
-    schema_name: Annotated[Literal["sluice/notified_escalation/v1"], Field(alias="schema")]
-    escalation_id: Id
-    told: Annotated[dict[str, Any], Field(description="the escalation as it was told; long texts are cut")]
+    schema_name: Annotated[Literal["sluice/notified_subject/v1"], Field(alias="schema")]
+    subject_id: Id
+    told: Annotated[dict[str, Any], Field(description="as it was told; long texts are cut")]
     offset: Annotated[int, Field(ge=-1, description="of the last record that all messages tell; -1: none")]
     messages: list[PostedMessage]
 

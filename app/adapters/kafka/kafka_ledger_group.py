@@ -14,7 +14,7 @@ from aiokafka.errors import CommitFailedError, IllegalStateError
 from app.adapters.kafka.kafka_consumers import POLL_MS, is_behind
 from app.notify.backlog import AssignedPart, LedgerRecord, Part
 from topics.record_reading import read
-from topics.records import NotifiedEscalation
+from topics.records import NotifiedSubject
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -153,17 +153,17 @@ class _Members(ConsumerRebalanceListener):  # type: ignore[misc]
 
 
 class KafkaNotified:
-    """What was told of escalations, in a compacted topic. Raises KafkaError from each call."""
+    """What was told of what waits, in a compacted topic. Raises KafkaError from each call."""
 
     def __init__(self, bootstrap_servers: str, topic: str) -> None:
         self._servers = bootstrap_servers
         self._topic = topic
         self._producer: AIOKafkaProducer | None = None
 
-    async def of(self, partitions: Iterable[int]) -> dict[str, NotifiedEscalation]:
-        """The newest record of each escalation of these partitions, up to the topic's end as of now."""
+    async def of(self, partitions: Iterable[int]) -> dict[str, NotifiedSubject]:
+        """The newest record of each subject of these partitions, up to the topic's end as of now."""
         parts = [TopicPartition(self._topic, number) for number in partitions]
-        found: dict[str, NotifiedEscalation] = {}
+        found: dict[str, NotifiedSubject] = {}
         consumer = AIOKafkaConsumer(
             bootstrap_servers=self._servers,
             isolation_level="read_uncommitted",
@@ -179,14 +179,14 @@ class KafkaNotified:
             while await is_behind(consumer, ends):
                 for messages in (await consumer.getmany(timeout_ms=POLL_MS)).values():
                     for message in messages:
-                        record = read(NotifiedEscalation, message.value or b"")
-                        if isinstance(record, NotifiedEscalation):
-                            found[record.escalation_id] = record
+                        record = read(NotifiedSubject, message.value or b"")
+                        if isinstance(record, NotifiedSubject):
+                            found[record.subject_id] = record
         finally:
             await consumer.stop()
         return found
 
-    async def keep(self, partition: int, record: NotifiedEscalation) -> None:
+    async def keep(self, partition: int, record: NotifiedSubject) -> None:
         """It is acknowledged when this returns."""
         if self._producer is None:
             producer = AIOKafkaProducer(bootstrap_servers=self._servers, enable_idempotence=True)
@@ -194,7 +194,7 @@ class KafkaNotified:
             self._producer = producer
         value = orjson.dumps(record.model_dump(mode="json", by_alias=True))
         await self._producer.send_and_wait(
-            self._topic, value, key=record.escalation_id.encode(), partition=partition
+            self._topic, value, key=record.subject_id.encode(), partition=partition
         )
 
     async def close(self) -> None:

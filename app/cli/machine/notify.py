@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from app.adapters.kafka.kafka_inputs import KafkaHeldInput
     from app.notify.notifier import Destination, Notifier
-    from app.notify.told_escalation import ToldEscalation
+    from app.notify.told_subject import ToldSubject
     from app.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ def build_notifiers(settings: Settings) -> list[Notifier]:
     given = settings.notify
     found = []
     if settings.slack.channels:
-        found.append(_notifier(settings, "slack", [ESCALATIONS], _slack(settings)))
+        found.append(_notifier(settings, "slack", [ESCALATIONS, QUARANTINE], _slack(settings)))
     for one in given.webhooks:
         endpoint = one.url, one.secret.get_secret_value().encode()
         webhook = Webhook(one.name, endpoint, one.tenant, given.timeout_s, time.time)
@@ -122,33 +122,36 @@ def _slack(settings: Settings) -> Destination:
     )
     inputs = KafkaHeldInput(servers, names)
 
-    async def action_of(told: ToldEscalation) -> tuple[str, str] | None:
+    async def action_of(told: ToldSubject) -> tuple[str, str] | None:
         return await _shown_action(inputs, told) if given.show_parameters else None
 
-    def page_of(escalation_id: str) -> str | None:
-        pages = settings.gateway.pages_url
-        return None if pages is None else f"{pages.rstrip('/')}/review/escalations/{quote(escalation_id)}"
+    def page_of(told: ToldSubject) -> str | None:
+        pages, part = settings.gateway.pages_url, "quarantine" if told.kind == "memory" else "escalations"
+        return None if pages is None else f"{pages.rstrip('/')}/review/{part}/{quote(told.subject_id)}"
 
     places = SlackPlaces(given.channel_of, page_of, action_of, inputs.close)
     return SlackMessages(client, KafkaNotified(servers, names[NOTIFICATIONS]), places, time.time)
 
 
-async def _shown_action(inputs: KafkaHeldInput, told: ToldEscalation) -> tuple[str, str] | None:
-    """The tool and the parameters of what waits; None where it cannot be read, or is not what waits."""
+async def _shown_action(inputs: KafkaHeldInput, told: ToldSubject) -> tuple[str, str] | None:
+    """The tool and the parameters of what waits, or a memory's content; None where it cannot be read, or is
+    something else."""
     from app.core.foundation.arrival import coordinates_of  # noqa: PLC0415 - as above
     from app.core.foundation.requests import Answer, input_in  # noqa: PLC0415 - as above
     from app.ports import PortUnavailable  # noqa: PLC0415 - as above
 
-    topic, partition, offset = coordinates_of(told.escalation_id)
+    topic, partition, offset = coordinates_of(told.subject_id)
     try:
         payload = await inputs.ask({"topic": topic, "partition": partition, "offset": offset})
     except PortUnavailable as error:
-        log.warning("what waits as %s is not shown: %s", told.escalation_id, error)
+        log.warning("what waits as %s is not shown: %s", told.subject_id, error)
         return None
-    value = input_in(Answer("answered", payload), told.digest)
+    value = input_in(Answer("answered", payload), told.input_digest or told.digest)
     if value is None:
         return None
     fields = json.loads(value)
+    if told.kind == "memory":
+        return "a memory", str(fields.get("content"))
     shown = fields.get("parameters", fields.get("items"))
     name = str(fields.get("toolName", "a retrieval"))
     return name, json.dumps(shown, indent=2, ensure_ascii=False)

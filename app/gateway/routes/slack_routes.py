@@ -37,7 +37,7 @@ from app.notify.slack_blocks import (
     form_of,
     notice_view,
 )
-from app.notify.told_escalation import fold
+from app.notify.told_subject import fold
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

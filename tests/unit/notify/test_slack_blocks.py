@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.notify.slack_blocks import FORM_CHARS, cut, escape, form_of, message_of
-from app.notify.told_escalation import ToldEscalation, fold
+from app.notify.told_subject import ToldSubject, fold
+from tests.unit import memory_records
 from tests.unit.escalation_records import ledger_records
 
 RECORDS = ledger_records(lambda schema, **fields: {"schema": schema, **fields})
@@ -18,7 +19,7 @@ OPENED = RECORDS["EscalationOpened"]
 STORY = [OPENED, *(RECORDS[one] for one in ("EscalationReminded", "EscalationRerouted", "ApprovalCounted"))]
 
 
-def told(*records: dict[str, Any]) -> ToldEscalation:
+def told(*records: dict[str, Any]) -> ToldSubject:
     found = None
     for one in records:
         found = fold(found, one)
@@ -40,7 +41,7 @@ def test_no_text_can_mention_link_or_hide_anything(text: str, most: int) -> None
 def test_the_story_of_an_escalation_is_told_and_telling_it_twice_changes_nothing(end: str) -> None:
     whole = told(*STORY, RECORDS[end])
     assert told(*STORY, *STORY[1:], RECORDS[end]) == whole
-    assert ToldEscalation.of(json.loads(json.dumps(whole.fields()))) == whole
+    assert ToldSubject.of(json.loads(json.dumps(whole.fields()))) == whole
     assert whole.groups == ("leads",)
     assert whole.approvals == 1
     assert whole.status == ("approved" if end == "EscalationResolved" else "expired")
@@ -75,6 +76,26 @@ def test_the_end_names_the_person_and_the_channel() -> None:
     text = json.dumps(message_of(told(OPENED, blocked)))
     assert "and blocked all the same" in text
     assert "A gate blocked it: frozen" in text
+
+
+@pytest.mark.parametrize(
+    ("end", "says"),
+    [
+        ("QuarantineApproved", "Approved by"),
+        ("QuarantineRejected", "Rejected by"),
+        ("QuarantineExpired", "Expired at"),
+        ("QuarantineEvicted", "Evicted at"),
+    ],
+)
+def test_a_held_memory_is_told_with_its_source_until_it_leaves(end: str, says: str) -> None:
+    memories = memory_records.ledger_records(lambda schema, **fields: {"schema": schema, **fields})
+    held = {**memories["QuarantineEntered"], "decided_at": "2026-11-21T10:00:00.000Z"}
+    waits = told(held)
+    assert (waits.kind, waits.role, waits.subject_id) == ("memory", "reviewer", held["memory_id"])
+    text = json.dumps(message_of(waits))
+    assert f"Source: {held['source_id']}" in text
+    assert "sluice quarantine review" in text
+    assert says in json.dumps(message_of(told(held, {**memories[end], "decided_at": held["decided_at"]})))
 
 
 def test_what_opened_before_is_unknown_until_its_opening_is_read() -> None:

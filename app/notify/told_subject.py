@@ -1,4 +1,4 @@
-"""An escalation as people are told of it, folded from the records of gate.escalations. Pure.
+"""What waits for a person as people are told of it: an escalation or a held memory, folded from its records.
 
 Folding a record twice changes nothing, so what comes again after a restart does no harm.
 """
@@ -11,27 +11,41 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Status = Literal["waiting", "approved", "denied", "expired"]
+Status = Literal["waiting", "approved", "denied", "rejected", "expired", "evicted"]
+Kind = Literal["action", "retrieval", "memory"]
 MOST_TEXT = 1000
 """Characters of a text of a record that are kept."""
-OPENS = ("sluice/escalation_opened/v1", "sluice/retrieval_escalation_opened/v1")
+OPENS: dict[str, Kind] = {
+    "sluice/escalation_opened/v1": "action",
+    "sluice/retrieval_escalation_opened/v1": "retrieval",
+    "sluice/quarantine_entered/v1": "memory",
+}
 _RESOLVED = ("sluice/escalation_resolved/v1", "sluice/retrieval_escalation_resolved/v1")
 _EXPIRED = ("sluice/escalation_expired/v1", "sluice/retrieval_escalation_expired/v1")
-ENDS = frozenset((*_RESOLVED, *_EXPIRED))
+_LEFT: dict[str, Status] = {
+    "sluice/quarantine_approved/v1": "approved",
+    "sluice/quarantine_rejected/v1": "rejected",
+    "sluice/quarantine_expired/v1": "expired",
+    "sluice/quarantine_evicted/v1": "evicted",
+}
+ENDS = frozenset((*_RESOLVED, *_EXPIRED, *_LEFT))
 REMINDED, REROUTED = "sluice/escalation_reminded/v1", "sluice/escalation_rerouted/v1"
 
 
 @dataclass(frozen=True, slots=True)
-class ToldEscalation:
-    """`name`: the caller's id of the action or the retrieval; `digest`: of what waits. `tier` is None for a
-    retrieval. `groups`: those that got it so far, the present one last; none where every approver may answer.
-    `by`, `via`, `why`: who ended it, by which channel (None: with an own key), and the reason given;
-    `came_to`: of an approved action that a gate blocked.
+class ToldSubject:
+    """`name`: the caller's id of the action, the retrieval or the write; `digest`: of what waits. Only an
+    action has a `tier`, only a memory a `source`; `input_digest` is that of the input which holds a memory.
+
+    `groups`: those that got it so far, the present one last; none where every approver may answer. `by`,
+    `via`, `why`: who ended it, by which channel (None: with an own key), and the reason given; `came_to`: of
+    an approved action that a gate blocked.
 
     `tool`, `parameters`: of the action itself, as they are shown; None where they are not read.
     """
 
-    escalation_id: str
+    kind: Kind
+    subject_id: str
     tenant: str
     agent: str
     session: str
@@ -43,6 +57,8 @@ class ToldEscalation:
     quorum: int | None
     expires_at: str
     own_key: bool = False
+    source: str | None = None
+    input_digest: str | None = None
     groups: tuple[str, ...] = ()
     next_group: str | None = None
     next_at: str | None = None
@@ -66,13 +82,13 @@ class ToldEscalation:
         return {**asdict(self), "groups": list(self.groups)}
 
     @classmethod
-    def of(cls, fields: Mapping[str, Any]) -> ToldEscalation:
+    def of(cls, fields: Mapping[str, Any]) -> ToldSubject:
         """From `fields`, of this release or of another one. Raises TypeError where a field is missing."""
         known = {name: fields[name] for name in cls.__slots__ if name in fields}
         return cls(**{**known, "groups": tuple(fields.get("groups", ()))})
 
 
-def fold(told: ToldEscalation | None, record: Mapping[str, Any]) -> ToldEscalation | None:
+def fold(told: ToldSubject | None, record: Mapping[str, Any]) -> ToldSubject | None:
     """With one record more; None as long as its opening was not read."""
     schema = record.get("schema")
     if schema in OPENS:
@@ -91,29 +107,48 @@ def fold(told: ToldEscalation | None, record: Mapping[str, Any]) -> ToldEscalati
     return replace(told, approvals=max(told.approvals, record.get("approvals", 0)))
 
 
-def _opened(record: Mapping[str, Any]) -> ToldEscalation:
-    is_action = record["schema"] == OPENS[0]
-    group = record.get("group")
-    return ToldEscalation(
-        record["escalation_id"],
+_FIELDS: dict[Kind, tuple[str, str, str]] = {
+    "action": ("escalation_id", "action_id", "action_digest"),
+    "retrieval": ("escalation_id", "request_id", "request_hash"),
+    "memory": ("memory_id", "write_id", "content_digest"),
+}
+
+
+def _opened(record: Mapping[str, Any]) -> ToldSubject:
+    kind = OPENS[record["schema"]]
+    group, (subject_id, name, digest) = record.get("group"), _FIELDS[kind]
+    return ToldSubject(
+        kind,
+        record[subject_id],
         record["tenant_id"],
         record["agent_id"],
         record["session_id"],
-        record["action_id" if is_action else "request_id"],
-        record["action_digest" if is_action else "request_hash"],
+        record[name],
+        record[digest],
         record.get("tier"),
         record["reason"][:MOST_TEXT],
-        record["required_role"],
+        record.get("required_role", "reviewer"),
         record.get("quorum"),
         record["expires_at"],
+        own_key=bool(record.get("own_key")),
+        source=record.get("source_id"),
+        input_digest=(record.get("input") or {}).get("digest") if kind == "memory" else None,
         groups=() if group is None else (group,),
         next_group=record.get("next_group"),
         next_at=record.get("next_at"),
-        own_key=bool(record.get("own_key")),
     )
 
 
-def _ended(told: ToldEscalation, record: Mapping[str, Any]) -> ToldEscalation:
+def _ended(told: ToldSubject, record: Mapping[str, Any]) -> ToldSubject:
+    if record["schema"] in _LEFT:
+        return replace(
+            told,
+            status=_LEFT[record["schema"]],
+            by=record.get("approver_id"),
+            via=(record.get("delegate") or {}).get("channel"),
+            why=str(record.get("justification") or record.get("reason"))[:MOST_TEXT],
+            ended_at=record["decided_at"],
+        )
     if record["schema"] in _EXPIRED:
         return replace(
             told, status="expired", why=record["reason"][:MOST_TEXT], ended_at=record["expired_at"]
