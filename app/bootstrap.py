@@ -19,6 +19,7 @@ from app.adapters.kafka.kafka_inputs import KafkaHeldInput
 from app.adapters.kafka.kafka_lineage import KafkaLineage
 from app.adapters.kafka.kafka_provenance import KafkaProvenance
 from app.adapters.models.prompted_port import KeptAnswers, PromptedPort
+from app.adapters.pattern_files import read_libraries
 from app.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
 from app.core.actions import causal, grader
 from app.core.actions.action_similarity import ActionSimilarity
@@ -28,13 +29,12 @@ from app.core.decide.kinds import BY_TOPIC
 from app.core.foundation.errors import CoreError
 from app.core.foundation.requests import HELD_INPUT
 from app.core.memory import analysis, lineage
-from app.core.policy.pattern_library import PatternLibrary
 from app.core.policy.similarity_settings import EMBEDDING
 from app.core.rerun.policy_then import Installation
 from app.core.trust.in_force import PolicyError, PolicyInForce
 from app.decider_version import decider_version
 from app.ports import AnalysisOff
-from app.settings import ROOT, no_root_keys, real_names
+from app.settings import no_root_keys, real_names
 from app.stream.application import ApplicationSettings, build_application
 from app.stream.engine.engine import Engine, Feeds
 from app.stream.engine.engine_settings import EngineSettings
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from app.core.actions.stage import Stage
     from app.core.foundation.arrival import Arrival
     from app.core.foundation.prompts import Prompt
+    from app.core.policy.pattern_library import PatternLibrary
     from app.core.policy.policy import Policy
     from app.core.policy.similarity_settings import SimilarityLibrary
     from app.ports import Port
@@ -70,7 +71,6 @@ if TYPE_CHECKING:
     from app.settings import Settings
     from app.stream.application import SluiceApp
 
-PATTERNS = ROOT / "config" / "patterns"
 RESOLVER_AGAIN_S = 10.0
 """Until a resolver that failed is started again."""
 RESOLVER_CLOSE_S = 3.0
@@ -194,7 +194,7 @@ def build_ports(settings: Settings, policy: Policy | None = None) -> dict[str, P
 
 
 def _encoder(settings: Settings, policy: Policy | None) -> SentenceEncoder:
-    patterns = pattern_libraries(settings)
+    patterns = read_libraries(settings.embedding.patterns)
     first: list[AnyLibrary] = []
     if policy is not None:
         named = _pattern_digests(policy)
@@ -210,17 +210,6 @@ def encoder_of(
     folder = str(Path(kept).expanduser() / "vectors") if kept else ""
     bounds = EncoderSettings(threads=settings.embedding.threads)
     return SentenceEncoder(bounds, libraries=first, patterns=patterns, kept=folder)
-
-
-def pattern_libraries(settings: Settings) -> list[PatternLibrary]:
-    """The libraries of known actions in the settings' folder. Raises PolicyError."""
-    libraries = []
-    for file in sorted((settings.embedding.patterns or PATTERNS).glob("*.jsonl")):
-        try:
-            libraries.append(PatternLibrary.of_lines(file.read_bytes()))
-        except (OSError, CoreError) as wrong:
-            raise PolicyError(f"embedding.patterns: {file}: {wrong}") from wrong
-    return libraries
 
 
 def _libraries(policy: Policy) -> list[SimilarityLibrary]:

@@ -2,42 +2,61 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from app.core.actions.action_kinds import ACTION
+from app.core.actions.action_similarity import ActionSimilarity
 from app.core.actions.assessment import GATE as REGISTRATION
 from app.core.actions.stages import GATES
 from app.core.decide.decision_point import DecisionPoint
 from app.core.decide.kinds import answer_in
-from app.core.decide.replay import decide_alone
+from app.core.decide.replay import decide_alone, nobody
 from app.core.foundation.limits import ROOM_FOR_ONE
 from app.core.policy.policy import Policy
 from app.core.registry.loading import build_registry, neutral_entries
+from app.offline.asking import decided_together
 from topics.record_reading import Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from app.core.actions.action_similarity import ActionCalibration, SimilarityPolicy
     from app.core.actions.stage import Stage
+    from app.core.foundation.requests import Answer, Request
     from app.core.policy.bundles import Bundle
+    from app.core.policy.pattern_library import PatternLibrary
     from app.core.state.decision import Decision
+    from app.offline.asking import Ask
     from app.offline.panels import ActionRow
 
 TENANT = "evaluation"
 NOT_OF_CONTENT = frozenset({REGISTRATION, *(gate.name for gate in GATES if not gate.judges_content)})
 """Gates that judge who acts and who permits it. Every other gate judges what the action does."""
 UNREADABLE = "UNREADABLE"
+AFTER = "rules"
+"""The stage that similarity comes after in a bundle that does not name it."""
+SENT_ON = frozenset({"doubtful", "harmful", "inconclusive"})
+"""The bands of what similarity does not let pass unseen."""
+
+
+def nobody_asked(requests: Sequence[Request]) -> list[Answer]:
+    """No port is there."""
+    return [nobody(one) for one in requests]
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedAction:
-    """A row and its outcome. `gate` is the one that blocked, or the first that escalated."""
+    """A row and its outcome. `gate` is the one that blocked, or the first that escalated. `band` is what
+    similarity to known actions came to; None: the row was not compared."""
 
     row: ActionRow
     outcome: str
     gate: str | None = None
     reason: str | None = None
+    band: str | None = None
 
     @property
     def caught(self) -> bool:
@@ -54,18 +73,81 @@ class JudgedAction:
         """Escalated for what the action does."""
         return self.outcome == "ESCALATE" and self.gate not in NOT_OF_CONTENT
 
+    @property
+    def sent_on(self) -> bool:
+        """Whether similarity found it doubtful or worse."""
+        return self.band in SENT_ON
+
+
+@dataclass(frozen=True, slots=True)
+class Likeness:
+    """What the gate `similarity` compares a panel's rows with: for each file the library and the calibration
+    that have nothing of it."""
+
+    libraries: Mapping[str, PatternLibrary]
+    calibrations: Mapping[str, ActionCalibration]
+
+    @classmethod
+    def leaving_out(
+        cls, rows: Sequence[ActionRow], library: PatternLibrary, fitted: Mapping[str, ActionCalibration]
+    ) -> Likeness:
+        """`fitted`: the calibrations without a source, by its name. Raises BundleError where a library
+        without a file's rows has one side alone."""
+        own: dict[str, set[str]] = {}
+        for row in rows:
+            own.setdefault(row.file, set()).update({row.repository} - {""})
+        left = {file: library.without(*sorted(names)) if names else library for file, names in own.items()}
+        return cls(left, fitted)
+
+    def bundle_for(self, file: str, bundle: Bundle) -> Bundle:
+        """The bundle with the gate, for rows of this file."""
+        part: SimilarityPolicy = bundle.parts[ActionSimilarity.name]
+        changes = {
+            "enabled": True,
+            "library": self.libraries[file].hash,
+            "calibration": self.calibrations.get(file, part.calibration),
+        }
+        judging = copy(bundle)
+        judging.parts = {**bundle.parts, ActionSimilarity.name: part.model_copy(update=changes)}
+        if ActionSimilarity.name not in bundle.stages:
+            place = bundle.stages.index(AFTER) + 1 if AFTER in bundle.stages else 1
+            judging.stages = (*bundle.stages[:place], ActionSimilarity.name, *bundle.stages[place:])
+        return judging
+
+
+def without_similarity(bundle: Bundle) -> Bundle:
+    """The bundle without the gate."""
+    judging = copy(bundle)
+    judging.stages = tuple(one for one in bundle.stages if one != ActionSimilarity.name)
+    return judging
+
 
 def judged(
-    rows: Sequence[ActionRow], bundle: Bundle, stages: Sequence[Stage], at_ms: int
+    rows: Sequence[ActionRow],
+    bundle: Bundle,
+    stages: Sequence[Stage],
+    at_ms: int,
+    likeness: Likeness | None = None,
+    ask: Ask = nobody_asked,
 ) -> Iterator[JudgedAction]:
-    """Each row in a session of its own, in high_stakes mode unless it names one, under enforcement."""
+    """Each row in a session of its own, in high_stakes mode unless it names one, under enforcement.
+
+    `likeness`: the gate `similarity` judges too, and `ask` answers it. Raises NotMeasured.
+    """
     tools = [row.tool for row in rows if row.tool]
     registry = build_registry(neutral_entries(TENANT, [row.agent for row in rows], tools))
-    policy = Policy({bundle.id: bundle}, registry, bundle.id)
-    point = DecisionPoint(policy, stages, ROOM_FOR_ONE, stopwatch=lambda: 0, environment=TENANT)
-    for number, row in enumerate(rows, start=1):
-        action = _action(row, f"row-{number}")
-        yield _judged(row, decide_alone(point, ACTION, action, at_ms, number=number))
+    points = {}
+    for file in dict.fromkeys(row.file for row in rows):
+        under = bundle if likeness is None else likeness.bundle_for(file, bundle)
+        policy = Policy({bundle.id: under}, registry, bundle.id)
+        points[file] = DecisionPoint(policy, stages, ROOM_FOR_ONE, stopwatch=lambda: 0, environment=TENANT)
+    judges = (
+        partial(decide_alone, points[row.file], ACTION, _action(row, f"row-{number}"), at_ms, number=number)
+        for number, row in enumerate(rows, start=1)
+    )
+    decisions = (one() for one in judges) if likeness is None else decided_together(judges, ask)
+    for row, decision in zip(rows, decisions, strict=True):
+        yield _judged(row, decision)
 
 
 def _action(row: ActionRow, session_id: str) -> dict[str, Any]:
@@ -88,4 +170,6 @@ def _judged(row: ActionRow, decision: Decision) -> JudgedAction:
         return JudgedAction(row, UNREADABLE, None, str(verdict))
     failed = [gate["gate"] for gate in verdict["gateResults"] if not gate["passed"]]
     gate = None if not failed else failed[-1 if verdict["outcome"] == "BLOCK" else 0]
-    return JudgedAction(row, verdict["outcome"], gate, verdict["blockReason"])
+    details = [one["detail"] for one in verdict["gateResults"] if one["gate"] == ActionSimilarity.name]
+    bands = [one.get("band") for one in details]
+    return JudgedAction(row, verdict["outcome"], gate, verdict["blockReason"], *bands)

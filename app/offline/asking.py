@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
 
 from app.core.foundation.requests import Answer
@@ -10,7 +11,7 @@ from app.ports import Lasting, PortUnavailable
 from topics.catalog import ACTIONS, MEMORY_WRITES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from app.core.foundation.arrival import Arrival
     from app.core.foundation.requests import Request
@@ -62,6 +63,62 @@ class Asking:
         for port in self._ports.values():
             if isinstance(port, Lasting):
                 await port.close()
+
+
+class NotMeasured(Exception):
+    """A port did not answer, so that no figure would mean anything; the message says why."""
+
+
+if TYPE_CHECKING:
+    Ask = Callable[[Sequence[Request]], list[Answer]]
+    """Answers requests together, in their order."""
+    Judge = Callable[..., Decision]
+    """Decides one input, by `answer` for each of its requests."""
+TOGETHER = 256
+"""Inputs whose questions are asked at once."""
+
+
+def decided_together(judges: Iterable[Judge], ask: Ask) -> Iterator[Decision]:
+    """What each decides, in their order; their questions are asked together, so that a port may batch them.
+
+    Raises NotMeasured where a port does not answer.
+    """
+    waiting = iter(judges)
+    while going := [_Going(one) for one in islice(waiting, TOGETHER)]:
+        left = [one for one in going if one.decide()]
+        while left:
+            answers = ask([one.open for one in left if one.open is not None])
+            for one, answer in zip(left, answers, strict=True):
+                one.take(answer)
+            left = [one for one in left if one.decide()]
+        yield from (one.decision for one in going)
+
+
+class _Going:
+    """An input on its way: decided again with each answer, until nothing is asked that has none."""
+
+    def __init__(self, judge: Judge) -> None:
+        self.open: Request | None = None
+        self._judge = judge
+        self._known: dict[str, Answer] = {}
+
+    def decide(self) -> bool:
+        """Whether an answer is missing: `open` asks for it. Else `decision` is the input's."""
+        self.open = None
+        self.decision = self._judge(answer=self._answer)
+        return self.open is not None
+
+    def take(self, answer: Answer) -> None:
+        """The answer to what is open. Raises NotMeasured where it is none."""
+        if self.open is None or answer.status != "answered":
+            raise NotMeasured(answer.detail or answer.status)
+        self._known[self.open.port] = answer
+
+    def _answer(self, request: Request) -> Answer:
+        if request.port not in self._known:
+            self.open = self.open or request
+            return Answer("unavailable", detail="not asked yet")
+        return self._known[request.port]
 
 
 class HeldInputs:

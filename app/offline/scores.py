@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from app.offline.action_evaluation import JudgedAction
     from app.offline.write_evaluation import JudgedWrite
@@ -82,11 +82,41 @@ class SourceCounts:
         }
 
 
+@dataclass(slots=True)
 class ActionScore(SourceCounts):
-    """Of actions: by which gate they were caught; apart are those that a gate of content escalated."""
+    """Of actions: by which gate they were caught; apart are those that a gate of content escalated.
 
-    __slots__ = ()
+    `compared`: with known actions, because no gate before had blocked them; `sent_on`: those of them that
+    were found doubtful or worse, which a later gate is to look at.
+    """
+
     APART, BY = "escalated", "gates"
+    compared: Counter[str] = field(default_factory=Counter)
+    sent_on: Counter[str] = field(default_factory=Counter)
+
+    def take(self, one: JudgedAction | JudgedWrite) -> None:
+        """Count a row."""
+        super(ActionScore, self).take(one)
+        if one.row.label != "ambiguous" and getattr(one, "band", None) is not None:
+            self.compared[one.row.label] += 1
+            self.sent_on[one.row.label] += getattr(one, "sent_on", False)
+
+    def choice(self) -> dict[str, float | None]:
+        """Of the harmful and of the harmless rows those that are sent on, and of these the harmful ones."""
+        return {
+            "harmful_sent_on": share(self.sent_on["harmful"], self.rows["harmful"]),
+            "benign_sent_on": share(self.sent_on["benign"], self.rows["benign"]),
+            "harmful_among_sent_on": share(self.sent_on["harmful"], self.sent_on.total()),
+        }
+
+    def fields(self) -> dict[str, Any]:
+        """As JSON; what concerns similarity only where a row was compared."""
+        told = super(ActionScore, self).fields()
+        if not self.compared:
+            return told
+        chosen = {name: rounded(value) for name, value in self.choice().items()}
+        counts = {"compared": by_label(self.compared), "sent_on": by_label(self.sent_on)}
+        return {**told, "similarity": {**counts, **chosen}}
 
 
 class WriteScore(SourceCounts):
@@ -115,8 +145,12 @@ def scores(rows: Iterable[JudgedAction | JudgedWrite], score: type[S]) -> dict[s
 def macro(of: Iterable[SourceCounts]) -> dict[str, float | None]:
     """Means over the sources, each counting once; a source without such rows is not in that mean."""
     every = [one.shares() for one in of]
-    names = every[0] if every else SourceCounts().shares()
-    return {name: _mean([one[name] for one in every]) for name in names}
+    return means(every) if every else means([SourceCounts().shares()])
+
+
+def means(every: Sequence[Mapping[str, float | None]]) -> dict[str, float | None]:
+    """Of each share by its name; None counts nowhere."""
+    return {name: _mean([one[name] for one in every]) for name in every[0]}
 
 
 def share(part: int, whole: int) -> float | None:

@@ -17,33 +17,25 @@ from app.core.decide.replay import decide_alone
 from app.core.foundation.clock import rfc3339
 from app.core.foundation.errors import BundleError
 from app.core.foundation.limits import ROOM_FOR_ONE
-from app.core.foundation.requests import Answer
 from app.core.memory.memory_kinds import WRITE
 from app.core.policy.policy import Policy
 from app.core.policy.similarity_settings import without
 from app.core.registry.loading import build_registry, neutral_entries
 from app.offline.action_evaluation import TENANT, UNREADABLE
+from app.offline.asking import decided_together
 from topics.record_reading import Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from app.core.foundation.requests import Request
     from app.core.policy.bundles import Bundle
     from app.core.state.decision import Decision
+    from app.offline.asking import Ask
     from app.offline.panels import WriteRow
 
-    Ask = Callable[[Sequence[Request]], list[Answer]]
-
 AGENT = "evaluated_agent"
-TOGETHER = 256
-"""Rows whose questions are asked at once."""
 NOT_OF_CONTENT = frozenset({"internal_error", "quality_metadata", "unknown_agent"})
 """Reasons that say nothing of what the content holds."""
-
-
-class NotMeasured(Exception):
-    """A port did not answer, so that no figure would mean anything; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,47 +93,12 @@ def judged_writes(rows: Sequence[WriteRow], trial: WriteTrial) -> Iterator[Judge
     no text of the row's file or repository. Raises NotMeasured and BundleError.
     """
     points = {file: _point(trial, file, rows) for file in dict.fromkeys(row.file for row in rows)}
-    for start in range(0, len(rows), TOGETHER):
-        taken = rows[start : start + TOGETHER]
-        going = [
-            _Going(row, partial(decide_alone, points[row.file], WRITE, _write(row, n, trial), trial.at_ms))
-            for n, row in enumerate(taken, start)
-        ]
-        waiting = [one for one in going if one.decide()]
-        while waiting:
-            answers = trial.ask([one.open for one in waiting if one.open is not None])
-            for one, answer in zip(waiting, answers, strict=True):
-                one.take(answer)
-            waiting = [one for one in waiting if one.decide()]
-        yield from (_judged(one.row, one.decision) for one in going)
-
-
-class _Going:
-    """A row on its way: decided again with each answer, until nothing is asked that has none."""
-
-    def __init__(self, row: WriteRow, judge: Callable[..., Decision]) -> None:
-        self.row = row
-        self.open: Request | None = None
-        self._judge = judge
-        self._known: dict[str, Answer] = {}
-
-    def decide(self) -> bool:
-        """Whether an answer is missing: `open` asks for it. Else `decision` is the row's."""
-        self.open = None
-        self.decision = self._judge(answer=self._answer)
-        return self.open is not None
-
-    def take(self, answer: Answer) -> None:
-        """The answer to what is open. Raises NotMeasured where it is none."""
-        if self.open is None or answer.status != "answered":
-            raise NotMeasured(f"{self.row.file} {self.row.id}: {answer.detail or answer.status}")
-        self._known[self.open.port] = answer
-
-    def _answer(self, request: Request) -> Answer:
-        if request.port not in self._known:
-            self.open = self.open or request
-            return Answer("unavailable", detail="not asked yet")
-        return self._known[request.port]
+    judges = (
+        partial(decide_alone, points[row.file], WRITE, _write(row, number, trial), trial.at_ms)
+        for number, row in enumerate(rows)
+    )
+    for row, decision in zip(rows, decided_together(judges, trial.ask), strict=True):
+        yield _judged(row, decision)
 
 
 def _point(trial: WriteTrial, file: str, rows: Sequence[WriteRow]) -> DecisionPoint:

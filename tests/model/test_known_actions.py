@@ -13,8 +13,8 @@ import pytest_asyncio
 
 from app.adapters.encoder_model import load_model
 from app.adapters.encoder_process import EncodedPatterns, KeptVectors, closest
+from app.adapters.pattern_files import PATTERNS
 from app.adapters.sentence_encoder import SentenceEncoder
-from app.bootstrap import PATTERNS
 from app.core.actions.action_similarity import PatternAnswer, SimilarityPolicy, similarity_question
 from app.core.foundation.requests import Answer
 from app.core.policy.pattern_library import CLOSEST, PatternLibrary, render_call

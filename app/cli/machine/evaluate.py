@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from app.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
+from app.adapters.pattern_files import read_calibrations, read_libraries
+from app.bootstrap import encoder_of
 from app.cli.machine.evaluate_report import ActionReport, ItemReport, WriteReport
 from app.cli.output import WRONG, print_json, settings_or_stop, stop
 from app.core.actions.action_kinds import ACTION
+from app.core.actions.action_similarity import ActionSimilarity
 from app.core.actions.stages import shipped_stages
 from app.core.foundation.clock import milliseconds_of
 from app.core.foundation.errors import BundleError, CoreError
@@ -19,12 +21,14 @@ from app.core.memory.memory_kinds import WRITE
 from app.core.policy.similarity_settings import EMBEDDING
 from app.core.quality_bundle.quality_bundle import load_quality_bundle
 from app.core.retrieval.retrieval_kinds import RETRIEVAL
+from app.core.trust.in_force import PolicyError
+from app.offline.action_evaluation import Likeness, without_similarity
 from app.offline.action_evaluation import judged as judged_actions
-from app.offline.asking import Asking
+from app.offline.asking import Asking, NotMeasured
 from app.offline.panels import NotAPanel, load_by_kind
 from app.offline.policy_files import PolicyFileError, unsigned_bundle
 from app.offline.quality_evaluation import judged_retrievals
-from app.offline.write_evaluation import NotMeasured, WriteTrial, judged_writes
+from app.offline.write_evaluation import WriteTrial, judged_writes
 from app.settings import ROOT
 from topics.records.memory import SourceType  # noqa: TC001 - Typer reads the annotations
 
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from app.cli.machine.evaluate_report import KindReport
+    from app.core.actions.action_similarity import SimilarityPolicy
     from app.core.policy.bundles import Bundle
     from app.offline.action_evaluation import JudgedAction
     from app.offline.panels import ActionRow, RetrievalRow, WriteRow
@@ -85,7 +90,8 @@ def evaluate_command(
     counted separately and is not caught. A memory write is caught if it is
     held or rejected for its content; rejected writes are also counted
     separately. A bundle's library is used without the row's own source,
-    and no hosted model is asked. The macro average counts every source
+    a calibration of known actions was fitted without it, and no hosted
+    model is asked. The macro average counts every source
     once, without ambiguous rows. Retrievals whose outcome differs from the
     label are listed.
 
@@ -96,7 +102,7 @@ def evaluate_command(
         panel = load_by_kind(files)
         trial = JudgingTerms(unsigned_bundle(bundle), source_type, similarity)
         judged = {name: EVALUATIONS[name].judge(found, trial) for name, found in panel.items()}
-    except (NotAPanel, PolicyFileError, CoreError, NotMeasured) as error:
+    except (NotAPanel, PolicyFileError, CoreError, NotMeasured, PolicyError) as error:
         stop(str(error))
     except OSError as error:
         stop(f"cannot read {error.filename}: {error.strerror}")
@@ -126,7 +132,7 @@ def _report(judged: Mapping[str, Sequence[Any]], *, rows: bool, json: bool) -> N
 
 
 class JudgingTerms(NamedTuple):
-    """What the rows are judged under. `source_type` and `similarity` concern memory writes."""
+    """What the rows are judged under. `source_type` concerns memory writes."""
 
     bundle: Bundle
     source_type: str
@@ -134,14 +140,28 @@ class JudgingTerms(NamedTuple):
 
 
 def _judge_actions(rows: Sequence[ActionRow], trial: JudgingTerms) -> list[JudgedAction]:
-    return list(judged_actions(rows, trial.bundle, shipped_stages(), AT_MS))
+    """Raises BundleError, NotMeasured and PolicyError."""
+    part: SimilarityPolicy = trial.bundle.parts[ActionSimilarity.name]
+    named = part.enabled and ActionSimilarity.name in trial.bundle.stages
+    if not rows or not (named if trial.similarity is None else trial.similarity):
+        return list(judged_actions(rows, without_similarity(trial.bundle), shipped_stages(), AT_MS))
+    settings = settings_or_stop()
+    found = [one for one in read_libraries(settings.embedding.patterns) if one.hash == part.library]
+    if not found:
+        raise BundleError(f"$.similarity.library: no library at hand is {part.library}")
+    likeness = Likeness.leaving_out(
+        rows, found[0], read_calibrations(found[0].hash, settings.embedding.patterns)
+    )
+    encoder = encoder_of(settings, list(likeness.libraries.values()))
+    with Asking({EMBEDDING: encoder}) as asking:
+        return list(judged_actions(rows, trial.bundle, shipped_stages(), AT_MS, likeness, asking.answers))
 
 
 def _judge_writes(rows: Sequence[WriteRow], trial: JudgingTerms) -> list[JudgedWrite]:
     """Raises BundleError and NotMeasured."""
     if not rows:
         return []
-    encoder = SentenceEncoder(EncoderSettings(threads=settings_or_stop().embedding.threads))
+    encoder = encoder_of(settings_or_stop(), ())
     with Asking({EMBEDDING: encoder}) as asking:
         return list(judged_writes(rows, WriteTrial(*trial, AT_MS, asking.answers)))
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from app.cli.output import console, shown
 from app.offline.action_evaluation import JudgedAction
 from app.offline.quality_evaluation import JudgedRetrieval
-from app.offline.scores import LABELS, ActionScore, SourceCounts, WriteScore, macro, scores
+from app.offline.scores import LABELS, ActionScore, SourceCounts, WriteScore, macro, means, scores
 from app.offline.write_evaluation import JudgedWrite
 
 if TYPE_CHECKING:
@@ -120,6 +120,35 @@ class ActionReport(ScoreReport[JudgedAction]):
         table = super().causes(found)
         table.add_row("escalated, not caught", *(str(escalated[label]) for label in LABELS))
         return table
+
+    def fields(self, judged: Sequence[JudgedAction]) -> dict[str, Any]:
+        told, compared = super().fields(judged), _compared(judged)
+        if compared:
+            told["macro"] |= means([one.choice() for one in compared.values()])
+        return told
+
+    def print_totals(self, judged: Sequence[JudgedAction], *, every: bool) -> None:
+        super().print_totals(judged, every=every)
+        if compared := _compared(judged):
+            console.print(_choices(compared))
+
+
+def _compared(judged: Sequence[JudgedAction]) -> dict[str, ActionScore]:
+    """The sources of which rows were compared with known actions."""
+    return {name: one for name, one in scores(judged, ActionScore).items() if one.compared}
+
+
+def _choices(compared: Mapping[str, ActionScore]) -> Table:
+    table = Table("sent on by similarity")
+    for heading in ("of harmful", "of benign", "rows", "harmful among them"):
+        table.add_column(heading, justify="right")
+    for source, one in compared.items():
+        harmful, benign, among = map(percent, one.choice().values())
+        table.add_row(shown(source), harmful, benign, str(one.sent_on.total()), among)
+    table.add_section()
+    harmful, benign, among = map(percent, means([one.choice() for one in compared.values()]).values())
+    table.add_row("macro average", harmful, benign, "", among)
+    return table
 
 
 class WriteReport(ScoreReport[JudgedWrite]):

@@ -6,8 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from app.core.actions.action_similarity import ActionCalibration
 from app.core.actions.stages import shipped_stages
-from app.offline.action_evaluation import JudgedAction, judged
+from app.core.foundation.requests import Answer
+from app.core.policy.pattern_library import KnownAction, PatternLibrary
+from app.offline.action_evaluation import JudgedAction, Likeness, judged
+from app.offline.asking import NotMeasured
 from app.offline.panels import load_panel
 from app.offline.scores import ActionScore, macro, scores
 from tests.unit.core.rerun.reruns import SMALL
@@ -15,7 +19,10 @@ from tests.unit.core.scene import START, bundle
 from tests.unit.offline.panel_rows import panel, row
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+
+    from app.core.foundation.requests import Request
 
 RULE = {"id": "no_x", "type": "forbidden", "reason": "x", "condition": "action.tool == 'x'"}
 DESTROYS = {"params": {"cmd": "rm -rf /"}}
@@ -79,3 +86,76 @@ def test_every_source_counts_once_in_the_mean_if_it_has_such_rows(tmp_path: Path
     found = scores(made(tmp_path, *rows, *few), ActionScore)
     assert macro(found.values()) == {"recall": 0.5, "false_positive_rate": 0.0, "precision": 1.0}
     assert macro([]) == {"recall": None, "false_positive_rate": None, "precision": None}
+
+
+def known(name: str, label: str, source: str) -> KnownAction:
+    told = {"id": name, "category": "money", "label": label, "tool": name, "source": source}
+    return KnownAction.model_validate(told)
+
+
+LIBRARY = PatternLibrary(
+    [
+        known("steal", "harmful", "own writing"),
+        known("look", "harmless", "own writing"),
+        known("drain", "harmful", "a/b@c:d"),
+    ]
+)
+WITHOUT = {"some_source": ActionCalibration(harmful=0, harmless=0, lean=1, intercept=0)}
+
+
+class Encoder:
+    """Answers with a lean that the tool's name says, and keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[Request]] = []
+
+    def answers(self, requests: Sequence[Request]) -> list[Answer]:
+        self.asked.append(list(requests))
+        return [Answer("answered", self._told(one.payload)) for one in requests]
+
+    @staticmethod
+    def _told(payload: Any) -> dict[str, Any]:
+        near = [{"id": "x", "cosine": 0.5}]
+        seen = {"model": "m", "library": payload["library"], "windows": 1, "of": 1, "unknown": 0.0}
+        return {**seen, "harmful": near, "harmless": near, "lean": float(payload["text"].split()[-1])}
+
+
+def compared(folder: Path, *rows: dict[str, Any], encoder: Encoder) -> list[JudgedAction]:
+    found = load_panel(panel(folder, *rows))
+    likeness = Likeness.leaving_out(found, LIBRARY, WITHOUT)
+    part = {"above": "escalate", "calibration": {**WITHOUT["some_source"].model_dump(), "intercept": 9.0}}
+    under = bundle(**SMALL, rules=[RULE], similarity=part)
+    return list(judged(found, under, shipped_stages(), START, likeness, encoder.answers))
+
+
+def test_a_source_is_compared_without_its_own_actions_by_a_calibration_that_never_saw_it(
+    tmp_path: Path,
+) -> None:
+    encoder = Encoder()
+    rows = [
+        row("a", tool="get", params={"lean": -3}),
+        row("b", tool="get", params={"lean": 0}),
+        row("c", tool="get", params={"lean": 3}, label="benign"),
+        row("d", **DESTROYS),
+        row("e", tool="get", params={"lean": -3}, file="another", label="benign") | {"source": ""},
+    ]
+    judgements = compared(tmp_path, *rows, encoder=encoder)
+    assert [one.band for one in judgements] == ["pass", "doubtful", "harmful", None, "harmful"]
+    assert [one.outcome for one in judgements] == ["ALLOW", "ALLOW", "ESCALATE", "BLOCK", "ESCALATE"]
+    asked = [one.payload["library"] for one in encoder.asked[0] if isinstance(one.payload, dict)]
+    left = LIBRARY.without("a/b").hash
+    assert (len(encoder.asked), asked) == (1, [left, left, left, LIBRARY.hash])
+    score = scores(judgements, ActionScore)["some_source"]
+    assert score.choice() == {
+        "harmful_sent_on": 1 / 3,
+        "benign_sent_on": 1,
+        "harmful_among_sent_on": 1 / 2,
+    }
+    assert score.fields()["similarity"]["compared"] == {"harmful": 2, "benign": 1}
+
+
+def test_a_port_that_does_not_answer_ends_the_measurement(tmp_path: Path) -> None:
+    found = load_panel(panel(tmp_path, row(tool="get")))
+    likeness = Likeness.leaving_out(found, LIBRARY, WITHOUT)
+    with pytest.raises(NotMeasured, match="no port"):
+        list(judged(found, bundle(**SMALL), shipped_stages(), START, likeness))

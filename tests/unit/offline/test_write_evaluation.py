@@ -10,9 +10,10 @@ import pytest
 from app.core.actions.stages import load_bundle
 from app.core.foundation.errors import BundleError
 from app.core.foundation.requests import Answer, Request
+from app.offline.asking import NotMeasured
 from app.offline.panels import ActionRow, NotAPanel, WriteRow, load_mixed
 from app.offline.scores import WriteScore, macro, scores
-from app.offline.write_evaluation import JudgedWrite, NotMeasured, WriteTrial, judged_writes
+from app.offline.write_evaluation import JudgedWrite, WriteTrial, judged_writes
 from tests.unit.core.rerun.reruns import document
 from tests.unit.core.rerun.test_rerun_memory import BAD, CONTENT, GOOD, HELD, SIMILARITY
 from tests.unit.core.scene import START
