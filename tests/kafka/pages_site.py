@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import shutil
+import time
 import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ import pytest
 from playwright.sync_api import expect, sync_playwright
 
 from app.cli.demo.throwaway_trust import OWNER, REVIEWER, publish_policy
+from app.cli.machine.gateway import STOP_S
 from app.gateway.http.api_keys import write_keys
 from app.gateway.pages.accounts import Account, PeopleFile, hash_of
 from load.sites import neutral_policy
@@ -148,11 +150,19 @@ class PageSite:
             pass
         return dict(found)
 
+    def leave_open(self) -> None:
+        """A page that follows what happens."""
+        page = self.browser.new_context(base_url=self.gateway.url).new_page()
+        log_in(page, "rita")
+        with page.expect_response("**/review/live"):
+            page.wait_for_url("**/review/escalations")
+
     @contextmanager
     def visiting(self, who: str | None = None, **options: Any) -> Iterator[Page]:
         """A page of a new browser context, logged in as somebody."""
         known = self.log_ins.get(who or "")
-        context = self.browser.new_context(base_url=self.gateway.url, storage_state=known, **options)
+        options = {"base_url": self.gateway.url, "storage_state": known, **options}
+        context = self.browser.new_context(**options)
         context.set_default_timeout(PATIENCE_MS)
         try:
             page = context.new_page()
@@ -259,9 +269,14 @@ def running_pages(kafka: str, folder: Path, name: str, **settings: Any) -> Itera
     workers = running(made)
     next(workers)
     try:
-        with running_gateway(made, **given) as gateway, sync_playwright() as playwright:
+        with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=binary, args=ARGUMENTS)
-            yield PageSite(made, gateway, browser)
+            with running_gateway(made, **given) as gateway:
+                at = PageSite(made, gateway, browser)
+                yield at
+                at.leave_open()
+                began = time.monotonic()
+            assert time.monotonic() - began < STOP_S, "an open page holds up the gateway's stop"
             browser.close()
     finally:
         next(workers, None)

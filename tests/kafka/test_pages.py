@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 import httpx2
 import pytest
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.kafka, pytest.mark.browser]
 PHONE = {"width": 360, "height": 740}
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 
 
 @pytest.fixture(scope="module")
@@ -200,32 +201,30 @@ def test_nothing_that_an_agent_or_a_person_writes_runs_or_leads_away(at: PageSit
         assert {httpx2.URL(one).host for one in asked} == {"127.0.0.1"}
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_and_a_phone_shows_everything(at: PageSite, scheme: Any) -> None:
+def test_axe_finds_nothing_by_day_and_by_night_and_a_phone_shows_everything(at: PageSite) -> None:
     waits, held = at.escalate(parameters={"order": "17"}, reasoning="x" * 300), at.hold()
-    axe = Axe()
-    with at.visiting(color_scheme=scheme, viewport=PHONE) as page:
-        page.goto("/review/login")
-        assert axe.run(page).violations_count == 0, axe.run(page).generate_report()
-        log_in(page, "ada")
-        page.wait_for_url("**/review/escalations")
-        for path in (
-            "escalations",
-            f"escalations/{waits['escalation_id']}",
-            "quarantine",
-            f"quarantine/{held['memory_id']}",
-            "decisions",
-            f"decisions/{waits['verdict_id']}",
-            f"decisions/{held['memory_id']}",
-            "sessions",
-            f"sessions?id={waits['session_id']}",
-            "posture",
-            "people",
-            "decisions/verdict:gate.actions.proposed:0:99999",
-        ):
+    paths = (
+        "escalations",
+        f"escalations/{waits['escalation_id']}",
+        "quarantine",
+        f"quarantine/{held['memory_id']}",
+        "decisions",
+        f"decisions/{waits['verdict_id']}",
+        f"decisions/{held['memory_id']}",
+        "sessions",
+        f"sessions?id={waits['session_id']}",
+        "posture",
+        "people",
+        "decisions/verdict:gate.actions.proposed:0:99999",
+        "login",
+    )
+    with at.visiting("ada", viewport=PHONE) as page:
+        for path in paths:
             page.goto(f"/review/{path}")
-            results = axe.run(page)
-            assert results.violations_count == 0, f"{path}: {results.generate_report()}"
+            for scheme in SCHEMES:
+                page.emulate_media(color_scheme=scheme)
+                results = Axe().run(page)
+                assert results.violations_count == 0, f"{path}, {scheme}: {results.generate_report()}"
             assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], path
 
 

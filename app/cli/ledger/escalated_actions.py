@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from app.cli.ledger.held_memories import left
+from app.cli.ledger.held_memories import left, through
 from app.cli.output import console, quoted, shown, span
 from app.core.foundation.arrival import coordinates_of
 from app.core.foundation.clock import milliseconds_of
@@ -182,7 +182,7 @@ def _event(event: Event) -> str:
         return f"reminded: {shown(event.group)}"
     if isinstance(event, EscalationRerouted):
         return f"went on from {shown(event.from_group)} to {shown(event.group)}"
-    who = f"by {shown(event.approver_id)}: {shown(event.justification)}"
+    who = f"by {shown(event.approver_id)}{shown(through(event.delegate))}: {shown(event.justification)}"
     if isinstance(event, Counted):
         return f"approval {event.approvals} of {event.quorum} {who}"
     return f"{'approved' if event.decision == 'approve' else 'denied'} {who}{_consequence(event)}"

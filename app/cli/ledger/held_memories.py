@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from app.adapters.kafka.kafka_quarantine import Place
     from app.core.reports.ledger_values import Event
+    from topics.records.base import DelegateSeen
     from topics.records.memory import MemoryFinding
 
 T = TypeVar("T")
@@ -227,10 +228,15 @@ def _finding(one: MemoryFinding) -> str:
 def _event(event: Event) -> str:
     word = "entered" if isinstance(event, QuarantineEntered) else WORDS[type(event)]
     if isinstance(event, QuarantineApproved | QuarantineRejected):
-        why = f"by {event.approver_id}: {event.justification}"
+        why = f"by {event.approver_id}{through(event.delegate)}: {event.justification}"
     else:
         why = f"{event.reason}, {event.by}" if isinstance(event, QuarantineEvicted) else event.reason
     return f"  {event.decided_at} {word}: {shown(why)}"
+
+
+def through(delegate: DelegateSeen | None) -> str:
+    """How a person answered who has no key there: by which channel, and which delegate signed."""
+    return "" if delegate is None else f" ({delegate.channel}, through {delegate.id})"
 
 
 def _whose(event: Event) -> str:

@@ -80,10 +80,19 @@ def test_a_held_memory_is_shown_with_decision_score_findings_and_content() -> No
     ],
 )
 def test_an_end_is_told_with_who_or_what_and_why(kind: str, line: str) -> None:
-    found = life(event("QuarantineEntered"), event(kind))
+    own_key = {"delegate": None} if line.partition(" ")[2].startswith("by") else {}
+    found = life(event("QuarantineEntered"), event(kind, **own_key))
     assert f"{NAME} {line.partition(':')[0]}\n" in printed(found)
     assert line in printed(found)
     assert found.entered is None
+
+
+def test_an_answer_through_a_gateway_is_told_with_its_channel() -> None:
+    seen = {"id": "gate-1", "channel": "slack", "key_id": "0" * 64, "entry": "delegate/gate-1@1"}
+    delegate = {**seen, "entry_hash": f"sha256:{'0' * 64}"}
+    assert "by carol (slack, through gate-1): " in printed(
+        life(event("QuarantineApproved", approver_id="carol", delegate=delegate))
+    )
 
 
 def test_content_that_is_gone_is_said_to_be_gone() -> None:
