@@ -176,8 +176,13 @@ def test_a_list_shows_what_opens_and_ends_without_a_click(at: PageSite) -> None:
         waits = at.escalate(action_id="the-live-one")
         row = page.get_by_role("link", name="the-live-one")
         expect(row).to_be_visible()
-        with at.visiting("rita") as other:
+        with at.visiting("rita") as other, at.visiting("vic") as third:
+            with third.expect_response("**/review/live"):
+                third.goto(f"/review/escalations/{waits['escalation_id']}")
+            third.get_by_label("Why").fill("what vic writes stays")
             answer(other, f"/review/escalations/{waits['escalation_id']}", "Deny")
+            expect(third.get_by_role("alert")).to_contain_text("It has ended meanwhile")
+            expect(third.get_by_label("Why")).to_have_value("what vic writes stays")
         expect(row).to_have_count(0)
 
 

@@ -83,7 +83,7 @@ class PeopleStore:
         account = self.get(name)
         hashed = _NOBODY if account is None or account.hash is None else account.hash
         try:
-            fits = _HASHER.verify(hashed, password[:LONGEST_PASSWORD])
+            fits = _HASHER.verify(hashed, password)
         except (VerificationError, InvalidHashError):
             return None
         return account if fits and account is not None and hashed is account.hash else None

@@ -83,6 +83,13 @@ class PageViews:
             verdict = await self.subjects.decision(opened["verdict_id"], visit.caller)
         return self.page(visit, "escalation.html", one=opened, content=content, verdict=verdict)
 
+    async def standing(self, visit: Visit) -> Response:
+        """Whether a thing still waits: a part of its page, which asks when something changed."""
+        path = visit.request.url.path.removesuffix("/standing")
+        base = ESCALATIONS if path.startswith(f"{ROOT}/escalations/") else QUARANTINE
+        waits = self.subjects.opened(base, visit.an_id, visit.caller) is not None
+        return rendering.page("standing.html", path=path, waits=waits)
+
     async def quarantine(self, visit: Visit) -> Response:
         """Memories that wait for a reviewer."""
         return self.page(visit, "quarantine.html", waiting=self.subjects.of(QUARANTINE, visit.caller))

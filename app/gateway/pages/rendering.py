@@ -117,7 +117,7 @@ def _environment() -> Environment:
     made.filters |= {
         "seen": seen_where_there,
         "moment": moment,
-        "path": lambda text: quote(str(text), safe=":"),
+        "path": lambda text: quote(str(text), safe=":/"),
     }
     return made
 
