@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import httpcore2
 
@@ -18,10 +18,8 @@ from app.adapters.kafka.kafka_control import KafkaControlReader
 from app.adapters.kafka.kafka_inputs import KafkaHeldInput
 from app.adapters.kafka.kafka_lineage import KafkaLineage
 from app.adapters.kafka.kafka_provenance import KafkaProvenance
-from app.adapters.models.prompted_port import KeptAnswers, PromptedPort
 from app.adapters.pattern_files import read_libraries
 from app.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
-from app.core.actions import causal, grader
 from app.core.actions.action_similarity import ActionSimilarity
 from app.core.actions.stages import shipped_stages
 from app.core.decide.decision_point import DecisionPoint
@@ -33,7 +31,7 @@ from app.core.policy.similarity_settings import EMBEDDING
 from app.core.rerun.policy_then import Installation
 from app.core.trust.in_force import PolicyError, PolicyInForce
 from app.decider_version import decider_version
-from app.ports import AnalysisOff
+from app.model_ports import analysis_port, grader_ports
 from app.settings import no_root_keys, real_names
 from app.stream.application import ApplicationSettings, build_application
 from app.stream.engine.engine import Engine, Feeds
@@ -59,15 +57,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from app.adapters.encoder_child import AnyLibrary
-    from app.adapters.models.prompted_port import HostedModel
     from app.core.actions.stage import Stage
     from app.core.foundation.arrival import Arrival
-    from app.core.foundation.prompts import Prompt
     from app.core.policy.pattern_library import PatternLibrary
     from app.core.policy.policy import Policy
     from app.core.policy.similarity_settings import SimilarityLibrary
     from app.ports import Port
-    from app.setting_groups import HostedModelSettings
     from app.settings import Settings
     from app.stream.application import SluiceApp
 
@@ -181,8 +176,8 @@ def build_ports(settings: Settings, policy: Policy | None = None) -> dict[str, P
     ports: dict[str, Port] = {
         HELD_INPUT: KafkaHeldInput(settings.kafka.bootstrap_servers, names),
         lineage.PORT: KafkaLineage(settings.kafka.bootstrap_servers, names, partitions),
-        analysis.PORT: _analysis(settings),
-        **_graders(settings),
+        analysis.PORT: analysis_port(settings),
+        **grader_ports(settings),
     }
     if settings.embedding.encoder != "off":
         try:
@@ -222,38 +217,6 @@ def _pattern_digests(policy: Policy) -> set[str]:
     asking = [one for one in policy.bundles.values() if ActionSimilarity.name in one.stages]
     parts = [one.parts[ActionSimilarity.name] for one in asking]
     return {one.library for one in parts if one.enabled and one.library is not None}
-
-
-def _analysis(settings: Settings) -> Port:
-    model = _model(settings.analysis, "analysis")
-    return AnalysisOff("no API key is set") if model is None else PromptedPort(analysis.PROMPT, model)
-
-
-def _graders(settings: Settings) -> dict[str, Port]:
-    """The ports of the gates that ask a model about actions; none without a key. They share the model."""
-    model = _model(settings.grader, "grader")
-    if model is None:
-        return {}
-    most = settings.grader.max_kept
-    prompts: dict[str, Prompt[Any]] = {
-        causal.EXTRACTION_PORT: causal.EXTRACT,
-        causal.PORT: causal.JUDGE,
-        grader.PORT: grader.GRADE,
-    }
-    return {name: KeptAnswers(PromptedPort(prompt, model), most) for name, prompt in prompts.items()}
-
-
-def _model(given: HostedModelSettings, group: str) -> HostedModel | None:
-    if given.api_key is None:
-        return None
-    from app.adapters.models.anthropic_model import AnthropicModel, AnthropicSettings  # noqa: PLC0415 - 1 s
-
-    effort = None if given.effort == "none" else given.effort
-    named = given.model_dump(include={one.name for one in fields(AnthropicSettings)} - {"effort"})
-    try:
-        return AnthropicModel(given.api_key, AnthropicSettings(**named, effort=effort))
-    except ValueError as wrong:
-        raise PolicyError(f"{group}.api_key: {wrong}") from wrong
 
 
 def _provenance(settings: Settings) -> ProvenanceFeed:

@@ -6,7 +6,10 @@ named there and resumes the stage with the answer (sans-I/O, as in h11).
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
 
 
 class PortUnavailable(Exception):
@@ -16,13 +19,17 @@ class PortUnavailable(Exception):
     """
 
 
+class PortBusy(Exception):
+    """The port has more to do than it may hold: the stage goes on as if the budget were over."""
+
+
 class Port(Protocol):
     """Something slow: an embedder, a grader, a provenance source."""
 
     async def ask(self, payload: object) -> object:
         """Answer one request with a JSON value, which is recorded in the verdict for rerun.
 
-        Raises PortUnavailable. May be cancelled at its budget or when its partition is revoked.
+        Raises PortUnavailable and PortBusy. May be cancelled at its budget or when its partition is revoked.
         """
 
 
@@ -35,6 +42,15 @@ class Lasting(Protocol):
 
     async def close(self) -> None:
         """Give up what it holds."""
+
+
+@runtime_checkable
+class Patient(Protocol):
+    """A port that is asked within a turn. The budget begins with the turn: load makes its answers late, and
+    leaves no question without one."""
+
+    def turn(self) -> AbstractAsyncContextManager[None]:
+        """Wait for the turn, however long. Raises PortUnavailable. May be cancelled."""
 
 
 class Known(NamedTuple):

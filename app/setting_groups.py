@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path  # noqa: TC003 - pydantic reads the annotations
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import AfterValidator, AwareDatetime, Field, SecretStr, model_validator
 
@@ -164,8 +164,9 @@ class EmbeddingSettings(SettingGroup):
 
 
 class HostedModelSettings(SettingGroup):
-    """A model behind an HTTP API. It is off without a key."""
+    """A model behind an HTTP API. It is off without a key; an empty one is for servers that want none."""
 
+    provider: Literal["anthropic", "openai"] = "anthropic"
     model: Annotated[str, Field(max_length=128)] = "claude-haiku-5-5"
     base_url: Annotated[str, Field(pattern=r"^https?://[^@\s/?#]+(?:/[^@\s?#]*)?$")] = (
         "https://api.anthropic.com"
@@ -176,6 +177,14 @@ class HostedModelSettings(SettingGroup):
     max_retries: Annotated[int, Field(ge=0, le=8)] = 1
     max_connections: Annotated[int, Field(ge=1, le=1024)] = 8
     effort: Literal["none", "low", "medium", "high"] = "none"
+    failures_to_open: Annotated[int, Field(ge=1, le=1000)] = 5
+    open_s: Seconds = 10.0
+
+    @model_validator(mode="after")
+    def _of_one_provider(self) -> Self:
+        if self.provider == "openai" and self.base_url == "https://api.anthropic.com":
+            raise ValueError("base_url: name the server that speaks the chat completions API")
+        return self
 
 
 class AnalysisSettings(HostedModelSettings):
@@ -184,10 +193,13 @@ class AnalysisSettings(HostedModelSettings):
 
 class GraderSettings(HostedModelSettings):
     """The model that judges actions: the gates `causal` and `grader`; a bundle says whether they ask. Its
-    answers are kept for as many different questions as `max_kept`."""
+    answers are kept for as many different questions as `max_kept`, and in Redis for `kept_s`."""
 
     max_connections: Annotated[int, Field(ge=1, le=1024)] = 32
+    max_waiting: Annotated[int, Field(ge=0, le=1_000_000)] = 256
     max_kept: Annotated[int, Field(ge=0, le=1_000_000)] = 4096
+    redis_url: SecretStr | None = None
+    kept_s: Annotated[int, Field(ge=1, le=2_592_000)] = 86_400
 
 
 class ProvenanceSettings(SettingGroup):

@@ -88,18 +88,21 @@ def take_file(given: Given, path: Path, groups: Mapping[str, type[BaseModel]]) -
 
 def take_environment(
     given: Given, environment: Mapping[str, str], groups: Mapping[str, type[BaseModel]]
-) -> None:
-    """The values of our variables. Raises SettingsError with a line for each that is not readable."""
+) -> set[tuple[str, str]]:
+    """The values of our variables; which settings they are. Raises SettingsError with a line for each that is
+    not readable."""
     ours = {
         f"{PREFIX}{group}{_BETWEEN}{name}".upper(): (group, name)
         for group, model in groups.items()
         for name in model.model_fields
     }
     wrong = []
+    taken = set()
     for variable, text in sorted(environment.items()):
         upper = variable.upper()
         if upper in ours:
             group, name = ours[upper]
+            taken.add((group, name))
             try:
                 given.put(group, name, _value(text, groups[group].model_fields[name].annotation), variable)
             except ValueError as error:
@@ -108,6 +111,7 @@ def take_environment(
             wrong += _unknown(variable, [*ours, CONFIG])
     if wrong:
         raise SettingsError("\n".join(wrong))
+    return taken
 
 
 def _unknown(variable: str, ours: Iterable[str]) -> list[str]:
@@ -146,12 +150,13 @@ DEFAULT_FILE = ROOT / "config" / SETTINGS_NAME
 
 STAND_INS = (
     ("KAFKA_BOOTSTRAP_SERVERS", "kafka", "bootstrap_servers"),
-    ("ANTHROPIC_API_KEY", "analysis", "api_key"),
-    ("ANTHROPIC_API_KEY", "grader", "api_key"),
     ("SLACK_BOT_TOKEN", "slack", "bot_token"),
     ("SLACK_SIGNING_SECRET", "slack", "signing_secret"),
 )
 """Environment variables by their usual names, and which setting each stands for."""
+KEYS_OF = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}
+"""The usual name of each provider's key: no provider is sent the key of another one."""
+MODELS = ("analysis", "grader")
 
 
 _GROUPS: dict[str, type[BaseModel]] = {
@@ -177,10 +182,12 @@ def load_settings(
     for path in (DEFAULT_FILE, named):
         if path is not None:
             take_file(given, path, _GROUPS)
-    for usual, group, name in STAND_INS:
-        if value := environment.get(usual):
+    own = take_environment(given, environment, _GROUPS)
+    providers = {one: given.values.get(one, {}).get("provider", "anthropic") for one in MODELS}
+    keys = [(KEYS_OF.get(str(provider), ""), one, "api_key") for one, provider in providers.items()]
+    for usual, group, name in (*STAND_INS, *keys):
+        if (value := environment.get(usual)) and (group, name) not in own:
             given.put(group, name, value, usual)
-    take_environment(given, environment, _GROUPS)
     try:
         return Settings.model_validate(given.values)
     except ValidationError as error:

@@ -57,8 +57,12 @@ class MessagesApi:
 
 
 @asynccontextmanager
-async def messages_api(*script: Reply) -> AsyncIterator[MessagesApi]:
-    """Serves on a free loopback port; the n-th request gets the n-th reply, later ones the last."""
+async def messages_api(
+    *script: Reply, refusal_of: Callable[[Exchange], Reply | None] | None = None
+) -> AsyncIterator[MessagesApi]:
+    """Serves on a free loopback port; the n-th request gets the n-th reply, later ones the last. A request
+    that `refusal_of` refuses gets that; by default what the Messages API would not take."""
+    refused = refusal_of or _refusal_of
     api = MessagesApi()
     connections: dict[asyncio.StreamWriter, asyncio.Task[None] | None] = {}
 
@@ -68,7 +72,7 @@ async def messages_api(*script: Reply) -> AsyncIterator[MessagesApi]:
             while (exchange := await _read(reader, writer)) is not None:
                 api.exchanges.append(exchange)
                 reply = script[min(len(api.exchanges), len(script)) - 1]
-                await (_refusal_of(exchange) or reply)(exchange)
+                await (refused(exchange) or reply)(exchange)
         except (ConnectionError, asyncio.IncompleteReadError):
             pass
         finally:

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
 
 from app.core.foundation.requests import Answer
-from app.ports import Lasting, PortUnavailable
+from app.ports import Lasting, PortBusy, PortUnavailable
 from topics.catalog import ACTIONS, MEMORY_WRITES
 
 if TYPE_CHECKING:
@@ -58,6 +58,8 @@ class Asking:
             return Answer("answered", await port.ask(request.payload))
         except PortUnavailable as reason:
             return Answer("unavailable", detail=str(reason))
+        except PortBusy as full:
+            return Answer("overrun", detail=str(full))
 
     async def _close(self) -> None:
         for port in self._ports.values():

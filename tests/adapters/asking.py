@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import SecretStr
 
-from app.adapters.models.anthropic_model import AnthropicModel, AnthropicSettings
+from app.adapters.models.anthropic_model import AnthropicModel
+from app.adapters.models.model_api import ModelApiSettings
 from app.adapters.models.prompted_port import PromptedPort
 from app.core.memory.analysis import PROMPT, question
 from app.core.policy.memory_policy import AnalysisPolicy
@@ -25,15 +26,18 @@ POLICY = AnalysisPolicy()
 ORDINARY = question("The user prefers metric units.", "user", POLICY)
 
 
+def model_at(base_url: str, **changed: Any) -> AnthropicModel:
+    """The real SDK before a server."""
+    values = {"timeout_ms": 10_000, "max_tokens": 2048, "max_retries": 0, "max_connections": 4}
+    named = {"model": MODEL, "base_url": base_url, "effort": "low", **values, **changed}
+    return AnthropicModel(SecretStr(KEY), ModelApiSettings(**named))
+
+
 @asynccontextmanager
 async def asked(*script: Reply, **changed: Any) -> AsyncIterator[tuple[PromptedPort, MessagesApi]]:
     """A port and the server behind it, which answers by the script."""
     async with messages_api(*script) as api:
-        values = {"timeout_ms": 10_000, "max_tokens": 2048, "max_retries": 0, "max_connections": 4}
-        settings = AnthropicSettings(
-            **{"model": MODEL, "base_url": api.base_url, "effort": "low", **values, **changed}
-        )
-        port = PromptedPort(PROMPT, AnthropicModel(SecretStr(KEY), settings))
+        port = PromptedPort(PROMPT, model_at(**{"base_url": api.base_url, **changed}))
         try:
             yield port, api
         finally:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from pydantic import SecretStr
 
-from app.adapters.models.anthropic_model import AnthropicModel, AnthropicSettings
+from app.adapters.models.anthropic_model import AnthropicModel
+from app.adapters.models.model_api import ModelApiSettings
 from app.core.foundation.requests import Answer
 from app.core.memory.analysis import PORT, PROMPT, SYSTEM, Ceiling, analysed, ceiling, question
 from app.stream.engine.evaluation import Ports
@@ -140,7 +141,7 @@ async def test_cancelled_questions_do_not_use_up_the_connections() -> None:
 
 @pytest.mark.parametrize("key", ["", "two words", "sk-ä", "line\nbreak"])
 def test_what_cannot_be_a_key_is_refused_without_being_shown(key: str) -> None:
-    settings = AnthropicSettings(MODEL, "http://127.0.0.1:1", 1000, 100, 0, 1, None)
+    settings = ModelApiSettings(MODEL, "http://127.0.0.1:1", 1000, 100, 0, 1, None)
     with pytest.raises(ValueError, match="API key") as wrong:
         AnthropicModel(SecretStr(key), settings)
     assert not key or key not in str(wrong.value)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 import signal
-import socket
-import subprocess
 import threading
 import time
 import uuid
@@ -19,8 +16,9 @@ import pytest
 
 from app.cli.demo.throwaway_trust import publish_policy
 from load.sites import neutral_policy
+from load.sites.redis_server import RedisServer
 from tests.kafka.gateway_process import Gateway, action, entries, running_gateway
-from tests.kafka.installation import END_S, running, site_on, stored
+from tests.kafka.installation import running, site_on, stored
 from topics.catalog import ACTIONS, VERDICTS
 
 if TYPE_CHECKING:
@@ -47,27 +45,8 @@ def worker(site: Site) -> Iterator[WorkerProcess]:
 @pytest.fixture(scope="module")
 def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A Redis of our own."""
-    program = shutil.which("redis-server")
-    assert program, "these tests need redis-server (on Debian and Ubuntu: apt-get install redis-server)"
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    folder = tmp_path_factory.mktemp("redis")
-    words = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(words, stdout=log, stderr=log)
-    try:
-        while True:
-            assert process.poll() is None, (folder / "log").read_text()
-            try:
-                socket.create_connection(("127.0.0.1", port), timeout=1).close()
-                break
-            except OSError:
-                time.sleep(0.05)
-        yield f"redis://127.0.0.1:{port}/0"
-    finally:
-        process.terminate()
-        process.wait(END_S)
+    with RedisServer(tmp_path_factory.mktemp("redis")) as server:
+        yield server.url
 
 
 @pytest.fixture(scope="module")

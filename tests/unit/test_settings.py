@@ -20,6 +20,7 @@ COMMENTED = {
     "worker.ready_file",
     "analysis.api_key",
     "grader.api_key",
+    "grader.redis_url",
     "gateway.signing_key",
     "gateway.reviewers_key",
     "gateway.pages_url",
@@ -214,3 +215,24 @@ def test_a_notifier_with_nothing_to_notify_says_what_to_set() -> None:
     found = CliRunner().invoke(cli, ["notify"])
     assert found.exit_code == 2
     assert "set slack.channels or notify.webhooks" in " ".join(found.output.split())
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_no_provider_is_sent_the_key_of_another(monkeypatch: pytest.MonkeyPatch, own: bool) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-open")
+    monkeypatch.setenv("SLUICE_GRADER__PROVIDER", "openai")
+    monkeypatch.setenv("SLUICE_GRADER__BASE_URL", "http://127.0.0.1:8000/v1")
+    if own:
+        monkeypatch.setenv("SLUICE_GRADER__API_KEY", "")
+    found = load_settings()
+    keys = [
+        one.api_key.get_secret_value() for one in (found.analysis, found.grader) if one.api_key is not None
+    ]
+    assert keys == ["sk-ant", "" if own else "sk-open"]
+
+
+def test_the_chat_completions_api_needs_the_address_of_its_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLUICE_ANALYSIS__PROVIDER", "openai")
+    with pytest.raises(SettingsError, match="base_url: name the server"):
+        load_settings()

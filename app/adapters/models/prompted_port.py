@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Protocol
 
-from app.core.foundation.canonical import canonical
 from app.core.foundation.strict import json_object
 from app.ports import PortUnavailable
 
@@ -44,6 +41,10 @@ class ModelUsage:
             setattr(self, name, getattr(self, name) + count)
 
 
+class ModelDown(PortUnavailable):
+    """The model's server cannot be had, whatever the question: it is away, overloaded, or refuses the key."""
+
+
 class HostedModel(Protocol):
     """A model that answers prompts. `name`: as its provider calls it; `usage`: what it has cost so far."""
 
@@ -58,13 +59,14 @@ class HostedModel(Protocol):
 
 
 def read_reply(prompt: Prompt[Any], model: object, text: str, secret: str) -> ModelAnswer:
-    """The answer in a model's text, never with `secret` in it. Raises PortUnavailable with no word of it."""
+    """The answer in a model's text, never with `secret` in it (empty: there is none). Raises PortUnavailable
+    with no word of it."""
     try:
         said = json_object(text.encode())
     except ValueError:
         reason = "the model did not answer with one JSON object"
     else:
-        if any(secret in one for one in _texts([model, said])):
+        if secret and any(secret in one for one in _texts([model, said])):
             raise PortUnavailable("the model's API sent the key back in an answer")
         if set(said) == set(prompt.schema["properties"]):
             answer: ModelAnswer | None = prompt.answered(model, said)
@@ -95,8 +97,16 @@ class PromptedPort:
         """The model's answer to `payload["question"]`. Raises PortUnavailable."""
         if not isinstance(payload, dict):
             raise TypeError("a prompted port takes an object with a question")
-        answer = await self._model.judge(self._prompt, payload["question"])
+        answer = await self._judge(payload["question"])
         return answer.model_dump(mode="json")
+
+    def read(self, answer: object) -> ModelAnswer | None:
+        """What was kept of an answer; None where this prompt has no such answer."""
+        found: ModelAnswer | None = self._prompt.read(answer)
+        return found if found is not None and found.prompt_version == self._prompt.version else None
+
+    async def _judge(self, question: object) -> ModelAnswer:
+        return await self._model.judge(self._prompt, question)
 
     async def start(self) -> None:
         """Nothing: the first question opens a connection."""
@@ -104,37 +114,3 @@ class PromptedPort:
     async def close(self) -> None:
         """Close every connection."""
         await self._model.close()
-
-
-class KeptAnswers:
-    """A prompted port whose answers are kept: the same question of the same scope is asked once.
-
-    Everything that an answer depends on is part of its name: the model, the prompt and the whole payload, in
-    which the core names the tenant, the bundle's hash and the rule. Only answers are kept, no failures.
-    """
-
-    def __init__(self, inner: PromptedPort, most: int) -> None:
-        """`most`: how many answers are kept; those not asked for the longest go first."""
-        self._inner = inner
-        self._most = most
-        self._kept: OrderedDict[bytes, object] = OrderedDict()
-
-    async def ask(self, payload: object) -> object:
-        """As the inner port answers. Raises PortUnavailable."""
-        name = sha256(canonical([*self._inner.asks, payload])).digest()
-        if name in self._kept:
-            self._kept.move_to_end(name)
-            return self._kept[name]
-        answer = await self._inner.ask(payload)
-        self._kept[name] = answer
-        if len(self._kept) > self._most:
-            self._kept.popitem(last=False)
-        return answer
-
-    async def start(self) -> None:
-        """As the inner port."""
-        await self._inner.start()
-
-    async def close(self) -> None:
-        """Close every connection."""
-        await self._inner.close()

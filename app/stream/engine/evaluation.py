@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, TypeVar
 from app.core.decide.kinds import message_of
 from app.core.foundation.errors import guarded as answered
 from app.core.foundation.requests import Answer, Request
-from app.ports import Lasting, Port, PortUnavailable
+from app.ports import Lasting, Patient, Port, PortBusy, PortUnavailable
 from app.stream.process import start_task
 from topics.record_reading import Unreadable
 
@@ -90,6 +91,7 @@ class Ports:
 
     def __init__(self, ports: Mapping[str, Port]) -> None:
         self._ports = ports
+        self._patient = {name: port for name, port in ports.items() if isinstance(port, Patient)}
         self._begun = False
 
     async def start(self, patience_s: float) -> None:
@@ -109,16 +111,20 @@ class Ports:
                 await port.close()
 
     async def answer(self, request: Request) -> Answer:
-        """The answer with which the core is resumed. Any exception except PortUnavailable is an I/O fault
-        and is raised."""
+        """The answer with which the core is resumed. Any exception except PortUnavailable and PortBusy is
+        an I/O fault and is raised."""
         port = self._ports.get(request.port)
         if port is None:
             return Answer("unavailable", detail=f"no port named {request.port}")
+        patient = self._patient.get(request.port)
         try:
-            async with asyncio.timeout(request.budget_ms / 1000):
-                return Answer("answered", await port.ask(request.payload))
+            async with nullcontext() if patient is None else patient.turn():
+                async with asyncio.timeout(request.budget_ms / 1000):
+                    return Answer("answered", await port.ask(request.payload))
         except TimeoutError:
             return Answer("overrun", detail=f"over {request.budget_ms} ms")
+        except PortBusy as full:
+            return Answer("overrun", detail=str(full))
         except PortUnavailable as reason:
             return Answer("unavailable", detail=str(reason))
 

@@ -1,0 +1,68 @@
+"""The settings' model is behind every port that asks one, and a wrong setting is named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from app.core.actions import grader
+from app.core.foundation.requests import Request
+from app.core.memory import analysis
+from app.core.trust.in_force import PolicyError
+from app.model_ports import PROMPTS, analysis_port, grader_ports
+from app.ports import AnalysisOff, Patient
+from app.setting_groups import AnalysisSettings, GraderSettings
+from app.settings import Settings
+from app.stream.engine.evaluation import Ports
+from tests.adapters.asking import ORDINARY
+from tests.chat_api import refusal_of, ruling, speaking
+from tests.messages_api import judging, messages_api, saying
+
+GRADE = '{"compliance": 0.9, "reasoning": "It is kind."}'
+PAYLOAD = {"scope": {"tenant": "t", "bundle": "b", "rule": "r"}, "question": {"criterion": "Kind."}}
+
+
+def settings(**given: Any) -> Settings:
+    key = {"api_key": SecretStr(given.pop("key", "sk-a-key"))}
+    return Settings(analysis=AnalysisSettings(**given, **key), grader=GraderSettings(**given, **key))
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai"])
+async def test_either_provider_answers_actions_and_memories(provider: str) -> None:
+    local = provider == "openai"
+    replies = (speaking(GRADE), ruling()) if local else (saying(GRADE), judging())
+    async with messages_api(*replies, refusal_of=refusal_of if local else None) as api:
+        address = f"{api.base_url}/v1" if local else api.base_url
+        named = settings(provider=provider, base_url=address, key="" if local else "sk-a-key")
+        ports = Ports({analysis.PORT: analysis_port(named), **grader_ports(named)})
+        graded = await ports.answer(Request(grader.PORT, PAYLOAD, 10_000))
+        judged = await ports.answer(ORDINARY)
+        await ports.close()
+    assert (graded.status, judged.status) == ("answered", "answered")
+    assert grader.GRADE.read(graded.payload)
+
+
+def test_without_a_key_nothing_is_asked() -> None:
+    assert isinstance(analysis_port(Settings()), AnalysisOff)
+    assert grader_ports(Settings()) == {}
+
+
+def test_a_memory_write_is_patient_and_an_action_is_not() -> None:
+    assert isinstance(analysis_port(settings()), Patient)
+    assert not any(isinstance(one, Patient) for one in grader_ports(settings()).values())
+    assert grader_ports(settings()).keys() == PROMPTS.keys()
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"key": ""}, r"grader.api_key: the API key is empty"),
+        ({"redis_url": SecretStr("no url")}, r"grader.redis_url: "),
+    ],
+)
+def test_a_wrong_setting_is_named(given: dict[str, Any], told: str) -> None:
+    key = {"api_key": SecretStr(given.pop("key", "sk-a-key"))}
+    with pytest.raises(PolicyError, match=told):
+        grader_ports(Settings(grader=GraderSettings(**given, **key)))
