@@ -89,6 +89,7 @@ class SlackSettings(SettingGroup):
     signing_secret: SecretStr | None = None
     approvers: dict[str, Annotated[str, Field(min_length=1, max_length=256)]] = {}
     show_parameters: bool = True
+    answer_s: Annotated[float, Field(gt=0, le=60)] = 2.2
     base_url: SafeUrl = "https://slack.com/api/"
 
     @model_validator(mode="after")

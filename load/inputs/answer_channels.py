@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from load.sites.site import Site
     from load.sites.slack_api import SlackApi
 
-Told = Literal["counts", "refused", "closed", "barred", "again"]
+Told = Literal["counts", "refused", "closed", "barred", "moved", "again"]
 """What a person learns: it counted; a record says why not; it has ended already; the person's log-in may not
-answer this; nothing yet."""
+answer this; the place is that of a decision now; nothing yet."""
 OK, REFUSED = 200, 422
 WAIT_S = 30.0
 

@@ -21,11 +21,13 @@ from load.inputs.answer_channels import Answer
 from load.inputs.people import have_all_ended
 from load.sites.approvers import (
     ASKING_AGENT,
+    EXPIRED,
     HASTY_AGENT,
     HASTY_MS,
     OPENED,
     PREFIX,
     REFUND,
+    RESOLVED,
     ROWS,
     WIRE,
     is_of_people,
@@ -70,6 +72,7 @@ class Answering:
     given: dict[str, Given] = field(default_factory=dict)
     _names: itertools.count[int] = field(default_factory=itertools.count)
     _seen: set[str] = field(default_factory=set)
+    _ended: set[str] = field(default_factory=set)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _following: asyncio.Task[None] | None = None
     _busy: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
@@ -132,6 +135,8 @@ class Answering:
             async for batch in reader.follow(None):
                 for record in batch:
                     body = json.loads(record.value or b"{}")
+                    if is_of_people(record.key) and body["schema"] in (RESOLVED, EXPIRED):
+                        self._ended.add(body["escalation_id"])
                     if is_of_people(record.key) and body["schema"] == OPENED:
                         self._seen.add(body["escalation_id"])
                         self._answer(body, int(body["action_id"].split("-")[1]))
@@ -187,6 +192,9 @@ class Answering:
             given.tries += 1
             async with self._busy:
                 given.told = await channel.give(given.answer)
+            if given.told == "moved":
+                is_over = given.answer.opened["escalation_id"] in self._ended
+                given.told = "closed" if is_over else "again"
             if given.told != "again":
                 given.told_ms = time.time_ns() // 1_000_000
                 return

@@ -61,7 +61,7 @@ class PageForms:
             await self._log_in(browser, answer.person)
             page = await browser.get(path)
         if page.status_code == SEE_OTHER:  # to the decision on what has ended
-            return "closed"
+            return "moved"
         token = _TOKEN.search(page.text)
         if page.status_code != OK or token is None:
             return "again"

@@ -49,7 +49,7 @@ def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactor
         tmp_path_factory.mktemp("interactions"),
         module_prefix.rstrip("."),
         SLUICE_WORKER__TIMER_INTERVAL_S="60",  # nothing expires before somebody asks for it
-        **slack_settings(api, [], approvers=USERS),
+        **slack_settings(api, [], approvers=USERS, answer_s=60),
     )
     terms: list[dict[str, Any]] = [
         {"id": "load.strict", "approvals": {"own_key_tiers": ["T4"]}},
@@ -141,7 +141,7 @@ def form(gateway: Gateway, api: SlackApi, waits: dict[str, Any], decision: str, 
 def refused(gateway: Gateway, api: SlackApi, waits: dict[str, Any], decision: str, user: str) -> str:
     """What a person is told to whom no form is shown."""
     deadline, told = time.monotonic() + DEADLINE_S, ""
-    while not told or "does not wait any more" in told:  # not read by the gateway yet
+    while not told or "has not read of it yet" in told:
         assert time.monotonic() < deadline
         api.ephemeral.clear()
         views = len(api.views)
@@ -244,6 +244,8 @@ def test_who_is_no_approver_and_what_nobody_can_see_is_not_answered_here(
         assert "no registered approver" in refused(gateway, api, waits, "approve", stranger)
         assert answered(gateway, view, stranger)[0] == "Not answered"
     assert answered(gateway, view, "U0AUDIT")[1].startswith("wrong_role")
+    for gone in ("escalation:gate.actions.proposed:0:99999", "escalation:gate.actions.proposed:99:0", "x"):
+        assert "does not wait any more" in refused(gateway, api, {"escalation_id": gone}, "approve", "U0ANN")
     long = escalate(site, worker, parameters={"all": "x" * 20_000})
     assert "too long to be shown" in refused(gateway, api, long, "approve", "U0ANN")
     assert answered(gateway, form(gateway, api, long, "deny", "U0ANN"), "U0ANN")[0] == "Denied"

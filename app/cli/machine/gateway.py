@@ -188,7 +188,8 @@ def _slack_app(settings: Settings) -> SlackApp | None:
 
     token = given.bot_token.get_secret_value()
     client = WebClient(token, base_url=given.base_url, timeout=SLACK_S, retry_handlers=[])
-    return SlackApp(SignatureVerifier(given.signing_secret.get_secret_value()), given.approvers, client)
+    verifier = SignatureVerifier(given.signing_secret.get_secret_value())
+    return SlackApp(verifier, given.approvers, client, given.answer_s)
 
 
 def _answer_store(settings: Settings) -> AnswerStore:

@@ -22,10 +22,12 @@ from fastapi.responses import Response
 from slack_sdk.errors import SlackClientError
 from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations
 
-from app.client.input_kinds import ESCALATIONS
+from app.client.answers import InputPlace
+from app.client.input_kinds import ACTIONS, ESCALATIONS, RETRIEVALS
 from app.core.foundation.arrival import coordinates_of
 from app.core.foundation.requests import Answer, input_in
 from app.core.text.visible import visible_text
+from app.gateway.decisions import kafka_told
 from app.gateway.delegated_answers import PersonsAnswer
 from app.gateway.http.http_errors import HttpError, unauthorized
 from app.gateway.routes.callers import facts_of
@@ -51,10 +53,8 @@ if TYPE_CHECKING:
     from app.gateway.waiting_subjects import WaitingSubjects
 
 log = logging.getLogger(__name__)
-ANSWER_S = 2.2
-"""Slack gives three seconds."""
 TIMED_OUT = 504
-LOOKS, LOOK_S = 8, 0.1
+LOOKS, LOOK_S = 5, 0.1
 REMEMBER_S = 600
 """How long a signature is remembered: Slack's are refused after five minutes."""
 DECISIONS = ("approve", "deny")
@@ -76,11 +76,13 @@ class NotShownError(Exception):
 @dataclass(frozen=True, slots=True)
 class SlackApp:
     """Our app in Slack, as the settings name it. `approvers`: the approver's id of each Slack user, who is
-    named as "U…", or with the workspace as "T…/U…". `client` gives up before Slack does."""
+    named as "U…", or with the workspace as "T…/U…". `client` gives up before Slack does; a form is answered
+    within `answer_s` seconds."""
 
     verifier: SignatureVerifier
     approvers: Mapping[str, str]
     client: WebClient
+    answer_s: float
 
     def person(self, payload: Mapping[str, Any]) -> str | None:
         """The approver who pressed something; None: nobody we know."""
@@ -153,8 +155,10 @@ class SlackRoutes:
 
     async def _form(self, decision: str, escalation_id: str, person: str | None) -> dict[str, Any]:
         opened = await self._opened(escalation_id)
-        if opened is None:
+        if opened is None and await self._has_ended(escalation_id):
             raise NotShownError("It does not wait any more. The message will say how it ended.")
+        if opened is None:
+            raise NotShownError("The gateway has not read of it yet: press the button again.")
         registered = None if person is None else self.registry.registry.approvers.get(person)
         tenant = str(opened["tenant_id"])
         if registered is None or not registered.acts_for(tenant, time.time_ns() // 1_000_000):
@@ -185,9 +189,25 @@ class SlackRoutes:
             await asyncio.sleep(LOOK_S)
         return None
 
+    async def _has_ended(self, escalation_id: str) -> bool:
+        """Whether the ledger has its end, or nothing of it any more."""
+        try:
+            topic, partition, offset = coordinates_of(escalation_id)
+        except ValueError:
+            return True
+        if topic not in (ACTIONS, RETRIEVALS) or partition >= self.exchange.partitions:
+            return True
+        async with kafka_told():
+            came = await self.exchange.reader.input_at(topic, partition, offset)
+            if came is None:
+                return True
+            place = InputPlace(partition, offset, came.timestamp_ms)
+            return await self.exchange.reader.look_back([escalation_id], place, [ESCALATIONS]) is not None
+
     async def _action(self, opened: Mapping[str, Any]) -> str | None:
         """What waits, as a reader sees it; None where it is no longer there, or is something else."""
-        found = await self.exchange.reader.input_at(*coordinates_of(str(opened["escalation_id"])))
+        async with kafka_told():
+            found = await self.exchange.reader.input_at(*coordinates_of(str(opened["escalation_id"])))
         digest = str(opened.get("action_digest") or opened.get("request_hash"))
         value = None if found is None else input_in(Answer("answered", found.value), digest)
         if value is None:
@@ -208,7 +228,7 @@ class SlackRoutes:
         giving = asyncio.create_task(self._give(opened, answer, request_id))
         self.giving.add(giving)
         giving.add_done_callback(self.giving.discard)
-        await asyncio.wait([giving], timeout=ANSWER_S)
+        await asyncio.wait([giving], timeout=self.app.answer_s)
         return giving.result() if giving.done() else notice_view("On its way", LATE)
 
     async def _give(
