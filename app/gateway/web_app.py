@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from app.client.exchange import Exchange
     from app.gateway.decisions import Decisions
     from app.gateway.delegated_answers import DelegatedAnswers
-    from app.gateway.http.api_keys import ApiKeyStore, RateLimiter
+    from app.gateway.http.api_keys import ApiKeyStore
+    from app.gateway.http.rate_limits import RateLimit
     from app.gateway.input_requests import WaitLimits
     from app.gateway.pages.visitors import Visitors
     from app.gateway.recent_records import RecentRecords
@@ -53,7 +54,7 @@ class GatewayParts:
     decisions: Decisions
     registry: RegistryView
     keys: ApiKeyStore
-    rate: RateLimiter
+    rate: RateLimit
     wait: WaitLimits
     edge: EdgeRules
     answers: AnswerStore
@@ -85,6 +86,7 @@ def build_app(parts: GatewayParts) -> Edge:
             await parts.exchange.close()
             await parts.registry.close()
             await parts.answers.close()
+            await parts.rate.close()
 
     app = FastAPI(
         title="Sluice gateway", version=API_VERSION, lifespan=lifespan, docs_url=None, redoc_url=None

@@ -16,7 +16,7 @@ from tests.kafka.installation import running, site_on, stored
 from tests.kafka.memories import write
 from tests.kafka.retrievals import item
 from tests.unit.gateway.test_response_headers import parse_mnemom_verdict
-from topics.catalog import MEMORY_DECISIONS, SESSION_EVENTS
+from topics.catalog import MEMORY_DECISIONS, MEMORY_WRITES, SESSION_EVENTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,7 +74,11 @@ def test_a_memory_is_decided_and_the_front_checkpoint_says_so(
     (record,) = [one for one in stored(site, MEMORY_DECISIONS) if session in str(one.value)]
     committed = json.loads(record.value or b"")
     assert answer.json().items() <= committed.items()
-    assert answer.headers["X-Mnemom-Request-Id"] in str(record.headers) + str(record.value) + gateway.said()
+    an_id = answer.headers["X-Mnemom-Request-Id"]
+    (sent,) = [one for one in stored(site, MEMORY_WRITES) if session in str(one.value)]
+    assert dict(sent.headers)["X-Mnemom-Request-Id"].decode() == an_id
+    assert json.loads(sent.value or b"")["request_id"] == committed["request_id"] == an_id
+    assert f"{an_id} POST /v1/memory/evaluate 200" in gateway.said()
     assert {"trustScore", "reason", "rerun_hash"} <= answer.json().keys()
 
 

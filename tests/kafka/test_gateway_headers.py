@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import socket
+import time
 import uuid
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -16,7 +17,7 @@ from app.cli.demo.throwaway_trust import publish_policy
 from app.gateway.http.response_headers import EXPOSED
 from load.sites import neutral_policy
 from tests.kafka.gateway_process import ESCALATING_TOOL, Gateway, action, entries, running_gateway
-from tests.kafka.installation import running, site_on, stored
+from tests.kafka.installation import publish, running, site_on, stored
 from tests.unit.gateway.test_response_headers import RETIRED, SPELLINGS, parse_mnemom_verdict
 from topics.catalog import ACTIONS, VERDICTS
 
@@ -137,6 +138,32 @@ def test_every_response_has_the_set_whatever_a_client_smuggles_in(gateway: Gatew
             assert "smuggled" not in str(answer.headers.raw) + answer.text
             statuses.append(answer.status_code)
     assert statuses == [200, 202, 422, 400, 413, 404, 404, 405, 200, 200, 200, 400, 401, 401]
+
+
+def test_nothing_smuggled_in_headers_of_a_record_comes_out(site: Site, gateway: Gateway) -> None:
+    said = b"front=pass; smuggled=1"
+    smuggled = [(name.strip(), said) for name in (*SPELLINGS, *RETIRED, "X-Mnemom-Advisory", "X-AIP-Verdict")]
+    assert len(smuggled) > 50
+    session = f"s-{uuid.uuid4().hex}"
+    record = {
+        "action_id": "smuggler",
+        "agent_id": neutral_policy.AGENT,
+        "session_id": session,
+        "toolName": neutral_policy.READ_TOOL,
+        "parameters": {},
+    }
+    (sent,) = publish(site, [record], headers=smuggled)
+    path = f"/v1/verdicts/verdict:{ACTIONS}:{sent.partition}:{sent.offset}"
+    with gateway.client() as client:
+        while (answer := client.get(path)).status_code == 202:
+            time.sleep(0.1)
+    check(answer)
+    assert "smuggled" not in str(answer.headers.raw) + answer.text
+    (verdict,) = [one for one in stored(site, VERDICTS) if session in str(one.value)]
+    names = [name.lower() for name, _ in verdict.headers]
+    assert len(set(names)) == len(names)
+    assert {name for name in names if name.startswith("x")} <= CANONICAL
+    assert "smuggled" not in str(verdict.headers) + str(verdict.value)
 
 
 def test_what_is_no_http_is_answered_with_the_set_too(gateway: Gateway) -> None:

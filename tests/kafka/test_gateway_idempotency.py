@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from load.sites.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
+BURST = 20
+"""More requests of one key than any test here makes, but for the one about them."""
 
 
 @pytest.fixture(scope="module")
@@ -52,10 +54,8 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def two(site: Site, worker: WorkerProcess, redis_url: str) -> Iterator[tuple[Gateway, Gateway]]:
     """Two gateways with one Redis."""
-    with (
-        running_gateway(site, "one", wait_s=50, redis_url=redis_url) as one,
-        running_gateway(site, "two", wait_s=50, redis_url=redis_url) as other,
-    ):
+    given = {"wait_s": 50, "redis_url": redis_url, "requests_per_s": 0.1, "burst": BURST}
+    with running_gateway(site, "one", **given) as one, running_gateway(site, "two", **given) as other:
         yield one, other
 
 
@@ -159,3 +159,20 @@ def test_a_key_that_is_none_is_refused(two: tuple[Gateway, Gateway], wrong: str)
     with two[0].client() as client:
         answer = client.post("/v1/evaluate", json=action("s"), headers={"Idempotency-Key": wrong})
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_idempotency_key")
+
+
+def test_a_key_that_asks_too_often_is_told_when_to_come_again_by_all_gateways(
+    two: tuple[Gateway, Gateway],
+) -> None:
+    key, began = two[0].key(agents=[neutral_policy.AGENT]), time.monotonic()
+    with two[0].client(key) as one, two[1].client(key) as other:
+        answers = [client.get("/v1/verdicts/none") for _ in range(BURST) for client in (one, other)]
+    given = 1 + (time.monotonic() - began) * 0.1
+    statuses = [one.status_code for one in answers]
+    assert set(statuses) == {404, 429}
+    assert BURST <= statuses.count(404) <= BURST + given
+    refused = [one for one in answers if one.status_code == 429]
+    assert {one.json()["error"]["code"] for one in refused} == {"too_many_requests"}
+    assert all(1 <= int(one.headers["Retry-After"]) <= 11 for one in refused)
+    with two[1].client() as own:
+        assert own.get("/v1/verdicts/none").status_code == 404

@@ -24,6 +24,7 @@ from app.cli.demo.throwaway_trust import publish_policy
 from load.sites import neutral_policy
 from tests.kafka.gateway_process import Gateway, entries, running_gateway
 from tests.kafka.installation import running, site_on
+from tests.unit.gateway.test_response_headers import CANONICAL, RETIRED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -121,5 +122,18 @@ def test_no_case_breaks_the_document_or_the_gateway(
     def run(case: Any) -> None:
         response = case.call(headers={"X-Mnemom-Api-Key": key}, timeout=60)
         case.validate_response(response, checks=CHECKS)
+        _check_headers({name.lower(): said for name, said in response.headers.items()})
 
     run()
+
+
+def _check_headers(headers: dict[str, list[str]]) -> None:
+    """Seed 002's set: each header once, in printable ASCII, and none of the retired names."""
+    ours = {name: said for name, said in headers.items() if name.startswith("x-")}
+    assert {"x-mnemom-request-id", "x-mnemom-verdict", "x-mnemom-version"} <= ours.keys() <= CANONICAL
+    assert not ours.keys() & {name.lower() for name in RETIRED}
+    assert headers["cache-control"] == ["no-store"]
+    for said in ours.values():
+        assert len(said) == 1
+        assert said[0].isascii()
+        assert said[0].isprintable()

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from app.core.reports.report import QualityReport
     from app.gateway.http.edge import Edge
+    from app.gateway.http.rate_limits import RateLimit
     from app.gateway.idempotency import AnswerStore
     from app.gateway.routes.slack_routes import SlackApp
     from app.settings import Settings
@@ -113,7 +114,7 @@ def build_gateway(settings: Settings, fail: Callable[[], None]) -> Edge:
     from app.client.input_kinds import ANSWERS, QUARANTINE  # noqa: PLC0415 - as above
     from app.gateway.decisions import Decisions  # noqa: PLC0415 - as above
     from app.gateway.delegated_answers import DelegatedAnswers  # noqa: PLC0415 - as above
-    from app.gateway.http.api_keys import ApiKeyFileError, ApiKeyStore, RateLimiter  # noqa: PLC0415 - an extra
+    from app.gateway.http.api_keys import ApiKeyFileError, ApiKeyStore  # noqa: PLC0415 - an extra
     from app.gateway.http.edge import EdgeRules  # noqa: PLC0415 - as above
     from app.gateway.input_requests import WaitLimits  # noqa: PLC0415 - as above
     from app.gateway.pages.accounts import PeopleStore  # noqa: PLC0415 - an extra
@@ -142,7 +143,7 @@ def build_gateway(settings: Settings, fail: Callable[[], None]) -> Edge:
         signing_key = given.signing_key.read_bytes()
     people_key = None if given.reviewers_key is None else private_keys_or_stop([given.reviewers_key])[0]
     try:
-        answers = _answer_store(settings)
+        answers, rate = _answer_store(settings), _rate_limit(settings)
     except (ValueError, sqlite3.Error) as error:
         stop(f"gateway.redis_url or gateway.idempotency_file: {error}")
     exchange = Exchange(kafka.bootstrap_servers, kafka.topic_prefix, answers=(*ANSWERS, QUARANTINE))
@@ -155,7 +156,7 @@ def build_gateway(settings: Settings, fail: Callable[[], None]) -> Edge:
             decisions,
             registry,
             keys,
-            RateLimiter(given.requests_per_s, given.burst),
+            rate,
             WaitLimits(given.wait_s, given.longest_wait_s),
             EdgeRules(given.max_body_bytes, given.request_timeout_s, given.allowed_origins),
             answers,
@@ -200,6 +201,17 @@ def _answer_store(settings: Settings) -> AnswerStore:
     if given.redis_url is not None:
         return RedisAnswers(given.redis_url.get_secret_value(), settings.kafka.topic_prefix)
     return SqliteAnswers(None if given.idempotency_file is None else given.idempotency_file.expanduser())
+
+
+def _rate_limit(settings: Settings) -> RateLimit:
+    """How often a key may ask: of all gateways if they have a Redis. Raises ValueError."""
+    from app.gateway.http.rate_limits import OwnRate, SharedRate  # noqa: PLC0415 - only to serve
+
+    given = settings.gateway
+    alone = OwnRate(given.requests_per_s, given.burst)
+    if given.redis_url is None:
+        return alone
+    return SharedRate(given.redis_url.get_secret_value(), settings.kafka.topic_prefix, alone)
 
 
 def _rerun(settings: Settings, an_id: str) -> dict[str, Any]:

@@ -168,22 +168,3 @@ def state_of(path: Path) -> tuple[int, int, int] | None:
     except OSError as error:
         raise ApiKeyFileError(f"cannot read {path}: {error.strerror}") from None
     return found.st_mtime_ns, found.st_size, found.st_ino
-
-
-class RateLimiter:
-    """So many requests a second for each key, and as many at once as come in `burst`. For one gateway."""
-
-    def __init__(self, per_second: float, burst: int) -> None:
-        self._per_second = per_second
-        self._burst = burst
-        self._left: dict[str, tuple[float, float]] = {}
-
-    def take(self, key_id: str, now_s: float) -> float | None:
-        """Take one request at this moment (monotonic seconds). Seconds to wait where there is none left."""
-        left, at = self._left.get(key_id, (float(self._burst), now_s))
-        left = min(float(self._burst), left + (now_s - at) * self._per_second)
-        if left < 1:
-            self._left[key_id] = (left, now_s)
-            return (1 - left) / self._per_second
-        self._left[key_id] = (left - 1, now_s)
-        return None

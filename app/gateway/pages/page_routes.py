@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from app.gateway.http.api_keys import RateLimiter
+    from app.gateway.http.rate_limits import RateLimit
     from app.gateway.pages.visitors import Session, Visitors
 
     Handler = Callable[[Visit], Awaitable[Response]]
@@ -43,7 +43,7 @@ class PageRoutes:
 
     visitors: Visitors
     views: PageViews
-    rate: RateLimiter
+    rate: RateLimit
     streams: int = 0
 
     async def answer(self, visit: Visit) -> Response:
@@ -180,7 +180,7 @@ def _for_people(routes: PageRoutes, handler: Handler) -> Callable[[Request], Awa
             if session is None:
                 return _to_login(request)
             facts_of(request).caller = f"{session.account.tenant_id}/{session.caller.key_id}"
-            wait_s = routes.rate.take(session.caller.key_id, time.monotonic())
+            wait_s = await routes.rate.take(session.caller.key_id)
             if wait_s is not None:
                 raise HttpError(429, "too_many_requests", "too many requests").after(round(wait_s) + 1)
             response = await handler(Visit(request, session))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import TYPE_CHECKING
 
-from app.gateway.http.api_keys import ApiKeyFileError, ApiKeyStore, Caller, RateLimiter
+from app.gateway.http.api_keys import ApiKeyFileError, ApiKeyStore, Caller
 from app.gateway.http.edge import FACTS
 from app.gateway.http.http_errors import HttpError, unauthorized
 from app.gateway.idempotency import request_name
@@ -15,6 +14,7 @@ from app.gateway.input_requests import RequestContext, header_text
 if TYPE_CHECKING:
     from starlette.requests import Request
 
+    from app.gateway.http.rate_limits import RateLimit
     from app.gateway.http.response_headers import ResponseFacts
 
 MAX_KEYS_VERIFIED_AT_ONCE = 2
@@ -30,7 +30,7 @@ def facts_of(request: Request) -> ResponseFacts:
 class Callers:
     """Lets requests in."""
 
-    def __init__(self, keys: ApiKeyStore, rate: RateLimiter) -> None:
+    def __init__(self, keys: ApiKeyStore, rate: RateLimit) -> None:
         self._keys = keys
         self._rate = rate
         self._verifying = asyncio.Semaphore(MAX_KEYS_VERIFIED_AT_ONCE)
@@ -40,7 +40,7 @@ class Callers:
         often."""
         caller, facts = await self._caller(request), facts_of(request)
         facts.caller = f"{caller.tenant}/{caller.key_id}"
-        wait_s = self._rate.take(caller.key_id, time.monotonic())
+        wait_s = await self._rate.take(caller.key_id)
         if wait_s is not None:
             told = "this API key has asked too often; come again later"
             raise HttpError(429, "too_many_requests", told).after(max(1, round(wait_s + 0.5)))
