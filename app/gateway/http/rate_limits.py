@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 log = logging.getLogger(__name__)
-ANSWER_S = 0.25
+ANSWER_S = 1.0
 """How long a request waits for the Redis."""
 ASK_AGAIN_S = 5.0
 """After a Redis did not answer: so long each gateway limits alone, and no request waits for it."""
@@ -70,14 +70,14 @@ class SharedRate:
 
     MOST_CONNECTIONS = 16
 
-    def __init__(self, url: str, prefix: str, alone: OwnRate) -> None:
+    def __init__(self, url: str, prefix: str, alone: OwnRate, answer_s: float = ANSWER_S) -> None:
         """`prefix`: of every key, so that installations can share a Redis. Raises ValueError for no URL."""
         from redis.asyncio import Redis  # noqa: PLC0415 - only where it is set
         from redis.asyncio.retry import Retry  # noqa: PLC0415 - as above
         from redis.backoff import NoBackoff  # noqa: PLC0415 - as above
 
         self._redis = Redis.from_url(
-            url, socket_timeout=ANSWER_S, socket_connect_timeout=ANSWER_S, retry=Retry(NoBackoff(), 0)
+            url, socket_timeout=answer_s, socket_connect_timeout=answer_s, retry=Retry(NoBackoff(), 0)
         )
         self._take: Any = self._redis.register_script(TAKE)
         self._prefix = prefix
@@ -89,16 +89,16 @@ class SharedRate:
         """See RateLimit."""
         from redis.exceptions import RedisError  # noqa: PLC0415 - as above
 
-        if time.monotonic() < self._ask_at:
-            return await self._alone.take(key_id)
         name = f"{self._prefix}sluice:rate:{key_id}"
-        try:
-            async with self._few:
+        async with self._few:
+            if time.monotonic() < self._ask_at:
+                return await self._alone.take(key_id)
+            try:
                 told = await self._take(keys=[name], args=[self._alone.interval_s, self._alone.burst])
-        except (RedisError, OSError) as error:
-            log.warning("the Redis does not answer (%s): this gateway limits alone for now", error)
-            self._ask_at = time.monotonic() + ASK_AGAIN_S
-            return await self._alone.take(key_id)
+            except (RedisError, OSError) as error:
+                log.warning("the Redis does not answer (%s): this gateway limits alone for now", error)
+                self._ask_at = time.monotonic() + ASK_AGAIN_S
+                return await self._alone.take(key_id)
         return float(told) or None
 
     async def close(self) -> None:
