@@ -17,7 +17,15 @@ from rich.console import Console
 
 from app.broker.locate import find_broker
 from app.settings import ROOT
-from load.bench.gates import action_pipeline, agent_signatures, encoder, gate1, memory_gate, retrieval_gate
+from load.bench.gates import (
+    action_pipeline,
+    agent_signatures,
+    encoder,
+    gate1,
+    known_actions,
+    memory_gate,
+    retrieval_gate,
+)
 from load.bench.measurement import TARGET, WORK, Extent, Measurement, markdown_tables, table
 from load.bench.workers import retrieval_latency, stream
 
@@ -31,6 +39,7 @@ CORE: dict[str, Callable[[Extent], list[Measurement]]] = {
     "peer": action_pipeline.peer_figures,
     "memories": memory_gate.figures,
     "encoder": encoder.figures,
+    "likeness": known_actions.figures,
     "retrievals": retrieval_gate.figures,
     "report": retrieval_gate.report_figures,
     "signing": agent_signatures.figures,

@@ -128,7 +128,7 @@ def compared(folder: Path, *rows: dict[str, Any], encoder: Encoder) -> list[Judg
     return list(judged(found, under, shipped_stages(), START, likeness, encoder.answers))
 
 
-def test_a_source_is_compared_without_its_own_actions_by_a_calibration_that_never_saw_it(
+def test_a_source_is_compared_by_what_never_saw_it(
     tmp_path: Path,
 ) -> None:
     encoder = Encoder()
@@ -136,7 +136,7 @@ def test_a_source_is_compared_without_its_own_actions_by_a_calibration_that_neve
         row("a", tool="get", params={"lean": -3}),
         row("b", tool="get", params={"lean": 0}),
         row("c", tool="get", params={"lean": 3}, label="benign"),
-        row("d", **DESTROYS),
+        row("d", params={"cmd": "rm -rf /"}),
         row("e", tool="get", params={"lean": -3}, file="another", label="benign") | {"source": ""},
     ]
     judgements = compared(tmp_path, *rows, encoder=encoder)
