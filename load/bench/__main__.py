@@ -47,6 +47,7 @@ CORE: dict[str, Callable[[Extent], list[Measurement]]] = {
 STREAM: dict[str, Callable[[stream.Bench], Coroutine[Any, Any, list[Measurement]]]] = {
     "throughput": stream.throughputs,
     "durable": stream.durables,
+    "likened": stream.likenesses,
     "latency": stream.latencies,
     "undisturbed": stream.undisturbed,
     "items": retrieval_latency.latencies,

@@ -42,15 +42,21 @@ _TOOL = {"tier": "T2", "action_type": "OTHER", "reversible": True, "trusts_row_c
 RULES = Path(__file__).with_name("rules.json")
 
 
-def document(rules: list[dict[str, Any]] | None = None, *, similarity: bool = False) -> bytes:
+def document(
+    rules: list[dict[str, Any]] | None = None, *, similarity: bool = False, likened: bool = False
+) -> bytes:
     """The shipped bundle and these rules, or the eight of rules.json; without its cases, which more rules
-    could change. `similarity`: memory writes ask the encoder too."""
+    could change. `similarity`: memory writes ask the encoder too; `likened`: actions do."""
     more = json.loads(RULES.read_bytes()) if rules is None else rules
     shipped = json_object(whole_bundle(SHIPPED))
     if similarity:
         library = json.loads(LIBRARY.read_bytes())["similarity"]
         asked = {"similarity": {**library, "enabled": True, "budget_ms": PATIENCE_MS}}
         shipped["memory"] = {**shipped.get("memory", {}), **asked}
+    if likened:
+        place = shipped["stages"].index("consequence")
+        shipped["stages"].insert(place, "similarity")
+        shipped["similarity"] |= {"enabled": True, "budget_ms": PATIENCE_MS}
     return orjson.dumps({**shipped, "id": BUNDLE, "rules": [*shipped.get("rules", []), *more], "cases": []})
 
 
@@ -98,12 +104,16 @@ def parts(rules: list[dict[str, Any]] | None = None) -> PointParts:
 
 
 def records(
-    trust: ThrowawayTrust, *, similarity: bool = False, more: Sequence[Mapping[str, Any]] = ()
+    trust: ThrowawayTrust,
+    *,
+    similarity: bool = False,
+    likened: bool = False,
+    more: Sequence[Mapping[str, Any]] = (),
 ) -> list[ControlRecord]:
     """The policy as it is published."""
     judging = json_object(items.QUALITY.read_bytes())
     return [
-        *trust.policy(document(similarity=similarity), registry(more)),
+        *trust.policy(document(similarity=similarity, likened=likened), registry(more)),
         quality_policy.signed(trust, judging),
     ]
 

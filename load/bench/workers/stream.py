@@ -10,7 +10,7 @@ from load.bench.gates import action_pipeline, agent_signatures
 from load.bench.given import bench_env
 from load.bench.given.bench_env import Round
 from load.bench.measurement import Measurement, at_least, at_most, judge, none, reported
-from load.bench.workers import bystanders, client_latency, gateway_latency, latency, throughput
+from load.bench.workers import bystanders, client_latency, gateway_latency, latency, likened, throughput
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -62,6 +62,24 @@ async def throughputs(bench: Bench) -> list[Measurement]:
         reported("worker, durable in to committed verdict", rates, "events/s", "see the ratio"),
         at_least("worker / bare loop", ratios, 0.1),
         at_least("worker / bare loop, the aim", ratios, 0.15),
+    ]
+
+
+async def likenesses(bench: Bench) -> list[Measurement]:
+    """The worker when every action is compared with known ones: fresh texts, the same again, and without."""
+    count, rounds = bench.extent.of(likened.EVENTS), bench.rounds
+    every = [await likened.rates(bench.round("likened"), count, number) for number in rounds]
+    plain = [await likened.plain_rate(bench.round("plain"), count, number) for number in rounds]
+    return [
+        reported("worker, no action compared", plain, "events/s", "yardstick"),
+        reported("worker, fresh texts compared", [one.fresh for one in every], "events/s"),
+        reported("worker, repeated texts compared", [one.repeated for one in every], "events/s"),
+        reported(
+            "repeated texts compared / none compared",
+            [one.repeated / other for one, other in zip(every, plain, strict=True)],
+            "ratio",
+        ),
+        reported("share of actions that were compared", [one.compared for one in every], "share"),
     ]
 
 

@@ -1,0 +1,81 @@
+"""A worker whose every action is compared with known ones: texts that it never saw, then the same again.
+
+Both lots lie in the topic before the worker takes them up; the second has the texts of the first under new
+ids, so that each is answered from memory. The yardstick is the same worker under the shipped stages.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from load.bench.given import action_events, bench_env
+from load.bench.workers.bystanders import ENCODER
+from topics.catalog import ACTIONS, VERDICTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from load.bench.given.bench_env import Round
+
+EVENTS = 2000
+SESSIONS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class LikenedRates:
+    """Events per second with fresh and with repeated texts, and which share of all was compared."""
+
+    fresh: float
+    repeated: float
+    compared: float
+
+
+async def rates(round_: Round, count: int, seed: int) -> LikenedRates:
+    """In one worker, one lot after the other."""
+    await round_.create_topics(likened=True)
+    inputs, outputs = round_.topic(ACTIONS), round_.topic(VERDICTS)
+    verdicts: list[Any] = []
+    with bench_env.worker(round_, **ENCODER) as child:
+        await bench_env.until_ready(round_, child)
+        for lot in (1, 2):
+            await bench_env.publish(round_.bootstrap, inputs, events(count, seed, lot))
+            await bench_env.until_written(round_.bootstrap, outputs, count * lot)
+            while len(verdicts) < count * lot:  # a transaction's end is in the log too
+                verdicts = await bench_env.committed(round_.bootstrap, outputs)
+    gates = [orjson.loads(one.value)["gateResults"] for one in verdicts]
+    reached = [one["detail"] for gate in gates for one in gate if one["gate"] == "similarity"]
+    times = sorted(one.timestamp for one in verdicts)
+    return LikenedRates(
+        _rate(times[:count]), _rate(times[count:]), sum("probability" in one for one in reached) / len(gates)
+    )
+
+
+async def plain_rate(round_: Round, count: int, seed: int) -> float:
+    """Of the same actions under the shipped stages."""
+    await round_.create_topics()
+    outputs = round_.topic(VERDICTS)
+    with bench_env.worker(round_) as child:
+        await bench_env.until_ready(round_, child)
+        await bench_env.publish(round_.bootstrap, round_.topic(ACTIONS), events(count, seed, 1))
+        await bench_env.until_written(round_.bootstrap, outputs, count)
+    return _rate(sorted(one.timestamp for one in await bench_env.committed(round_.bootstrap, outputs)))
+
+
+def _rate(times_ms: list[int]) -> float:
+    return len(times_ms) / max(1, times_ms[-1] - times_ms[0]) * 1000
+
+
+def events(count: int, seed: int, lot: int) -> Iterator[tuple[bytes, bytes]]:
+    """Messages (key, value); two lots of one seed differ in their ids alone."""
+    chance = random.Random(seed)
+    for number in range(count):
+        row, salt = chance.choice(action_events.panel()), f"q{chance.getrandbits(24):06x}"
+        session = f"session-{seed}-{lot}-{number % SESSIONS:04d}"
+        fields: dict[str, Any] = action_events.action(row, number, session)
+        fields["parameters"] = action_events.salted(row.tool, row.parameters, salt)
+        yield session.encode(), json.dumps(fields).encode()
