@@ -4,7 +4,7 @@ actions."""
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from app.adapters.models.guarded_model import GuardedModel, LoadLimits, PatientPort
 from app.adapters.models.kept_answers import KeptAnswers, SharedAnswers
@@ -47,9 +47,30 @@ def grader_ports(settings: Settings) -> dict[str, Port]:
         return {}
     store = _store(given, settings.kafka.topic_prefix)
     return {
-        name: KeptAnswers(PromptedPort(prompt, model), given.max_kept, store)
+        name: KeptAnswers(PromptedPort(prompt, model), settings.grader.max_kept, store)
         for name, prompt in PROMPTS.items()
     }
+
+
+NEVER = 10**9
+
+
+def trial_model(
+    settings: Settings, group: Literal["analysis", "grader"]
+) -> tuple[GuardedModel, dict[str, Port]]:
+    """The model of a group and its ports, to be asked about each of many rows: any number waits, and none is
+    left out because others failed. Raises PolicyError, also without a key."""
+    given: HostedModelSettings = getattr(settings, group)
+    model = hosted_model(given.model_copy(update={"failures_to_open": NEVER}), group, None)
+    if model is None:
+        raise PolicyError(f"{group}.api_key: no key is set")
+    if group == "analysis":
+        return model, {analysis.PORT: PromptedPort(analysis.PROMPT, model)}
+    ports = {
+        name: KeptAnswers(PromptedPort(prompt, model), settings.grader.max_kept)
+        for name, prompt in PROMPTS.items()
+    }
+    return model, {**ports}
 
 
 def hosted_model(given: HostedModelSettings, group: str, waiting: int | None) -> GuardedModel | None:

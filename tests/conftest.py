@@ -117,6 +117,7 @@ SECONDS = {
     "tests/kafka/test_memory_lookups.py": 20,
     "tests/kafka/test_quarantine.py": 20,
     "tests/adapters/test_guarded_model.py": 5,
+    "tests/unit/cli/machine/test_evaluate_hosted.py": 5,
     "tests/model/test_sentence_encoder.py": 15,
     "tests/browser/test_quality_report.py": 10,
     "tests/unit/load/test_attacks.py": 10,

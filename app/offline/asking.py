@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
 
@@ -11,7 +12,7 @@ from app.ports import Lasting, PortBusy, PortUnavailable
 from topics.catalog import ACTIONS, MEMORY_WRITES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     from app.core.foundation.arrival import Arrival
     from app.core.foundation.requests import Request
@@ -29,6 +30,8 @@ class Asking:
         """Nothing is started before the first question."""
         self._ports = ports
         self._runner = asyncio.Runner()
+        self.unanswered: Counter[str] = Counter()
+        """Questions that got no answer, by port."""
 
     def __enter__(self) -> Self:
         """Ready to ask."""
@@ -48,7 +51,10 @@ class Asking:
         return self._runner.run(self._together(requests))
 
     async def _together(self, requests: Sequence[Request]) -> list[Answer]:
-        return list(await asyncio.gather(*map(self._one, requests)))
+        answers = await asyncio.gather(*map(self._one, requests))
+        for request, answer in zip(requests, answers, strict=True):
+            self.unanswered[request.port] += answer.status != "answered"
+        return list(answers)
 
     async def _one(self, request: Request) -> Answer:
         port = self._ports.get(request.port)
@@ -80,13 +86,13 @@ TOGETHER = 256
 """Inputs whose questions are asked at once."""
 
 
-def decided_together(judges: Iterable[Judge], ask: Ask) -> Iterator[Decision]:
+def decided_together(judges: Iterable[Judge], ask: Ask, may_fail: Container[str] = ()) -> Iterator[Decision]:
     """What each decides, in their order; their questions are asked together, so that a port may batch them.
 
-    Raises NotMeasured where a port does not answer.
+    Raises NotMeasured where a port does not answer, unless it is one of `may_fail`.
     """
     waiting = iter(judges)
-    while going := [_Going(one) for one in islice(waiting, TOGETHER)]:
+    while going := [_Going(one, may_fail) for one in islice(waiting, TOGETHER)]:
         left = [one for one in going if one.decide()]
         while left:
             answers = ask([one.open for one in left if one.open is not None])
@@ -99,10 +105,11 @@ def decided_together(judges: Iterable[Judge], ask: Ask) -> Iterator[Decision]:
 class _Going:
     """An input on its way: decided again with each answer, until nothing is asked that has none."""
 
-    def __init__(self, judge: Judge) -> None:
+    def __init__(self, judge: Judge, may_fail: Container[str]) -> None:
         self.open: Request | None = None
         self._judge = judge
-        self._known: dict[str, Answer] = {}
+        self._may_fail = may_fail
+        self._known: list[tuple[Request, Answer]] = []
 
     def decide(self) -> bool:
         """Whether an answer is missing: `open` asks for it. Else `decision` is the input's."""
@@ -112,15 +119,16 @@ class _Going:
 
     def take(self, answer: Answer) -> None:
         """The answer to what is open. Raises NotMeasured where it is none."""
-        if self.open is None or answer.status != "answered":
+        if self.open is None or (answer.status != "answered" and self.open.port not in self._may_fail):
             raise NotMeasured(answer.detail or answer.status)
-        self._known[self.open.port] = answer
+        self._known.append((self.open, answer))
 
     def _answer(self, request: Request) -> Answer:
-        if request.port not in self._known:
-            self.open = self.open or request
-            return Answer("unavailable", detail="not asked yet")
-        return self._known[request.port]
+        for asked, answer in self._known:
+            if asked == request:
+                return answer
+        self.open = self.open or request
+        return Answer("unavailable", detail="not asked yet")
 
 
 class HeldInputs:

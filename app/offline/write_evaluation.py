@@ -17,6 +17,7 @@ from app.core.decide.replay import decide_alone
 from app.core.foundation.clock import rfc3339
 from app.core.foundation.errors import BundleError
 from app.core.foundation.limits import ROOM_FOR_ONE
+from app.core.memory.analysis import PORT as ANALYSIS
 from app.core.memory.memory_kinds import WRITE
 from app.core.policy.policy import Policy
 from app.core.policy.similarity_settings import without
@@ -65,10 +66,11 @@ class JudgedWrite:
 
 @dataclass(frozen=True, slots=True)
 class WriteTrial:
-    """Under what the rows are judged. No hosted model is asked, whatever the bundle says.
+    """Under what the rows are judged.
 
     `similarity`: whether the encoder is asked, None as the bundle says; `source_type`: that of every row's
-    source; `ask` answers requests together, in their order.
+    source; `ask` answers requests together, in their order; `hosted`: whether a hosted model is asked,
+    whatever the bundle says.
     """
 
     bundle: Bundle
@@ -76,6 +78,7 @@ class WriteTrial:
     similarity: bool | None
     at_ms: int
     ask: Ask
+    hosted: bool = False
 
     @property
     def asks_encoder(self) -> bool:
@@ -97,14 +100,14 @@ def judged_writes(rows: Sequence[WriteRow], trial: WriteTrial) -> Iterator[Judge
         partial(decide_alone, points[row.file], WRITE, _write(row, number, trial), trial.at_ms)
         for number, row in enumerate(rows)
     )
-    for row, decision in zip(rows, decided_together(judges, trial.ask), strict=True):
+    for row, decision in zip(rows, decided_together(judges, trial.ask, (ANALYSIS,)), strict=True):
         yield _judged(row, decision)
 
 
 def _point(trial: WriteTrial, file: str, rows: Sequence[WriteRow]) -> DecisionPoint:
-    """The bundle without a hosted model, and with a library that has not seen the file's source."""
+    """The bundle with a hosted model or without, and with a library that has not seen the file's source."""
     bundle, memory = copy(trial.bundle), trial.bundle.memory
-    trust = memory.trust.model_copy(update={"llm_analysis": False})
+    trust = memory.trust.model_copy(update={"llm_analysis": trial.hosted})
     similarity = None
     if trial.asks_encoder and memory.similarity is not None:
         own = {file} | {row.repository for row in rows if row.file == file and row.repository}

@@ -10,6 +10,7 @@ import typer
 
 from app.adapters.pattern_files import read_calibrations, read_libraries
 from app.bootstrap import encoder_of
+from app.cli.machine.evaluate_hosted import HostedTrial, NoPrice, prices_of
 from app.cli.machine.evaluate_report import ActionReport, ItemReport, WriteReport
 from app.cli.output import WRONG, print_json, settings_or_stop, stop
 from app.core.actions.action_kinds import ACTION
@@ -22,7 +23,7 @@ from app.core.policy.similarity_settings import EMBEDDING
 from app.core.quality_bundle.quality_bundle import load_quality_bundle
 from app.core.retrieval.retrieval_kinds import RETRIEVAL
 from app.core.trust.in_force import PolicyError
-from app.offline.action_evaluation import Likeness, without_similarity
+from app.offline.action_evaluation import Likeness, with_hosted, without_similarity
 from app.offline.action_evaluation import judged as judged_actions
 from app.offline.asking import Asking, NotMeasured
 from app.offline.panels import NotAPanel, load_by_kind
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from app.offline.panels import ActionRow, RetrievalRow, WriteRow
     from app.offline.quality_evaluation import JudgedRetrieval
     from app.offline.write_evaluation import JudgedWrite
+    from app.ports import Port
 
 SHIPPED = ROOT / "config" / "bundles" / "default.json"
 SHIPPED_QUALITY = ROOT / "config" / "quality" / "default.json"
@@ -53,7 +55,7 @@ def register(cli: typer.Typer) -> None:
     cli.command(name="evaluate")(evaluate_command)
 
 
-def evaluate_command(
+def evaluate_command(  # noqa: PLR0913 - Typer takes each option as a parameter
     files: Annotated[
         list[Path], typer.Argument(metavar="FILE...", help="JSON lines of labelled rows of any kind.")
     ],
@@ -66,6 +68,16 @@ def evaluate_command(
         bool | None,
         typer.Option(
             "--similarity/--no-similarity", help="Ask the encoder or not; by default as the bundle says."
+        ),
+    ] = None,
+    hosted: Annotated[
+        bool,
+        typer.Option("--hosted", help="Ask the hosted models of [grader] and [analysis] too, with your key."),
+    ] = False,
+    price: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What a million tokens cost, such as input=1.0: input, output, cache_read, cache_write."
         ),
     ] = None,
     rows: Annotated[bool, typer.Option("--rows", help="Show the result of each row too.")] = False,
@@ -90,28 +102,36 @@ def evaluate_command(
     counted separately and is not caught. A memory write is caught if it is
     held or rejected for its content; rejected writes are also counted
     separately. A bundle's library is used without the row's own source,
-    a calibration of known actions was fitted without it, and no hosted
-    model is asked. The macro average counts every source
-    once, without ambiguous rows. Retrievals whose outcome differs from the
-    label are listed.
+    a calibration of known actions was fitted without it. The macro average
+    counts every source once, without ambiguous rows. Retrievals whose
+    outcome differs from the label are listed.
+
+    --hosted asks a model too: llmAnalysis of every write, and about each
+    action the gates causal (under five general constraints, which
+    docs/offline.md lists) and grader (under the bundle's rules). It says
+    how many calls and tokens that took, and their cost at the prices that
+    --price names.
 
     Exit codes: 0 measured, 1 a retrieval's outcome differs from its label
     under its own tables, 2 could not do it.
     """
     try:
         panel = load_by_kind(files)
-        trial = JudgingTerms(unsigned_bundle(bundle), source_type, similarity)
+        models = HostedTrial(settings_or_stop(), prices_of(price or [])) if hosted else None
+        trial = JudgingTerms(unsigned_bundle(bundle), source_type, similarity, models)
         judged = {name: EVALUATIONS[name].judge(found, trial) for name, found in panel.items()}
-    except (NotAPanel, PolicyFileError, CoreError, NotMeasured, PolicyError) as error:
+    except (NotAPanel, PolicyFileError, CoreError, NotMeasured, PolicyError, NoPrice) as error:
         stop(str(error))
     except OSError as error:
         stop(f"cannot read {error.filename}: {error.strerror}")
-    _report(judged, rows=rows, json=json)
+    _report(judged, models, rows=rows, json=json)
     if any(EVALUATIONS[name].report.shows_fault(one) for name, found in judged.items() for one in found):
         raise typer.Exit(WRONG)
 
 
-def _report(judged: Mapping[str, Sequence[Any]], *, rows: bool, json: bool) -> None:
+def _report(
+    judged: Mapping[str, Sequence[Any]], models: HostedTrial | None, *, rows: bool, json: bool
+) -> None:
     """Each kind that has rows in tables of its own; the first kind's tables if there is no row at all."""
     reports = {name: EVALUATIONS[name].report for name in judged}
     if json:
@@ -122,6 +142,8 @@ def _report(judged: Mapping[str, Sequence[Any]], *, rows: bool, json: bool) -> N
             fields["rows"] = [
                 reports[name].row_fields(one) for name, found in judged.items() for one in found
             ]
+        if models is not None:
+            fields["hosted"] = models.fields()
         print_json(fields)
         return
     if rows:
@@ -129,41 +151,63 @@ def _report(judged: Mapping[str, Sequence[Any]], *, rows: bool, json: bool) -> N
             reports[name].print_rows(found)
     for name in [name for name, found in judged.items() if found] or [*judged][:1]:
         reports[name].print_totals(judged[name], every=rows)
+    if models is not None:
+        models.print_costs()
 
 
 class JudgingTerms(NamedTuple):
-    """What the rows are judged under. `source_type` concerns memory writes."""
+    """What the rows are judged under. `source_type` concerns memory writes; `models` None: no hosted model is
+    asked."""
 
     bundle: Bundle
     source_type: str
     similarity: bool | None
+    models: HostedTrial | None
 
 
 def _judge_actions(rows: Sequence[ActionRow], trial: JudgingTerms) -> list[JudgedAction]:
     """Raises BundleError, NotMeasured and PolicyError."""
     part: SimilarityPolicy = trial.bundle.parts[ActionSimilarity.name]
     named = part.enabled and ActionSimilarity.name in trial.bundle.stages
-    if not rows or not (named if trial.similarity is None else trial.similarity):
-        return list(judged_actions(rows, without_similarity(trial.bundle), shipped_stages(), AT_MS))
-    settings = settings_or_stop()
-    found = [one for one in read_libraries(settings.embedding.patterns) if one.hash == part.library]
+    ports: dict[str, Port] = {}
+    bundle, likeness = without_similarity(trial.bundle), None
+    if rows and (named if trial.similarity is None else trial.similarity):
+        bundle, likeness = trial.bundle, _likeness(rows, part)
+        ports[EMBEDDING] = encoder_of(settings_or_stop(), list(likeness.libraries.values()))
+    if trial.models is not None:
+        bundle = with_hosted(bundle)
+        ports |= trial.models.ports("grader")
+    if not ports:
+        return list(judged_actions(rows, bundle, shipped_stages(), AT_MS))
+    with Asking(ports) as asking:
+        judged = list(judged_actions(rows, bundle, shipped_stages(), AT_MS, likeness, asking.answers))
+        if trial.models is not None:
+            trial.models.note(asking.unanswered)
+    return judged
+
+
+def _likeness(rows: Sequence[ActionRow], part: SimilarityPolicy) -> Likeness:
+    patterns = settings_or_stop().embedding.patterns
+    found = [one for one in read_libraries(patterns) if one.hash == part.library]
     if not found:
         raise BundleError(f"$.similarity.library: no library at hand is {part.library}")
-    likeness = Likeness.leaving_out(
-        rows, found[0], read_calibrations(found[0].hash, settings.embedding.patterns)
-    )
-    encoder = encoder_of(settings, list(likeness.libraries.values()))
-    with Asking({EMBEDDING: encoder}) as asking:
-        return list(judged_actions(rows, trial.bundle, shipped_stages(), AT_MS, likeness, asking.answers))
+    return Likeness.leaving_out(rows, found[0], read_calibrations(found[0].hash, patterns))
 
 
 def _judge_writes(rows: Sequence[WriteRow], trial: JudgingTerms) -> list[JudgedWrite]:
-    """Raises BundleError and NotMeasured."""
+    """Raises BundleError, NotMeasured and PolicyError."""
     if not rows:
         return []
-    encoder = encoder_of(settings_or_stop(), ())
-    with Asking({EMBEDDING: encoder}) as asking:
-        return list(judged_writes(rows, WriteTrial(*trial, AT_MS, asking.answers)))
+    hosted = trial.models is not None
+    ports: dict[str, Port] = {EMBEDDING: encoder_of(settings_or_stop(), ())}
+    if trial.models is not None:
+        ports |= trial.models.ports("analysis")
+    with Asking(ports) as asking:
+        terms = (trial.bundle, trial.source_type, trial.similarity)
+        judged = list(judged_writes(rows, WriteTrial(*terms, AT_MS, asking.answers, hosted)))
+        if trial.models is not None:
+            trial.models.note(asking.unanswered)
+    return judged
 
 
 def _judge_retrievals(rows: Sequence[RetrievalRow], _: JudgingTerms) -> list[JudgedRetrieval]:

@@ -1,0 +1,85 @@
+"""What `sluice evaluate --hosted` asks of the user's own models, and what that took and cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Literal
+
+from app.cli.output import console, shown
+from app.core.memory.analysis import PORT as ANALYSIS
+from app.model_ports import trial_model
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from app.adapters.models.guarded_model import GuardedModel
+    from app.ports import Port
+    from app.settings import Settings
+
+KINDS = ("input", "output", "cache_read", "cache_write")
+MILLION = 1_000_000
+
+
+class NoPrice(Exception):
+    """A price that cannot be read; the message says why."""
+
+
+def prices_of(words: Sequence[str]) -> dict[str, float]:
+    """Prices of a million tokens by kind, of words such as `input=1.0`. Raises NoPrice."""
+    prices = {}
+    for word in words:
+        kind, _, said = word.partition("=")
+        try:
+            price = float(said)
+        except ValueError:
+            price = -1.0
+        if kind not in KINDS or not 0 <= price < MILLION:
+            raise NoPrice(f"--price {word}: write one of {', '.join(KINDS)}, = and a number from 0")
+        prices[kind] = price
+    return prices
+
+
+class HostedTrial:
+    """The models of `[grader]` and `[analysis]`, as far as they are asked."""
+
+    def __init__(self, settings: Settings, prices: Mapping[str, float]) -> None:
+        """`prices`: of a million tokens, by kind."""
+        self._settings = settings
+        self._prices = prices
+        self._models: dict[str, GuardedModel] = {}
+        self._unanswered: Counter[str] = Counter()
+
+    def ports(self, group: Literal["analysis", "grader"]) -> dict[str, Port]:
+        """The ports of a group. Raises PolicyError."""
+        self._models[group], ports = trial_model(self._settings, group)
+        return ports
+
+    def note(self, unanswered: Mapping[str, int]) -> None:
+        """Questions that got no answer, by port."""
+        for port, count in unanswered.items():
+            self._unanswered["analysis" if port == ANALYSIS else "grader"] += count
+
+    def fields(self) -> dict[str, Any]:
+        """By group: the model, calls, tokens, questions without an answer, and the cost; null where a kind of
+        tokens was used whose price is not known."""
+        return {group: self._of(group, model) for group, model in self._models.items()}
+
+    def _of(self, group: str, model: GuardedModel) -> dict[str, Any]:
+        used = asdict(model.usage)
+        told = {"model": model.name, **used, "unanswered": self._unanswered[group]}
+        tokens = {kind: used[kind] for kind in KINDS if used[kind]}
+        known = tokens.keys() <= self._prices.keys() and bool(self._prices)
+        cost = sum(count * self._prices[kind] for kind, count in tokens.items()) / MILLION if known else None
+        return {**told, "cost": cost}
+
+    def print_costs(self) -> None:
+        """A line for each model."""
+        for group, told in self.fields().items():
+            tokens = ", ".join(f"{told[kind]} {kind.replace('_', ' ')}" for kind in KINDS)
+            cost = "unknown without --price" if told["cost"] is None else f"{told['cost']:.4f}"
+            console.print(
+                f"{group}: {shown(told['model'])}, {told['calls']} calls, {told['unanswered']} questions "
+                f"without an answer. Tokens: {tokens}. Cost: {cost}.",
+                soft_wrap=True,
+            )
