@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 WAYS, WIRED_FROM, HURRIED_FROM = 12, 6, 9
 SESSIONS = 17
 AT_ONCE = 24
-PATIENCE_S, AGAIN_S, LOOK_S = 90.0, 0.3, 0.3
+PATIENCE_S, AGAIN_S, LOOK_S = 300.0, 0.3, 0.3
 
 
 @dataclass(slots=True)
@@ -99,15 +99,17 @@ class Answering:
             )
 
     async def finish(self, check: Callable[[], None], stall_s: float) -> None:
-        """Wait until everything that opened has ended and every answer is decided. Raises RunFailed."""
-        end = asyncio.get_running_loop().time() + stall_s + HASTY_MS / 1000
+        """Wait until everything that opened has ended and every answer is decided. Raises RunFailed where no
+        answer ends for `stall_s` seconds."""
+        clock = asyncio.get_running_loop().time
+        left, since = len(self._tasks), clock()
         while self._tasks or not await have_all_ended(self.site, len(self._seen)):
             self.check()
             check()
-            if asyncio.get_running_loop().time() > end:
-                raise RunFailed(
-                    f"{len(self._seen)} escalations answered, {len(self._tasks)} answers under way"
-                )
+            if len(self._tasks) != left:
+                left, since = len(self._tasks), clock()
+            if clock() > since + stall_s + HASTY_MS / 1000:
+                raise RunFailed(f"{len(self._seen)} escalations answered, {left} answers under way")
             await asyncio.sleep(LOOK_S)
         await self.close()
 
