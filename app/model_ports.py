@@ -10,7 +10,7 @@ from app.adapters.models.guarded_model import GuardedModel, LoadLimits, PatientP
 from app.adapters.models.kept_answers import KeptAnswers, SharedAnswers
 from app.adapters.models.model_api import ModelApiSettings
 from app.adapters.models.prompted_port import PromptedPort
-from app.core.actions import causal, grader
+from app.core.actions import causal, grading
 from app.core.memory import analysis
 from app.core.trust.in_force import PolicyError
 from app.ports import AnalysisOff
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PROMPTS: dict[str, Prompt[Any]] = {
     causal.EXTRACTION_PORT: causal.EXTRACT,
     causal.PORT: causal.JUDGE,
-    grader.PORT: grader.GRADE,
+    grading.PORT: grading.GRADE,
 }
 """What the gates that judge actions ask, by port."""
 

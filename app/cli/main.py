@@ -53,6 +53,7 @@ VERBS = {
     "registry": Verb(
         _POLICY, "app.cli.policy.registry_verbs", "Write, check, sign and publish entries of the registry"
     ),
+    "grader": Verb(_POLICY, "app.cli.policy.grader_prove", "Prove the model that judges actions."),
     "policy": Verb(_POLICY, "app.cli.policy.policy_import", "Make policies of a document."),
     "watch": Verb(_LEDGER, "app.cli.ledger.watch", "Show records as they are committed, one per line."),
     "show": Verb(_LEDGER, "app.cli.ledger.show", "Show one decision's whole story, the reason first."),

@@ -52,6 +52,10 @@ NOT_RUN = {
         "docs/notifications.md",
         "import base64",
     ): "a receiver's check; tests/kafka/test_notifications.py runs it",
+    (
+        "docs/models.md",
+        "sluice grader prove",
+    ): "needs a model's key; tests/unit/offline/test_golden_set.py proves a model on loopback",
     ("docs/architecture.md", "flowchart TB"): "a drawing; tests/unit/test_architecture.py holds it current",
     ("docs/architecture_before.md", "flowchart TB"): "a drawing of a tree that is no more",
     (

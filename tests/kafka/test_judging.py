@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 from app.cli.demo.throwaway_trust import publish_policy
 from app.cli.main import cli
 from app.core.actions.causal import EXTRACT, JUDGE
-from app.core.actions.grader import GRADE
+from app.core.actions.grading import GRADE
 from load.sites import neutral_policy
 from tests.kafka.gateway_process import Gateway, running_gateway
 from tests.kafka.installation import running, site_on, stored
-from tests.messages_api import MessagesApi, failing, messages_api, saying
+from tests.messages_api import MODEL, MessagesApi, failing, messages_api, saying
 from topics.catalog import VERDICTS
 
 if TYPE_CHECKING:
@@ -115,7 +115,22 @@ def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactor
     bundle = {**neutral_policy.bundle(2, stages=STAGES), **parts}
     spec = {"tenant_id": neutral_policy.TENANT, "tier": "T2", "system_prompt": PROMPT}
     entry = {"kind": "agent", "id": CLERK, "revision": 1, "spec": spec}
-    records = [made.trust.bundle(json.dumps(bundle).encode()), *made.trust.entries([entry])]
+    proof = {
+        "kind": "model_proof",
+        "id": MODEL,
+        "revision": 1,
+        "spec": {
+            "golden": "sha256:" + "0a" * 32,
+            "prompts": {"grader": GRADE.version, "causal": JUDGE.version},
+            "cases": 160,
+            "agreement": 0.95,
+            "flips": 1,
+            "p50_ms": 40.0,
+            "p99_ms": 120.0,
+            "proved_at": "2026-11-01T00:00:00.000Z",
+        },
+    }
+    records = [made.trust.bundle(json.dumps(bundle).encode()), *made.trust.entries([entry, proof])]
     asyncio.run(publish_policy(kafka, made.prefix, records))
     return made
 

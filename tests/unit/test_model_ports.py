@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from app.core.actions import grader
+from app.core.actions import grading
 from app.core.foundation.requests import Request
 from app.core.memory import analysis
 from app.core.trust.in_force import PolicyError
@@ -37,11 +37,11 @@ async def test_either_provider_answers_actions_and_memories(provider: str) -> No
         address = f"{api.base_url}/v1" if local else api.base_url
         named = settings(provider=provider, base_url=address, key="" if local else "sk-a-key")
         ports = Ports({analysis.PORT: analysis_port(named), **grader_ports(named)})
-        graded = await ports.answer(Request(grader.PORT, PAYLOAD, 10_000))
+        graded = await ports.answer(Request(grading.PORT, PAYLOAD, 10_000))
         judged = await ports.answer(ORDINARY)
         await ports.close()
     assert (graded.status, judged.status) == ("answered", "answered")
-    assert grader.GRADE.read(graded.payload)
+    assert grading.GRADE.read(graded.payload)
 
 
 def test_without_a_key_nothing_is_asked() -> None:

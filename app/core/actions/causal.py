@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
+from app.core.actions.grading import check_proof
 from app.core.actions.model_questions import (
     UNTRUSTED,
     BudgetMs,
     Characters,
     ShownAction,
     budget_of,
+    scope_of,
     show_action,
 )
 from app.core.actions.pipeline import INCONCLUSIVE
@@ -152,11 +154,6 @@ class CausalDetail(Detail):
     prompt_version: str | None = None
 
 
-def scope_of(context: ActionContext, rule: str) -> dict[str, str]:
-    """For whom and under what a model's answer counts: an answer may be kept within it alone."""
-    return {"tenant": context.tenant, "bundle": context.bundle.hash, "rule": rule}
-
-
 class Causal(Gate):
     """Asks a model whether the action could violate a constraint that its agent's system prompt sets."""
 
@@ -200,7 +197,11 @@ def _asking(
     judgement = JUDGE.read(answer.payload)
     if judgement is None or judgement.constraint > len(constraints):
         return StageResult("escalate", f"{INCONCLUSIVE}: the model's judgement could not be read")
-    return _judged(policy, judgement, constraints, shown, extracted=extracted)
+    checked = check_proof(context, PORT, judgement)
+    if checked.why is not None:
+        return StageResult("escalate", checked.why, entries=checked.entries)
+    result = _judged(policy, judgement, constraints, shown, extracted=extracted)
+    return result._replace(entries=checked.entries)
 
 
 def _judged(

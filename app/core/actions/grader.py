@@ -1,55 +1,34 @@
-"""Stage 2, "grader": a model scores how well an action complies with rules in prose (seed 000).
-
-A score is a confidence of compliance. From .85 the rule is kept, below .70 it is broken; between them the
-model is asked once more, with its answer and what is in doubt, and if that does not settle it a person
-decides. One action gets one such second question, over all its rules.
-
-The grader is a hysteretic state machine, one for each agent in a session: a score below .70 makes it
-governed, only one of .85 or more makes it autonomous again, and a governed agent gets no second question. The
-gap keeps the state from chattering at the boundary. Kept answers of a model pass through the same machine.
-
-What a score means stays in this module: the record has outcomes and scores, not bands.
-"""
+"""Stage 2, "grader": rules in prose, of seed 000's type "qualitative", which a model scores (grading.py)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, Field, model_validator
 
-from app.core.actions.causal import scope_of
-from app.core.actions.model_questions import UNTRUSTED, BudgetMs, Characters, budget_of, show_action
+from app.core.actions.grading import GraderState, grade, grading_of
+from app.core.actions.model_questions import BudgetMs, Characters  # noqa: TC001 - pydantic reads them
 from app.core.actions.pipeline import INCONCLUSIVE
 from app.core.actions.rules import results_by_type
 from app.core.actions.stage import PASSED, Decided, Detail, RememberingGate, StageResult
 from app.core.foundation.errors import BundleError
-from app.core.foundation.prompts import ModelAnswer, Prompt, Share
-from app.core.foundation.requests import Request
 from app.core.foundation.strict import Name, StrictModel
 from app.core.policy.bundles import BundlePart
 from app.core.quality_bundle.loosenings import Loosening
+from app.core.registry.model_proofs import ProofPolicy
 from app.core.rules.rule import Rule, Source
 from app.core.rules.rule_set import RuleSet
 from app.core.state.remembered import GateMemory
 from topics.records.base import Severity  # noqa: TC001 - pydantic reads the annotations
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Iterator
 
     from app.core.actions.stage import ActionContext, Asking
-    from app.core.foundation.requests import Answer
 
-PORT = "grader"
-PASS_AT, REJECT_BELOW = 0.85, 0.70
-"""Seed 000's numbers, "a hysteretic state machine": no bundle changes them."""
 MOST_RULES = 16
-LONGEST_REASONING = 500
 LASTS_MS = 24 * 3600 * 1000
 """A day, the idle time after which a session folds and forgets."""
-SHARING = ("grader", "policies")
-"""The gates that share the state: each remembers that the agent is governed."""
-GraderState = Literal["autonomous", "governed"]
 
 
 class QualitativeRule(StrictModel):
@@ -67,11 +46,12 @@ class QualitativeRule(StrictModel):
 class GraderPolicy(StrictModel):
     """Without `rules` no model is asked and every action passes. `budget_ms` is the deadline of each answer.
     `most_characters`: of an action's parameters that the model is shown; a longer one that it finds in order
-    is inconclusive."""
+    is inconclusive. `proof`: what a model's proof must show, for every gate that asks about actions."""
 
     rules: Annotated[list[QualitativeRule], Field(max_length=MOST_RULES)] = Field(default_factory=list)
     budget_ms: BudgetMs = 80
     most_characters: Characters = 16_000
+    proof: ProofPolicy = ProofPolicy()
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
@@ -82,7 +62,10 @@ class GraderPolicy(StrictModel):
 
 
 def find_loosenings(before: GraderPolicy, after: GraderPolicy) -> Iterator[Loosening]:
-    """A rule that is gone. A changed one counts too: nobody can tell which criterion is stricter."""
+    """A rule that is gone, and less of a proof. A changed rule counts too: nobody can tell which criterion is
+    stricter."""
+    if not _proves_as_much(before.proof, after.proof):
+        yield Loosening("the proof that a model needs shows less, or is not required", ("proof",))
     newer = {one.id: one for one in after.rules}
     for old in before.rules:
         new = newer.get(old.id)
@@ -93,112 +76,12 @@ def find_loosenings(before: GraderPolicy, after: GraderPolicy) -> Iterator[Loose
             yield Loosening(sentence, (f"rules[{old.id}]",))
 
 
-class Grade(ModelAnswer):
-    """What the port `grader` answers. `compliance`: 1 where the criterion is certainly fulfilled."""
-
-    compliance: Share
-    reasoning: Annotated[str, Field(max_length=LONGEST_REASONING)]
-
-
-GRADE = Prompt(
-    "grader",
-    f"""\
-You score whether an action that an AI agent proposes complies with a criterion that its operator wrote. The
-field "criterion" is the operator's; judge by what it means, not by its words alone.
-
-{UNTRUSTED}
-
-If there is a "second_look", you have judged this action before: "earlier" is your answer, and "doubt" says
-what it left open. Settle that doubt from what the action shows; do not repeat a middling number out of
-caution.
-
-Answer with the JSON object of the schema. "compliance": your confidence from 0 to 1 that the action complies;
-.85 and above: it does, or the criterion does not concern it; below .70: it does not; between: you cannot
-tell. "reasoning": one or two plain sentences, at most 400 characters, that say what decided it.""",
-    {
-        "type": "object",
-        "properties": {
-            "compliance": {"type": "number", "description": "From 0 to 1."},
-            "reasoning": {"type": "string", "description": "At most 400 characters."},
-        },
-        "required": ["compliance", "reasoning"],
-        "additionalProperties": False,
-    },
-    Grade,
-    LONGEST_REASONING,
-)
-
-
-@dataclass(slots=True)
-class Grading:
-    """The grader of one agent in its session while one action is judged: every gate that asks it shares this.
-    `may_look_again`: the action's one second question has not been used."""
-
-    state: GraderState = "autonomous"
-    may_look_again: bool = True
-
-    def take(self, score: float) -> Literal["passed", "failed", "needs_human"]:
-        """What a score comes to; the state follows it."""
-        if score >= PASS_AT:
-            self.state = "autonomous"
-            return "passed"
-        if score < REJECT_BELOW:
-            self.state = "governed"
-            return "failed"
-        return "needs_human"
-
-    def looks_again(self) -> bool:
-        """Whether an undecided score gets a second question; it is used up then."""
-        looks = self.state == "autonomous" and self.may_look_again
-        self.may_look_again = self.may_look_again and not looks
-        return looks
-
-
-def grading_of(context: ActionContext) -> Grading:
-    """The action's grader, in the state in which the session's earlier actions left it."""
-    if context.grading is None:
-        known = any(name in context.remembered for name in SHARING)
-        context.grading = Grading("governed" if known else "autonomous")
-    grading: Grading = context.grading
-    return grading
-
-
-class Graded(NamedTuple):
-    """A criterion's outcome; `score` is the last one, `looks` how often the model was asked."""
-
-    outcome: Literal["passed", "failed", "needs_human"]
-    score: float
-    reasoning: str
-    looks: int
-    model: str
-    prompt_version: str
-
-
-def grade(
-    context: ActionContext, rule: str, criterion: str, budget_ms: int, most_characters: int
-) -> Generator[Request, Answer, Graded | None]:
-    """Ask about a criterion, once more where that may settle it. None: an answer could not be read."""
-    grading, shown = grading_of(context), show_action(context, most_characters)
-    question: dict[str, Any] = {"criterion": criterion, "action": shown.action}
-    looks = 0
-    while True:
-        payload = {"scope": scope_of(context, rule), "question": question}
-        read = GRADE.read((yield Request(PORT, payload, budget_of(context, budget_ms))).payload)
-        if read is None:
-            return None
-        looks += 1
-        outcome = grading.take(read.compliance)
-        if outcome != "needs_human" or not grading.looks_again():
-            break
-        doubt = (
-            f"the criterion may be violated: a compliance of {read.compliance:.2f} says neither that it is "
-            f"fulfilled ({PASS_AT:.2f}) nor that it is not (below {REJECT_BELOW:.2f})"
-        )
-        earlier = {"compliance": read.compliance, "reasoning": read.reasoning}
-        question = {**question, "second_look": {"earlier": earlier, "doubt": doubt}}
-    if outcome == "passed" and shown.omitted:
-        outcome = "needs_human"
-    return Graded(outcome, read.compliance, read.reasoning, looks, read.model, read.prompt_version)
+def _proves_as_much(old: ProofPolicy, new: ProofPolicy) -> bool:
+    if not old.required:
+        return True
+    same_set = old.golden in {None, new.golden}
+    as_good = new.least_agreement >= old.least_agreement and new.most_p99_ms <= old.most_p99_ms
+    return new.required and same_set and as_good
 
 
 class GradedRule(BaseModel):
@@ -294,13 +177,16 @@ def _graded(policy: GraderPolicy, rules: list[QualitativeRule], context: ActionC
     listed: list[dict[str, Any]] = []
     results: list[dict[str, Any]] = []
     outcome: Literal["pass", "block", "escalate"] = "pass"
-    reason = None
+    reason: str | None = None
+    entries: dict[str, str] = {}
     for rule in rules:
-        graded = yield from grade(context, rule.id, rule.criterion, policy.budget_ms, policy.most_characters)
+        grades = yield from grade(context, rule.id, rule.criterion, policy.budget_ms, policy.most_characters)
+        entries |= grades.entries
+        graded = grades.graded
         if graded is None:
-            outcome, reason = "escalate", f"{INCONCLUSIVE}: the model's score for {rule.id} could not be read"
+            outcome, reason = "escalate", grades.why
             continue
-        listed.append({"rule": rule.id, **graded._asdict()})
+        listed.append({"rule": rule.id, **graded.entry()})
         passed = {"passed": True, "failed": False, "needs_human": None}[graded.outcome]
         results.append(_entry(rule, passed))
         if passed is False:
@@ -309,7 +195,7 @@ def _graded(policy: GraderPolicy, rules: list[QualitativeRule], context: ActionC
         if passed is None and outcome == "pass":
             outcome, reason = "escalate", f"{INCONCLUSIVE}: rule {rule.id}: {rule.reason}"
     detail = {"rules": listed, "state": grading_of(context).state}
-    return StageResult(outcome, reason, detail, rules=tuple(results))
+    return StageResult(outcome, reason, detail, rules=tuple(results), entries=entries)
 
 
 def _entry(rule: QualitativeRule, passed: bool | None) -> dict[str, Any]:

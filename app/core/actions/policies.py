@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, Field, model_validator
 
-from app.core.actions.grader import LASTS_MS, GraderMemory, grade, grading_of
+from app.core.actions.grader import LASTS_MS, GraderMemory
+from app.core.actions.grading import grade, grading_of
 from app.core.actions.model_questions import BudgetMs, Characters, budget_of, show_action
 from app.core.actions.pipeline import INCONCLUSIVE
 from app.core.actions.rules import results_by_type
@@ -251,19 +252,21 @@ def _asking(
             return StageResult("escalate", f"{INCONCLUSIVE}: the closest policies could not be read", detail)
         cosines = {**near}
     by_id = {one.id: one for one in shelf.semantic}
+    entries: dict[str, str] = {}
     for policy in [*semantic, *(by_id[name] for name in cosines)]:
-        graded = yield from grade(context, policy.id, policy.criterion, part.budget_ms, part.most_characters)
+        grades = yield from grade(context, policy.id, policy.criterion, part.budget_ms, part.most_characters)
+        entries |= grades.entries
         cosine = cosines.get(policy.id)
         looked_up = {} if cosine is None else {"cosine": cosine}
-        if graded is None:
-            listed.append((policy, _entry(policy, "undecided", **looked_up)))
+        if grades.graded is None:
+            listed.append((policy, _entry(policy, "undecided", reasoning=grades.why, **looked_up)))
             continue
-        told = {**graded._asdict(), **looked_up}
+        told = {**grades.graded.entry(), **looked_up}
         state: Outcome = told.pop("outcome")
         listed.append((policy, _entry(policy, state, **told)))
         if _blocks(policy, state):
             break
-    return _judged(listed, evaluated)
+    return _judged(listed, evaluated)._replace(entries=entries)
 
 
 def _judged(listed: list[tuple[PolicyPassage, dict[str, Any]]], evaluated: int) -> StageResult:

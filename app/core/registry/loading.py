@@ -49,11 +49,23 @@ def build_registry(entries: Iterable[EntryFile]) -> Registry:
     return registry
 
 
+_BY_ID = (
+    "agents",
+    "tools",
+    "orgs",
+    "enforcement_points",
+    "delegates",
+    "sources",
+    "model_proofs",
+    "approvers",
+)
+
+
 def merged(parts: Iterable[Registry]) -> Registry:
     """One registry of several without an entry in common, each with what was compiled for it."""
     whole = Registry()
     for part in parts:
-        for name in ("agents", "tools", "orgs", "enforcement_points", "delegates", "sources", "approvers"):
+        for name in _BY_ID:
             getattr(whole, name).update(getattr(part, name))
         for name in ("provenance", "known_bad"):
             for called, entry in getattr(part, name).items():

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from app.core.registry.agent_grants import AgentGrant
     from app.core.registry.agent_keys import Delegate
     from app.core.registry.facts import Fact
+    from app.core.registry.model_proofs import ModelProof
     from app.core.registry.quality_entries import Known, KnownBad, Provenance, QualityOverrideEntry
     from app.core.registry.registry_entries import (
         Agent,
@@ -47,6 +48,7 @@ class Registry:
         self.known_bad: Known = {}
         self.overrides: dict[tuple[str, str], list[QualityOverrideEntry]] = {}
         self.agent_grants: dict[tuple[str, str, str], list[AgentGrant]] = {}
+        self.model_proofs: dict[str, ModelProof] = {}
         self.approvers: dict[str, Approver] = {}
 
     def freezes_of(self, tenant: str, agent_id: str, session_id: str) -> tuple[Freeze, ...]:

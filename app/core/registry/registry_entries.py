@@ -33,6 +33,7 @@ PublishedKind = Literal[
     "known_bad",
     "quality_override",
     "agent_grant",
+    "model_proof",
 ]
 """Entries that an approver may sign; only a root key signs approvers' entries."""
 SignedKind = Literal["bundle", "quality_bundle", PublishedKind]

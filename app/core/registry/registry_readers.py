@@ -15,6 +15,7 @@ from app.core.registry.agent_grants import AgentGrant, AgentGrantSpec
 from app.core.registry.agent_keys import AgentKey, Delegate, DelegateSpec
 from app.core.registry.facts import Fact, FactSpec
 from app.core.registry.keys import PublicKey
+from app.core.registry.model_proofs import ModelProof, ModelProofSpec
 from app.core.registry.quality_entries import (
     KnownBad,
     KnownBadSpec,
@@ -190,6 +191,12 @@ def _agent_grant(registry: Registry, base: Base, said: AgentGrantSpec) -> None:
         put_together(registry.agent_grants, scope, [grant])
 
 
+def _model_proof(registry: Registry, base: Base, said: ModelProofSpec) -> None:
+    if said.active:
+        proof = ModelProof(*base, said.golden, said.prompts, said.agreement, said.p99_ms)
+        registry.model_proofs[base[0]] = proof
+
+
 def _fact(registry: Registry, base: Base, fact: FactSpec) -> None:
     until = None if fact.valid_to is None else milliseconds_of(fact.valid_to)
     known = Fact(*base, fact.value, milliseconds_of(fact.valid_from), until, fact.tenant_id)
@@ -246,6 +253,7 @@ KINDS: dict[Kind, EntryKind[Any]] = {
     "known_bad": EntryKind(KnownBadSpec, _known_bad),
     "quality_override": EntryKind(QualityOverrideSpec, _quality_override),
     "agent_grant": EntryKind(AgentGrantSpec, _agent_grant),
+    "model_proof": EntryKind(ModelProofSpec, _model_proof),
     "approver": EntryKind(ApproverSpec, _approver),
 }
 """Every kind of entry; the reference pages of kinds are made from it (app/offline/reference.py)."""

@@ -14,8 +14,12 @@ from tests.unit.core.trust.scene import ALICE, BOB, agent, approver, tool
 
 if TYPE_CHECKING:
     from pathlib import Path
-OF_OTHER_VERBS = {"quality_override": "quality override", "agent_grant": "escalations grant"}
-"""Kinds of entries that are one person's word, with the verb that signs and publishes them."""
+OF_OTHER_VERBS = {
+    "quality_override": "quality override",
+    "agent_grant": "escalations grant",
+    "model_proof": "grader prove",
+}
+"""Kinds of entries that are one person's word or that are measured, with the verb that writes them."""
 
 
 def signed(folder: Path, *entries: dict[str, Any], options: tuple[str, ...] = ()) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from app.core.actions.causal import EXTRACT, JUDGE
-from app.core.actions.grader import GRADE
+from app.core.actions.grading import GRADE
 from app.core.foundation.requests import Answer
 from tests.unit.core.scene import Session, bundle, entry, point
 
@@ -19,12 +19,14 @@ ALIKE: dict[str, Any] = {
     "calibration": {"harmful": 10.0, "harmless": -10.0, "lean": 0.0, "intercept": 0.0},
 }
 PROMPT = "You help customers of a shop. Never refund more than 100 euros. Never name other customers."
+UNPROVED = {"required": False}
+"""A bundle's word that a model needs no proof."""
 LISTED = ["Never refund more than 100 euros.", "Never name other customers."]
 
 
 def graded(*scores: float, rules: tuple[dict[str, Any], ...] = (POLITE,), **changes: Any) -> Session:
     """A session whose grader answers with these scores, one after the other."""
-    part = {"rules": list(rules), **changes}
+    part = {"rules": list(rules), "proof": UNPROVED, **changes}
     policy = bundle(patterns={}, stages=GRADED, grader=part)
     return Session(point(policy=policy), answers=[scoring(one) for one in scores])
 
@@ -37,7 +39,7 @@ def scoring(score: float) -> Answer:
 
 def judged(*answers: Answer, agent: dict[str, Any] | None = None, **part: Any) -> Session:
     """A session of an agent with such an entry, whose model answers so."""
-    policy = bundle(patterns={}, stages=JUDGED, causal={"enabled": True, **part})
+    policy = bundle(patterns={}, stages=JUDGED, causal={"enabled": True, **part}, grader={"proof": UNPROVED})
     spec = {"system_prompt": PROMPT} if agent is None else agent
     made = entry("agent", "clerk", tenant_id="acme", tier="T3", **spec)
     return Session(point(made, policy=policy), answers=list(answers))

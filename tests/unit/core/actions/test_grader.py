@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.actions.grader import PASS_AT, REJECT_BELOW, Grading
+from app.core.actions.grading import GRADE, PASS_AT, REJECT_BELOW, Grading
 from app.core.actions.stages import BUNDLE_FORM
 from app.core.foundation.errors import BundleError
 from app.core.foundation.requests import Answer
 from tests.unit.core.actions.judging_scene import GRADED, POLITE, graded, scoring
-from tests.unit.core.scene import bundle
+from tests.unit.core.scene import Session, bundle, entry, point
 
 BRIEF = {"id": "brief", "reason": "a message must be brief", "criterion": "The message is brief."}
 
@@ -184,3 +184,65 @@ def test_the_machine_is_the_seed_s(scores: list[float]) -> None:
     assert replace(grading).looks_again() is (grading.state == "autonomous")
     if grading.looks_again():
         assert not grading.looks_again()
+
+
+PROOF: dict[str, Any] = {
+    "golden": "sha256:" + "0a" * 32,
+    "prompts": {"grader": GRADE.version},
+    "cases": 160,
+    "agreement": 0.9,
+    "flips": 2,
+    "p50_ms": 60.0,
+    "p99_ms": 200.0,
+    "proved_at": "2026-11-01T00:00:00.000Z",
+}
+
+
+@pytest.mark.parametrize(
+    ("proof", "why"),
+    [
+        (PROOF, None),
+        (None, "it has no proof in force"),
+        ({**PROOF, "active": False}, "it has no proof in force"),
+        ({**PROOF, "prompts": {"grader": "grader:other"}}, "it was proved with another prompt"),
+        ({**PROOF, "agreement": 0.8999}, "it agreed on 0.900 of the set, 0.9 is the least"),
+        ({**PROOF, "p99_ms": 200.001}, "its p99 was 200.001 ms, not 200"),
+    ],
+)
+def test_an_answer_counts_only_from_a_model_that_is_proved(
+    proof: dict[str, Any] | None, why: str | None
+) -> None:
+    policy = bundle(patterns={}, stages=GRADED, grader={"rules": [POLITE]})
+    entries = [] if proof is None else [entry("model_proof", "m", **proof)]
+    session = Session(point(*entries, policy=policy), answers=[scoring(1.0)])
+    verdict = session.verdict()
+    if why is None:
+        assert verdict["outcome"] == "ALLOW"
+    else:
+        assert (verdict["outcome"], verdict["blockReason"]) == (
+            "ESCALATE",
+            f"inconclusive: the model m is not proved: {why}",
+        )
+    used = [name for name in verdict["registry_hashes"] if name.startswith("model_proof/")]
+    assert used == (["model_proof/m@1"] if proof is not None and proof.get("active", True) else [])
+
+
+def test_a_bundle_may_ask_for_more_of_a_proof_and_for_one_set() -> None:
+    for asked, outcome in (
+        ({"golden": PROOF["golden"]}, "ALLOW"),
+        ({"golden": "sha256:" + "0b" * 32}, "ESCALATE"),
+        ({"least_agreement": 0.95}, "ESCALATE"),
+        ({"most_p99_ms": 100.0}, "ESCALATE"),
+        ({"required": False, "golden": "sha256:" + "0b" * 32}, "ALLOW"),
+    ):
+        policy = bundle(patterns={}, stages=GRADED, grader={"rules": [POLITE], "proof": asked})
+        session = Session(point(entry("model_proof", "m", **PROOF), policy=policy), answers=[scoring(1.0)])
+        assert session.verdict()["outcome"] == outcome, asked
+
+
+def test_a_proof_that_need_show_less_is_looser() -> None:
+    before = bundle(patterns={}, stages=GRADED, grader={"rules": [POLITE]})
+    for less in ({"required": False}, {"least_agreement": 0.5}, {"most_p99_ms": 2000.0}):
+        after = bundle(patterns={}, stages=GRADED, grader={"rules": [POLITE], "proof": less})
+        assert [one.paths for one in BUNDLE_FORM.find_loosenings(before, after)] == [("grader.proof",)]
+        assert [one.paths for one in BUNDLE_FORM.find_loosenings(after, before)] == []

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from app.core.actions.grader import PORT as GRADER
+from app.core.actions.grading import PORT as GRADER
 from app.core.actions.stages import BUNDLE_FORM
 from app.core.foundation.errors import BundleError
 from app.core.foundation.requests import Answer
 from app.core.text.closest import PORT, NamedTexts
-from tests.unit.core.actions.judging_scene import scoring
+from tests.unit.core.actions.judging_scene import UNPROVED, scoring
 from tests.unit.core.scene import Session, bundle, point
 
 STAGES = ["controls", "fast_reject", "rules", "consequence", "topology", "policies", "grader", "tier_auth"]
@@ -33,7 +33,9 @@ CHANGE_ONLY = policy("change_only", appliesToTools=["change"])
 
 def judged(*policies: dict[str, Any], answers: tuple[Answer, ...] = (), **part: Any) -> Session:
     """A session under these policies."""
-    made = bundle(patterns={}, stages=STAGES, policies={"policies": list(policies), **part})
+    made = bundle(
+        patterns={}, stages=STAGES, policies={"policies": list(policies), **part}, grader={"proof": UNPROVED}
+    )
     return Session(point(policy=made), answers=list(answers))
 
 
@@ -130,7 +132,7 @@ def test_the_state_is_one_with_stage_2() -> None:
         patterns={},
         stages=STAGES,
         policies={"policies": [policy("mild")]},
-        grader={"rules": [rule]},
+        grader={"rules": [rule], "proof": UNPROVED},
     )
     session = Session(point(policy=made), answers=[scoring(0.6), scoring(0.8), scoring(0.8), scoring(0.9)])
     first, second = session.verdict(), session.verdict(action_id="second")

@@ -1,0 +1,137 @@
+"""The golden set, and `sluice grader prove` on a real SDK before a server on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections import Counter
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from typer.testing import CliRunner
+
+from app.cli.main import cli
+from app.core.actions.causal import JUDGE
+from app.core.actions.grading import GRADE
+from app.core.registry.loading import load_registry
+from app.offline.golden_set import GoldenSetError, load_golden_set
+from tests.messages_api import MODEL, failing, messages_api, saying
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.messages_api import Exchange
+
+SCORES = {"passed": (0.95, 0.1), "failed": (0.2, 0.9), "doubtful": (0.75, 0.6)}
+"""The compliance and the violation confidence that agree with a label."""
+
+
+def labelled() -> dict[str, str]:
+    """From a case's question to its label."""
+    return {json.dumps(one.question["action"]): one.expect for one in load_golden_set().cases}
+
+
+@contextmanager
+def serving(judges: Callable[[str, bool], float | None]) -> Iterator[str]:
+    """A server of the Messages API that answers a golden case as `judges` says of its label and prompt."""
+    labels, ready, loop = labelled(), threading.Event(), asyncio.new_event_loop()
+    ended, address = asyncio.Event(), [""]
+
+    async def answer(exchange: Exchange) -> None:
+        question = json.loads(exchange.body["messages"][0]["content"])
+        causal = exchange.body["system"][0]["text"] == JUDGE.system
+        number = judges(labels[json.dumps(question["action"])], causal)
+        if number is None:
+            await failing(500, "api_error")(exchange)
+            return
+        assert causal or exchange.body["system"][0]["text"] == GRADE.system
+        said: dict[str, Any] = {"reasoning": "so"}
+        said |= {"violation_confidence": number, "constraint": 1} if causal else {"compliance": number}
+        await saying(json.dumps(said))(exchange)
+
+    async def serve() -> None:
+        async with messages_api(answer) as api:
+            address[0] = api.base_url
+            ready.set()
+            await ended.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    thread.start()
+    assert ready.wait(10)
+    try:
+        yield address[0]
+    finally:
+        loop.call_soon_threadsafe(ended.set)
+        thread.join()
+        loop.close()
+
+
+def prove(url: str, out: Path, *more: str) -> Any:
+    environment = {
+        "SLUICE_GRADER__BASE_URL": url,
+        "SLUICE_GRADER__API_KEY": "sk-ant-nobodys",
+        "SLUICE_GRADER__MAX_RETRIES": "0",
+    }
+    return CliRunner().invoke(cli, ["grader", "prove", str(out), "--json", *more], env=environment)
+
+
+def agreeing(label: str, causal: bool) -> float:
+    return SCORES[label][causal]
+
+
+def test_the_set_has_cases_of_every_kind() -> None:
+    golden = load_golden_set()
+    assert len(golden.cases) >= 150
+    counts = Counter((one.port, one.expect) for one in golden.cases)
+    assert min(counts[port, label] for port in ("grader", "causal") for label in ("passed", "failed")) >= 15
+    assert counts["grader", "doubtful"] >= 5
+    assert all(bool(one.criterion) is (one.port == "grader") for one in golden.cases)
+    assert all(bool(one.constraints) is (one.port == "causal") for one in golden.cases)
+
+
+def test_a_model_that_agrees_gets_a_proof_that_can_be_signed(tmp_path: Path) -> None:
+    with serving(agreeing) as url:
+        ran = prove(url, tmp_path / "proof.json")
+    assert ran.exit_code in {0, 1}, ran.output  # how fast the loopback is decides
+    told = json.loads(ran.stdout)
+    assert (told["id"], told["disagrees"]) == (MODEL, [])
+    assert (told["spec"]["agreement"], told["spec"]["flips"]) == (1, 0)
+    assert told["spec"]["prompts"] == {"grader": GRADE.version, "causal": JUDGE.version}
+    proof = load_registry((tmp_path / "proof.json").read_bytes()).model_proofs[MODEL]
+    assert (proof.agreement, proof.golden) == (1, load_golden_set().digest)
+
+
+def test_a_model_that_turns_answers_round_is_told_so(tmp_path: Path) -> None:
+    def contrary(label: str, causal: bool) -> float:
+        return SCORES[{"failed": "passed"}.get(label, label)][causal]
+
+    with serving(contrary) as url:
+        ran = prove(url, tmp_path / "proof.json")
+    refusals = sum(one.expect == "failed" for one in load_golden_set().cases)
+    told = json.loads(ran.stdout)
+    assert ran.exit_code == 1
+    assert (told["spec"]["flips"], len(told["disagrees"])) == (refusals, refusals)
+
+
+def test_without_answers_there_is_no_proof(tmp_path: Path) -> None:
+    with serving(lambda *_: None) as url:
+        ran = prove(url, tmp_path / "proof.json")
+    assert (ran.exit_code, (tmp_path / "proof.json").exists()) == (2, False)
+    assert "answered 500" in ran.output
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ("", "no case"),
+        ('{"id": "a.1"}', "line 1: "),
+        ("nothing", "line 1: "),
+    ],
+)
+def test_a_file_that_is_no_set(tmp_path: Path, lines: str, said: str) -> None:
+    (tmp_path / "cases.jsonl").write_text(lines)
+    with pytest.raises(GoldenSetError, match=said):
+        load_golden_set(tmp_path / "cases.jsonl")
