@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from app.core.actions import causal, grader
+from app.core.actions import causal, grading
 from app.core.actions.action_kinds import ACTION
 from app.core.actions.action_similarity import ActionSimilarity
 from app.core.actions.assessment import GATE as REGISTRATION
 from app.core.actions.causal import Causal
-from app.core.actions.grader import Grader
+from app.core.actions.grader import Grader, GraderPolicy
 from app.core.actions.stages import GATES
 from app.core.decide.decision_point import DecisionPoint
 from app.core.decide.kinds import answer_in
@@ -20,6 +20,7 @@ from app.core.decide.replay import decide_alone, nobody
 from app.core.foundation.limits import ROOM_FOR_ONE
 from app.core.policy.policy import Policy
 from app.core.registry.loading import build_registry, neutral_entries
+from app.core.registry.model_proofs import ProofPolicy
 from app.offline.asking import decided_together
 from topics.record_reading import Unreadable
 
@@ -56,7 +57,7 @@ CONSTRAINTS = (
 )
 """What every agent is under where a hosted model judges a panel, whose rows have no system prompts."""
 JUDGING = (Causal.name, Grader.name)
-HOSTED_PORTS = frozenset({causal.EXTRACTION_PORT, causal.PORT, grader.PORT})
+HOSTED_PORTS = frozenset({causal.EXTRACTION_PORT, causal.PORT, grading.PORT})
 BEFORE = "tier_auth"
 """The stage before which they judge in a bundle that does not name them."""
 
@@ -142,13 +143,16 @@ def without_similarity(bundle: Bundle) -> Bundle:
 
 
 def with_hosted(bundle: Bundle) -> Bundle:
-    """The bundle with the gates that ask a hosted model."""
+    """The bundle with the gates that ask a hosted model, which needs no proof to be measured."""
     missing = tuple(one for one in JUDGING if one not in bundle.stages)
     place = bundle.stages.index(BEFORE) if BEFORE in bundle.stages else len(bundle.stages)
     judging = copy(bundle)
     judging.stages = (*bundle.stages[:place], *missing, *bundle.stages[place:])
     part: CausalPolicy = bundle.parts[Causal.name]
     judging.parts = {**bundle.parts, Causal.name: part.model_copy(update={"enabled": True})}
+    grader: GraderPolicy = bundle.written[Grader.name]
+    unproved = grader.model_copy(update={"proof": ProofPolicy(required=False)})
+    judging.written = {**bundle.written, Grader.name: unproved}
     return judging
 
 

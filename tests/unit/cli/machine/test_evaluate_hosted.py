@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from app.cli.main import cli
 from app.core.actions.causal import JUDGE
-from app.core.actions.grader import GRADE
+from app.core.actions.grading import GRADE
 from app.core.memory.analysis import SYSTEM
 from app.offline.action_evaluation import CONSTRAINTS
 from tests.messages_api import MessagesApi, failing, messages_api, saying
