@@ -76,6 +76,8 @@ WITH_BROKER = "tests/kafka/"
 BROKERS = 2
 ALONE = ("test_attacks.py", "test_demo.py", "test_faults.py")
 """Files whose tests share nothing but the broker: each may run in another process."""
+TOGETHER = ("tests/kafka/gateway",)
+"""Folders whose files share a worker."""
 FAULTS = "tests/kafka/test_faults.py::test_nothing_is_lost_doubled_or_wrong_after"
 SECONDS = {
     **{
@@ -86,6 +88,7 @@ SECONDS = {
     f"{FAULTS}[channels]": 40,
     f"{FAULTS}_outages": 45,
     "tests/kafka/test_attacks.py::test_nothing_gets_through[idle_partition]": 75,
+    "tests/kafka/gateway": 90,
     "tests/kafka/test_mcp.py": 65,
     "tests/kafka/test_worker.py": 45,
     "tests/kafka/test_stopping.py": 40,
@@ -93,18 +96,13 @@ SECONDS = {
     "tests/kafka/test_documents.py": 35,
     "tests/kafka/test_policy_reload.py": 35,
     "tests/kafka/test_retrievals.py": 35,
-    "tests/kafka/test_gateway_idempotency.py": 35,
-    "tests/kafka/test_gateway_reviews.py": 35,
     "tests/kafka/test_gateway_schema.py": 35,
+    "tests/kafka/test_gateway_keys.py": 25,
     "tests/kafka/test_notifications.py": 30,
     "tests/kafka/test_slack_interactions.py": 20,
     "tests/kafka/test_pages.py": 55,
-    "tests/kafka/test_gateway.py": 25,
-    "tests/kafka/test_gateway_keys.py": 25,
     "tests/kafka/test_gateway_outage.py": 25,
-    "tests/kafka/test_gateway_content.py": 20,
     "tests/kafka/test_judging.py": 20,
-    "tests/kafka/test_gateway_headers.py": 20,
     "tests/kafka/test_demo.py::test_a_run_answers_everything_and_leaves_nothing": 30,
     "tests/kafka/test_idle_partition.py": 30,
     "tests/kafka/test_rerun.py": 30,
@@ -137,11 +135,12 @@ def _seconds(scope: str) -> int:
 
 
 class Lanes(LoadScopeScheduling):  # type: ignore[misc]
-    """A file's tests stay together, with their fixtures, but for those that are `ALONE`."""
+    """A file's tests stay together, with their fixtures, but for those that are `ALONE`; some folders' do."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        return nodeid if file.endswith(ALONE) else file
+        folder = file.rpartition("/")[0]
+        return nodeid if file.endswith(ALONE) else folder if folder in TOGETHER else file
 
     def _assign_work_unit(self, node: Any) -> None:
         """The longest of the node's own kind, or of the other kind where its own is done."""

@@ -9,6 +9,7 @@ import asyncio
 import os
 import re
 import uuid
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,20 +69,28 @@ def own_broker(second_broker: Broker, prefix: str) -> Iterator[Broker]:
 def prefix(request: pytest.FixtureRequest) -> Iterator[str]:
     """A topic prefix no other test has, nor an earlier run of this one on the same broker. Its topics are
     deleted afterwards: clients ask a broker for all topics, and what is left slows the tests that follow."""
-    yield from _prefix(request, request.node.name)
+    with new_prefix(request.node.name, _servers(request)) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
 def module_prefix(request: pytest.FixtureRequest) -> Iterator[str]:
     """The same for what the tests of a file share."""
-    yield from _prefix(request, Path(request.node.name).stem)
+    with new_prefix(Path(request.node.name).stem, _servers(request)) as made:
+        yield made
 
 
-def _prefix(request: pytest.FixtureRequest, name: str) -> Iterator[str]:
+def _servers(request: pytest.FixtureRequest) -> str | None:
+    """Of the shared broker, where it is used: it has to outlive the topics."""
+    shared = "kafka_broker" in request.fixturenames
+    return request.getfixturevalue("kafka") if shared else None
+
+
+@contextmanager
+def new_prefix(name: str, servers: str | None) -> Iterator[str]:
+    """A prefix that has this name in it, whose topics are deleted on these servers afterwards."""
     short = re.sub(r"[^A-Za-z0-9]+", "-", name)[:MAX_NAME].strip("-")
     prefix = f"t.{short}.{uuid.uuid4().hex[:8]}."
-    shared = "kafka_broker" in request.fixturenames
-    servers = request.getfixturevalue("kafka") if shared else None  # before: it has to outlive the topics
     yield prefix
     if servers is not None:
         asyncio.run(delete_topics(servers, prefix))

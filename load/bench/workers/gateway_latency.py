@@ -53,6 +53,7 @@ async def gateway(round_: Round) -> AsyncIterator[tuple[httpx2.AsyncClient, subp
         "WAIT_S": "50",
         "REQUESTS_PER_S": "100000",
         "BURST": "100000",
+        "REQUEST_TIMEOUT_S": "120",  # on a busy machine a kept connection must not end as the client uses it
     }
     environment = round_.environment(**{f"SLUICE_GATEWAY__{name}": value for name, value in given.items()})
     log = round_.work / f"{round_.name}.gateway.log"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import signal
 import threading
@@ -14,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 import pytest
 
-from app.cli.demo.throwaway_trust import publish_policy
 from load.sites import neutral_policy
 from load.sites.redis_server import RedisServer
-from tests.kafka.gateway_process import Gateway, action, entries, running_gateway
-from tests.kafka.installation import running, site_on, stored
+from tests.kafka.gateway_process import Gateway, action, running_gateway
+from tests.kafka.installation import stored
 from topics.catalog import ACTIONS, VERDICTS
 
 if TYPE_CHECKING:
@@ -30,18 +28,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.kafka
 BURST = 20
 """More requests of one key than any test here makes, but for the one about them."""
-
-
-@pytest.fixture(scope="module")
-def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
-    made = site_on(kafka, tmp_path_factory.mktemp("idempotency"), module_prefix.rstrip("."))
-    asyncio.run(publish_policy(kafka, made.prefix, made.trust.entries(entries())))
-    return made
-
-
-@pytest.fixture(scope="module")
-def worker(site: Site) -> Iterator[WorkerProcess]:
-    yield from running(site)
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import socket
@@ -13,11 +12,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from app.cli.demo.throwaway_trust import publish_policy
 from app.gateway.http.response_headers import EXPOSED
 from load.sites import neutral_policy
-from tests.kafka.gateway_process import ESCALATING_TOOL, Gateway, action, entries, running_gateway
-from tests.kafka.installation import publish, running, site_on, stored
+from tests.kafka.gateway_process import ESCALATING_TOOL, Gateway, action, running_gateway
+from tests.kafka.installation import publish, stored
 from tests.unit.gateway.test_response_headers import RETIRED, SPELLINGS, parse_mnemom_verdict
 from topics.catalog import ACTIONS, VERDICTS
 
@@ -32,24 +30,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.kafka
 UUID4 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 CANONICAL = {name.lower() for name in EXPOSED if name.startswith("X-")}
-
-
-@pytest.fixture(scope="module")
-def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
-    made = site_on(kafka, tmp_path_factory.mktemp("headers"), module_prefix.rstrip("."))
-    asyncio.run(publish_policy(kafka, made.prefix, made.trust.entries(entries())))
-    return made
-
-
-@pytest.fixture(scope="module")
-def worker(site: Site) -> Iterator[WorkerProcess]:
-    yield from running(site)
-
-
-@pytest.fixture(scope="module")
-def gateway(site: Site, worker: WorkerProcess) -> Iterator[Gateway]:
-    with running_gateway(site, wait_s=50) as started:
-        yield started
 
 
 def check(answer: httpx2.Response) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.cli.demo.throwaway_trust import OWNER, REVIEWER, publish_policy
+from app.cli.demo.throwaway_trust import OWNER, REVIEWER
 from app.core.trust.signing import signed_review
 from load.sites import neutral_policy, quality_policy
 from tests.kafka.gateway_process import (
@@ -18,10 +17,9 @@ from tests.kafka.gateway_process import (
     OTHER_TENANT,
     Gateway,
     action,
-    entries,
     running_gateway,
 )
-from tests.kafka.installation import DEADLINE_S, running, site_on
+from tests.kafka.installation import DEADLINE_S
 from tests.kafka.memories import write
 from tests.kafka.retrievals import item
 
@@ -31,32 +29,8 @@ if TYPE_CHECKING:
     import httpx2
 
     from load.sites.site import Site
-    from load.sites.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
-
-
-@pytest.fixture(scope="module")
-def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
-    made = site_on(
-        kafka,
-        tmp_path_factory.mktemp("reviews"),
-        module_prefix.rstrip("."),
-        SLUICE_WORKER__TIMER_INTERVAL_S="0.2",
-    )
-    asyncio.run(publish_policy(kafka, made.prefix, made.trust.entries(entries())))
-    return made
-
-
-@pytest.fixture(scope="module")
-def worker(site: Site) -> Iterator[WorkerProcess]:
-    yield from running(site)
-
-
-@pytest.fixture(scope="module")
-def gateway(site: Site, worker: WorkerProcess) -> Iterator[Gateway]:
-    with running_gateway(site, wait_s=50, longest_wait_s=60) as started:
-        yield started
 
 
 @pytest.fixture

@@ -2,47 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.cli.demo.throwaway_trust import publish_policy
 from load.sites import neutral_policy
-from tests.kafka.gateway_process import OTHER_TENANT, Gateway, action, entries, running_gateway
-from tests.kafka.installation import running, site_on, stored
+from tests.kafka.gateway_process import OTHER_TENANT, Gateway, action, running_gateway
+from tests.kafka.installation import stored
 from tests.kafka.memories import write
 from tests.kafka.retrievals import item
 from tests.unit.gateway.test_response_headers import parse_mnemom_verdict
 from topics.catalog import MEMORY_DECISIONS, MEMORY_WRITES, SESSION_EVENTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from load.sites.site import Site
     from load.sites.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
-
-
-@pytest.fixture(scope="module")
-def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
-    made = site_on(kafka, tmp_path_factory.mktemp("content"), module_prefix.rstrip("."))
-    asyncio.run(publish_policy(kafka, made.prefix, made.trust.entries(entries())))
-    return made
-
-
-@pytest.fixture(scope="module")
-def worker(site: Site) -> Iterator[WorkerProcess]:
-    yield from running(site)
-
-
-@pytest.fixture(scope="module")
-def gateway(site: Site, worker: WorkerProcess) -> Iterator[Gateway]:
-    with running_gateway(site, wait_s=50) as started:
-        yield started
 
 
 def memory(session: str, **more: Any) -> dict[str, Any]:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import socket
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
 
-from app.cli.demo.throwaway_trust import publish_policy
 from app.gateway.openapi_shapes import EvaluationResponse
 from load.sites import neutral_policy
 from tests.kafka.gateway_process import (
@@ -24,39 +23,17 @@ from tests.kafka.gateway_process import (
     SHADOW_TENANT,
     Gateway,
     action,
-    entries,
-    running_gateway,
 )
-from tests.kafka.installation import publish, running, site_on, stored
+from tests.kafka.installation import publish, stored
 from topics.catalog import ACTIONS, VERDICTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from load.sites.site import Site
     from load.sites.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
 UUID4 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 PURGE = neutral_policy.PURGE_TOOL
-
-
-@pytest.fixture(scope="module")
-def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
-    made = site_on(kafka, tmp_path_factory.mktemp("gateway"), module_prefix.rstrip("."))
-    asyncio.run(publish_policy(kafka, made.prefix, made.trust.entries(entries())))
-    return made
-
-
-@pytest.fixture(scope="module")
-def worker(site: Site) -> Iterator[WorkerProcess]:
-    yield from running(site)
-
-
-@pytest.fixture(scope="module")
-def gateway(site: Site, worker: WorkerProcess) -> Iterator[Gateway]:
-    with running_gateway(site, wait_s=50, request_timeout_s=2) as started:
-        yield started
 
 
 def new_session() -> str:
@@ -235,14 +212,23 @@ def test_a_body_over_a_megabyte_is_refused_and_a_slow_client_is_cut_off(gateway:
     with gateway.client() as client:
         answer = client.post("/v1/evaluate", content=b" " * 1_000_001)
     assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_large")
+    heads = (
+        b"POST /v1/evaluate HTTP/1.1\r\nHost: x\r\nX-Slow: ",
+        b"GET / HT",
+        b"POST /v1/evaluate HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{",
+    )
+    with ThreadPoolExecutor(len(heads)) as threads:
+        *cut_off, told = threads.map(lambda head: all_that_comes(gateway, head), heads)
+    assert cut_off == [b"", b""]
+    assert told.startswith(b"HTTP/1.1 408")
+
+
+def all_that_comes(gateway: Gateway, head: bytes) -> bytes:
+    """What the gateway sends before it ends the connection of a client that says this much and no more."""
     place = urlsplit(gateway.url)
-    for head in (b"POST /v1/evaluate HTTP/1.1\r\nHost: x\r\nX-Slow: ", b"GET / HT"):
-        with socket.create_connection((place.hostname, place.port), timeout=20) as slow:
-            slow.sendall(head)
-            assert slow.recv(1) == b""
-    with socket.create_connection((place.hostname, place.port), timeout=20) as slow:
-        slow.sendall(b"POST /v1/evaluate HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
-        assert slow.recv(65536).startswith(b"HTTP/1.1 408")
+    with socket.create_connection((place.hostname, place.port), timeout=30) as slow:
+        slow.sendall(head)
+        return b"".join(iter(lambda: slow.recv(65536), b""))
 
 
 def test_health_needs_no_key(gateway: Gateway) -> None:

@@ -1,0 +1,1 @@
+"""The gateway, before a worker that the tests of this folder share."""
