@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.client.answers import Verdict, refusal_of
-from app.gateway.http.http_errors import error_body
 from topics.records import (
     ActionOutcome,
     ProposedAction,
@@ -204,34 +202,6 @@ class PendingResponse(BaseModel):
     verdict_id: str | None = None
     outcome_id: str | None = None
     status: Literal["pending"] = "pending"
-
-
-_COPIED = tuple(
-    field.alias or name
-    for name, field in EvaluationResponse.model_fields.items()
-    if name not in ("evaluation_ms", "error")
-)
-
-
-def evaluation_of(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The response about a record of gate.verdicts: the same whenever it is made."""
-    body = {name: record.get(name) for name in _COPIED}
-    body["evaluationMs"] = round(sum(float(one["durationMs"]) for one in record["gateResults"]), 3)
-    shown = [one["detail"] for one in record["gateResults"] if "replacement" in one["detail"]]
-    body["replacement"] = shown[0]["replacement"] if shown else None
-    if status_of(record) == 422:  # noqa: PLR2004 - the status is the rule
-        refusal = refusal_of(Verdict.of(record))
-        reason = refusal.verdict.reason or "denied"
-        details = {"gate": refusal.verdict.gate, "to_do": refusal.to_do, "verdict_id": record["verdict_id"]}
-        body |= error_body(reason.partition(":")[0], reason, details)
-    return body
-
-
-def status_of(record: Mapping[str, Any]) -> int:
-    """Seed 000's statuses: standard is advice, and always 200."""
-    if record["mode"] == "standard" or record["verdict"] == "allowed":
-        return 200
-    return 422 if record["verdict"] == "denied" else 202
 
 
 LEDGER_FIELDS = frozenset(

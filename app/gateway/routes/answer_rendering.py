@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from app.client.answers import Verdict, refusal_of
 from app.gateway.http.edge import ERROR_SCHEMA
 from app.gateway.http.http_errors import error_body
 from app.gateway.idempotency import StoredAnswer
 from app.gateway.openapi_shapes import (
     EVALUATION_SCHEMA,
     PENDING_SCHEMA,
+    EvaluationResponse,
     answer_fields,
-    evaluation_of,
-    status_of,
 )
 
 if TYPE_CHECKING:
@@ -84,6 +84,34 @@ FRONT_ONLY = {
 def written(body: Mapping[str, Any]) -> str:
     """A body as it is sent."""
     return json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+_COPIED = tuple(
+    field.alias or name
+    for name, field in EvaluationResponse.model_fields.items()
+    if name not in ("evaluation_ms", "error")
+)
+
+
+def evaluation_of(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The response about a record of gate.verdicts: the same whenever it is made."""
+    body = {name: record.get(name) for name in _COPIED}
+    body["evaluationMs"] = round(sum(float(one["durationMs"]) for one in record["gateResults"]), 3)
+    shown = [one["detail"] for one in record["gateResults"] if "replacement" in one["detail"]]
+    body["replacement"] = shown[0]["replacement"] if shown else None
+    if status_of(record) != 200:  # noqa: PLR2004 - the status is the rule: autonomy=enforced
+        refusal = refusal_of(Verdict.of(record))
+        reason = refusal.verdict.reason or "denied"
+        details = {"gate": refusal.verdict.gate, "to_do": refusal.to_do, "verdict_id": record["verdict_id"]}
+        body |= error_body(reason.partition(":")[0], reason, details)
+    return body
+
+
+def status_of(record: Mapping[str, Any]) -> int:
+    """Seed 000's statuses: standard is advice, and always 200."""
+    if record["mode"] == "standard" or record["verdict"] == "allowed":
+        return 200
+    return 422 if record["verdict"] == "denied" else 202
 
 
 def render_evaluation(record: Mapping[str, Any], status: int | None = None) -> StoredAnswer:

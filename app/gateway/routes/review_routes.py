@@ -13,13 +13,8 @@ from app.client.input_kinds import ACTIONS, ESCALATIONS, MEMORY_WRITES, QUARANTI
 from app.core.foundation.arrival import coordinates_of, escalation_id, memory_id, verdict_id
 from app.gateway.http.http_errors import HttpError, not_found
 from app.gateway.input_requests import prepare_review
-from app.gateway.openapi_shapes import (
-    ESCALATION_SCHEMA,
-    WAITING_SCHEMA,
-    answer_fields,
-    evaluation_of,
-)
-from app.gateway.routes.answer_rendering import render_review, rendered
+from app.gateway.openapi_shapes import ESCALATION_SCHEMA, WAITING_SCHEMA, answer_fields
+from app.gateway.routes.answer_rendering import evaluation_of, render_review, rendered
 from app.gateway.routes.callers import Callers, facts_of
 from app.gateway.routes.deciding_routes import respond
 from app.gateway.waiting_subjects import WaitingSubjects, is_callers

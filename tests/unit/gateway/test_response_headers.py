@@ -12,8 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.actions.pipeline import BUDGET_EXCEEDED, INCONCLUSIVE
-from app.core.actions.stages import GATES
 from app.gateway.http.edge import Edge, EdgeRules
 from app.gateway.http.http_errors import HttpError
 from app.gateway.http.response_headers import (
@@ -24,7 +22,6 @@ from app.gateway.http.response_headers import (
     response_headers,
     strip,
 )
-from app.gateway.routes.answer_rendering import ANALYSING, ATTESTED, UNDECIDED, aip_verdict, checkpoint_of
 from topics.headers import API_VERSION
 
 SAFE_HOUSE = (
@@ -143,60 +140,6 @@ def test_what_is_no_decision_passed_no_checkpoint() -> None:
     assert set(parse_mnemom_verdict(headers["x-mnemom-verdict"]).values()) == {"observed"}
     assert json.loads(headers["x-mnemom-advisory"])[0]["source"] == "sluice.gateway"
     assert "x-aip-verdict" not in headers
-
-
-JUDGED = {"reasoning": "It would.", "model": "m"}
-
-
-def record_of(*results: tuple[str, str | None, str], stages: tuple[str, ...] = ("causal", "grader")) -> Any:
-    """A verdict's record whose gates came to these reasons, their model having answered with this status."""
-    return {
-        "stages": stages,
-        "gateResults": [
-            {"gate": gate, "passed": reason is None, "failureReason": reason, "detail": JUDGED}
-            for gate, reason, _ in results
-        ],
-        "model_outputs": [{"gate": gate, "status": status} for gate, _, status in results if status],
-        "checkpoints": dict.fromkeys(CHECKPOINTS, "pass"),
-        **dict.fromkeys(ATTESTED, "x"),
-    }
-
-
-@pytest.mark.parametrize(
-    ("record", "said", "stored"),
-    [
-        (record_of(stages=("rules",)), "disabled", False),
-        (record_of(), "skipped", False),
-        (record_of(("causal", None, "")), "skipped", False),
-        (record_of(("causal", None, "answered")), "clear", True),
-        (record_of(("causal", "semantic_violation: .9", "answered")), "boundary_violation", True),
-        (record_of(("grader", "rule_failed: r: no", "answered")), "boundary_violation", True),
-        (record_of(("grader", "inconclusive: rule r", "answered")), "ambiguous", True),
-        (record_of(("grader", "inconclusive: no answer", "unavailable")), "error", False),
-        (record_of(("grader", "budget_exceeded: grader", "overrun")), "skipped", False),
-        (
-            record_of(("causal", None, "answered"), ("grader", "inconclusive: none", "unavailable")),
-            "error",
-            False,
-        ),
-        (
-            record_of(("causal", "semantic_violation: .6", "answered"), ("grader", None, "answered")),
-            "boundary_violation",
-            True,
-        ),
-    ],
-)
-def test_a_decision_says_what_became_of_the_analysis(record: Any, said: str, stored: bool) -> None:
-    assert (aip_verdict(record), checkpoint_of(record) is not None) == (said, stored)
-    assert said in AIP_VERDICTS
-    facts = ResponseFacts("r", checkpoints=record["checkpoints"], aip_verdict=said)
-    assert headers_of(facts)["x-aip-verdict"] == said
-    assert "x-aip-checkpoint-id" not in headers_of(facts)
-
-
-def test_the_gates_that_analyse_are_those_that_say_so() -> None:
-    assert {gate.name for gate in GATES if gate.analyses} == ANALYSING
-    assert (INCONCLUSIVE, BUDGET_EXCEEDED) == UNDECIDED
 
 
 KEPT = ("X-Mnemom-Api-Key", "X-Mnemom-Version", "X-Mnemom-Agent", "X-Mnemom-Session")
