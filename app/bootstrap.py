@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,8 +70,7 @@ if TYPE_CHECKING:
 RESOLVER_AGAIN_S = 10.0
 """Until a resolver that failed is started again."""
 RESOLVER_CLOSE_S = 3.0
-"""A consumer that leaves its group takes longer than a worker has where the broker is away. What was not
-committed is resolved again, so it is not waited for."""
+"""A consumer leaves its group slowly where the broker is away: what is not committed is resolved again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,28 +104,22 @@ def build_worker(
         SystemClock(),
         fail_stop,
     )
-    readiness = Readiness(settings.worker.ready_file)
     worker = settings.worker
+    readiness = Readiness(worker.ready_file)
     stop_bound = StopBound(worker.close_timeout_s, worker.session_timeout_s, fail_stop, end_stopped)
-    return build_application(
-        _application_settings(settings), engine, fail_stop, readiness.changed, stop_bound
-    )
+    given = _application_settings(settings)
+    return build_application(given, engine, fail_stop, readiness.changed, stop_bound)
 
 
 def policy_in_force(settings: Settings, stages: Mapping[str, Stage]) -> PolicyInForce:
     """From control records to decision points; `stages` adds gates to those that ship. Raises PolicyError."""
     if not settings.policy.root_keys:
         raise PolicyError(no_root_keys())
-    known = (*shipped_stages(), *stages.values())
-
-    def new_point(policy: Policy) -> DecisionPoint:
-        return _decision_point(settings, policy, known)
-
+    known, named = (*shipped_stages(), *stages.values()), settings.policy
+    new_point = partial(_decision_point, settings, stages=known)
+    ids = (named.default_bundle, new_point, named.default_quality_bundle)
     try:
-        named = settings.policy
-        return PolicyInForce(
-            named.roots(), named.default_bundle, new_point, named.default_quality_bundle, known
-        )
+        return PolicyInForce(named.roots(), *ids, known)
     except CoreError as wrong:
         raise PolicyError(f"policy.root_keys: {wrong}") from wrong
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from load.sites.command_process import CommandProcess
+from tests.documents.blocks import blocks
 from tests.kafka.installation import DEADLINE_S
 
 if TYPE_CHECKING:
@@ -82,3 +84,31 @@ def endpoint() -> Iterator[Endpoint]:
     finally:
         server.shutdown()
         server.server_close()
+
+
+def shown(message: dict[str, Any]) -> str:
+    """All texts of a message's blocks."""
+    return json.dumps(message["blocks"], ensure_ascii=False)
+
+
+def buttons(message: dict[str, Any]) -> list[str]:
+    """The values of its buttons."""
+    return [
+        one["value"] for block in message["blocks"] if block["type"] == "actions" for one in block["elements"]
+    ]
+
+
+def objects(node: Any) -> Iterator[dict[str, Any]]:
+    """Every object in a JSON value."""
+    if isinstance(node, dict):
+        yield node
+    for one in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        yield from objects(one)
+
+
+def receivers_check() -> Callable[[dict[str, str], bytes, str], bool]:
+    """The function that the documentation gives to receivers."""
+    (block,) = [one for one in blocks("docs/notifications.md") if one.kind == "python"]
+    names: dict[str, Any] = {}
+    exec(block.text, names)  # noqa: S102 - our own document
+    return names["is_from_sluice"]  # type: ignore[no-any-return]

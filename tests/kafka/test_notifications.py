@@ -14,14 +14,22 @@ from app.cli.demo.throwaway_trust import REVIEWER, publish_policy
 from app.core.trust.signing import signed_review
 from load.sites import approvers, neutral_policy
 from load.sites.slack_api import TOKEN, SlackApi, slack_api, slack_settings
-from tests.documents.blocks import blocks
 from tests.kafka.installation import action, awaited, publish, running, site_on, stored, until
 from tests.kafka.memories import held_write
-from tests.kafka.notifier_process import Endpoint, NotifierProcess, endpoint, running_notifier
+from tests.kafka.notifier_process import (
+    Endpoint,
+    NotifierProcess,
+    buttons,
+    endpoint,
+    objects,
+    receivers_check,
+    running_notifier,
+    shown,
+)
 from topics.catalog import ESCALATIONS, MEMORY_WRITES, QUARANTINE, REVIEWS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from load.sites.site import Site
     from load.sites.worker_process import WorkerProcess
@@ -112,18 +120,6 @@ def at_desk(api: SlackApi, escalation_id: str) -> list[dict[str, Any]]:
     return [one for one in api.of(escalation_id) if one["channel"] == DESK]
 
 
-def shown(message: dict[str, Any]) -> str:
-    """All texts of a message's blocks."""
-    return json.dumps(message["blocks"], ensure_ascii=False)
-
-
-def buttons(message: dict[str, Any]) -> list[str]:
-    """The values of its buttons."""
-    return [
-        one["value"] for block in message["blocks"] if block["type"] == "actions" for one in block["elements"]
-    ]
-
-
 def test_an_escalation_is_posted_once_and_its_message_says_how_it_ended(
     site: Site, api: SlackApi, notifier: NotifierProcess
 ) -> None:
@@ -202,16 +198,9 @@ def test_text_of_agents_is_shown_and_never_read_as_markup(
     assert not {"\u202e", "\u200b", "\x1b"} & set(text + message["text"])
     assert "<" not in message["text"]
     assert (message["parse"], message["unfurl_links"]) == ("none", False)
-    kinds = {one["type"] for one in _objects(message["blocks"]) if "text" in one or "elements" in one}
+    kinds = {one["type"] for one in objects(message["blocks"]) if "text" in one or "elements" in one}
     assert "mrkdwn" not in kinds
-    assert {one["emoji"] for one in _objects(message["blocks"]) if one.get("type") == "plain_text"} == {False}
-
-
-def _objects(node: Any) -> Iterator[dict[str, Any]]:
-    if isinstance(node, dict):
-        yield node
-    for one in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
-        yield from _objects(one)
+    assert {one["emoji"] for one in objects(message["blocks"]) if one.get("type") == "plain_text"} == {False}
 
 
 def test_nothing_is_lost_or_doubled_while_slack_fails_and_is_away(
@@ -274,7 +263,7 @@ def test_a_webhook_gets_every_record_signed_in_order_and_again_after_a_failure(
 
     notifier.until(lambda: not hook.statuses and approvers.RESOLVED in told())
     assert list(dict.fromkeys(told())) == [one["schema"] for one in events(site, waits)][: len(set(told()))]
-    is_from_sluice = _receivers_check()
+    is_from_sluice = receivers_check()
     by_id: dict[str, set[bytes]] = {}
     for headers, body in hook.taken:
         assert is_from_sluice(headers, body, WEBHOOK_SECRET)
@@ -302,14 +291,6 @@ def test_a_new_destination_is_told_what_still_waits_and_nothing_of_what_is_over(
             later = escalate(site)
             notifier.until(lambda: later in told())
             assert over not in told()
-
-
-def _receivers_check() -> Callable[[dict[str, str], bytes, str], bool]:
-    """The function that the documentation gives to receivers."""
-    (block,) = [one for one in blocks("docs/notifications.md") if one.kind == "python"]
-    names: dict[str, Any] = {}
-    exec(block.text, names)  # noqa: S102 - our own document
-    return names["is_from_sluice"]  # type: ignore[no-any-return]
 
 
 def test_no_secret_is_told(site: Site, api: SlackApi, hook: Endpoint, notifier: NotifierProcess) -> None:
