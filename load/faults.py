@@ -29,6 +29,7 @@ from load.bad_inputs import malformed, poison
 from load.changing_policy import reload
 from load.channels import channels
 from load.interruptions import approvals, kill_one, kill_two, outages, scaling, zombies
+from load.model_outages import models
 from load.recounts import figures
 from load.scene import Bed
 from load.sites.fleet import RunFailed
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from load.recounts.figures import RunFigure
 
 ROOT = Path(__file__).resolve().parent.parent
-_ALL = (kill_one, kill_two, zombies, outages, scaling, reload, malformed, poison, approvals, channels)
+_ALL = (kill_one, kill_two, zombies, outages, scaling, reload, malformed, poison, approvals, channels, models)
 RUNS: dict[str, Callable[[Bed, Scale], Awaitable[list[RunFigure]]]] = {run.__name__: run for run in _ALL}
 FAILURES = (RunFailed, TimeoutError, KafkaError, KafkaUnreachable, BrokerError, OSError)
 

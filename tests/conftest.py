@@ -86,6 +86,7 @@ SECONDS = {
     },
     f"{FAULTS}[poison]": 40,
     f"{FAULTS}[channels]": 40,
+    f"{FAULTS}[models]": 60,
     f"{FAULTS}_outages": 45,
     "tests/kafka/test_attacks.py::test_nothing_gets_through[idle_partition]": 75,
     "tests/kafka/gateway": 90,

@@ -22,12 +22,13 @@ from load.bench.gates import (
     agent_signatures,
     encoder,
     gate1,
+    hosted_model,
     known_actions,
     memory_gate,
     retrieval_gate,
 )
 from load.bench.measurement import TARGET, WORK, Extent, Measurement, markdown_tables, table
-from load.bench.workers import retrieval_latency, stream
+from load.bench.workers import judged, retrieval_latency, stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -43,6 +44,7 @@ CORE: dict[str, Callable[[Extent], list[Measurement]]] = {
     "retrievals": retrieval_gate.figures,
     "report": retrieval_gate.report_figures,
     "signing": agent_signatures.figures,
+    "grader": hosted_model.figures,
 }
 STREAM: dict[str, Callable[[stream.Bench], Coroutine[Any, Any, list[Measurement]]]] = {
     "throughput": stream.throughputs,
@@ -50,6 +52,7 @@ STREAM: dict[str, Callable[[stream.Bench], Coroutine[Any, Any, list[Measurement]
     "likened": stream.likenesses,
     "latency": stream.latencies,
     "undisturbed": stream.undisturbed,
+    "judging": judged.judging,
     "items": retrieval_latency.latencies,
     "stalled": retrieval_latency.unhindered,
     "large": stream.large,

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 SEED = 20
 
 
-RUNS = ("kill_two", "zombies", "scaling", "reload", "malformed", "poison", "approvals", "channels")
+RUNS = ("kill_two", "zombies", "scaling", "reload", "malformed", "poison", "approvals", "channels", "models")
 
 
 @pytest.mark.parametrize("run", RUNS)

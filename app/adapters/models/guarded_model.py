@@ -24,9 +24,13 @@ class BreakerOpen(Exception):
     """Nothing was tried: what is asked is taken to be down."""
 
 
+class SaysNothing(Exception):
+    """An attempt came to an end that says nothing of what was asked."""
+
+
 class Breaker:
     """After `failures` in a row nothing is tried for `open_s` seconds, then one attempt at a time until one
-    succeeds. An attempt that is cancelled says nothing either way."""
+    succeeds. An attempt that is cancelled says nothing either way, nor does one that raises SaysNothing."""
 
     def __init__(
         self,
@@ -65,7 +69,7 @@ class Breaker:
             yield
             answered = True
         except Exception as error:
-            answered = not isinstance(error, self._down)
+            answered = None if isinstance(error, SaysNothing) else not isinstance(error, self._down)
             raise
         finally:
             self._ended(mark, answered)

@@ -90,6 +90,7 @@ class PromptedPort:
     def __init__(self, prompt: Prompt[Any], model: HostedModel) -> None:
         self._prompt = prompt
         self._model = model
+        self.usage = model.usage
         self.asks = (prompt.version, model.name)
         """The prompt's version and the model's name."""
 

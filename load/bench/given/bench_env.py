@@ -137,15 +137,22 @@ class Round:
         return self.work / f"{self.name}.ready"
 
     async def create_topics(
-        self, *, similarity: bool = False, likened: bool = False, more: Sequence[Mapping[str, Any]] = ()
+        self,
+        *,
+        similarity: bool = False,
+        likened: bool = False,
+        grader: bool = False,
+        more: Sequence[Mapping[str, Any]] = (),
     ) -> None:
-        """The round's topics, its policy in them; under `similarity` memory writes ask the encoder, under
-        `likened` actions do. `more`: registry entries."""
+        """The round's topics, its policy in them. `similarity`, `likened`, `grader`: as bench_policy.document
+        has them; `more`: registry entries."""
         await kafka_topics.create(self.bootstrap, self.layout, 1)
         await publish_policy(
             self.bootstrap,
             self.layout.prefix,
-            bench_policy.records(self.trust, similarity=similarity, likened=likened, more=more),
+            bench_policy.records(
+                self.trust, similarity=similarity, likened=likened, grader=grader, more=more
+            ),
         )
 
 

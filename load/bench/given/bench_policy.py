@@ -42,11 +42,29 @@ _TOOL = {"tier": "T2", "action_type": "OTHER", "reversible": True, "trusts_row_c
 RULES = Path(__file__).with_name("rules.json")
 
 
+GRADED = {
+    "budget_ms": PATIENCE_MS,
+    "rules": [
+        {
+            "id": "of_the_bench",
+            "reason": "only what was asked for",
+            "criterion": "The action does only what was asked for.",
+            "when": "has(action.parameters.judged)",
+        }
+    ],
+}
+
+
 def document(
-    rules: list[dict[str, Any]] | None = None, *, similarity: bool = False, likened: bool = False
+    rules: list[dict[str, Any]] | None = None,
+    *,
+    similarity: bool = False,
+    likened: bool = False,
+    grader: bool = False,
 ) -> bytes:
     """The shipped bundle and these rules, or the eight of rules.json; without its cases, which more rules
-    could change. `similarity`: memory writes ask the encoder too; `likened`: actions do."""
+    could change. `similarity`: memory writes ask the encoder too; `likened`: actions do; `grader`: actions
+    with a parameter "judged" ask a model."""
     more = json.loads(RULES.read_bytes()) if rules is None else rules
     shipped = json_object(whole_bundle(SHIPPED))
     if similarity:
@@ -57,6 +75,9 @@ def document(
         place = shipped["stages"].index("consequence")
         shipped["stages"].insert(place, "similarity")
         shipped["similarity"] |= {"enabled": True, "budget_ms": PATIENCE_MS}
+    if grader:
+        shipped["grader"] = GRADED
+        shipped["stages"] = [*shipped["stages"][:-1], "grader", shipped["stages"][-1]]
     return orjson.dumps({**shipped, "id": BUNDLE, "rules": [*shipped.get("rules", []), *more], "cases": []})
 
 
@@ -108,12 +129,13 @@ def records(
     *,
     similarity: bool = False,
     likened: bool = False,
+    grader: bool = False,
     more: Sequence[Mapping[str, Any]] = (),
 ) -> list[ControlRecord]:
     """The policy as it is published."""
     judging = json_object(items.QUALITY.read_bytes())
     return [
-        *trust.policy(document(similarity=similarity, likened=likened), registry(more)),
+        *trust.policy(document(similarity=similarity, likened=likened, grader=grader), registry(more)),
         quality_policy.signed(trust, judging),
     ]
 

@@ -1,0 +1,140 @@
+"""A worker whose grader asks a model that takes 300 ms: what it decides in a second, and what that costs the
+sessions that ask no model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import orjson
+
+from app.core.actions.grader import Grader
+from load.bench.given import action_events, bench_env
+from load.bench.measurement import at_least, at_most, none, reported
+from load.bench.workers.latency import Latency, Message, Probe
+from load.sites.model_server import ModelServer
+from topics.catalog import ACTIONS, VERDICTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from load.bench.given.bench_env import Round
+    from load.bench.measurement import Measurement
+    from load.bench.workers.stream import Bench
+
+EVENTS = 2_500
+TAKES_MS = 300
+IN_FLIGHT = 32
+RATE, SECONDS, WARM_UP_S, SESSIONS = 200, 30, 8, 400
+ONE_IN = 20
+OF_BOUND = 0.8
+UNDISTURBED = 1.25
+"""A p99 moves by as much between two runs of the same."""
+ROOM = {
+    "SLUICE_GRADER__MAX_CONNECTIONS": str(IN_FLIGHT),
+    "SLUICE_GRADER__MAX_WAITING": "100000",
+}
+
+
+def bound() -> float:
+    """Decisions a second that the model allows."""
+    return IN_FLIGHT / (TAKES_MS / 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedRate:
+    """Decisions a second, and which share of them the model judged."""
+
+    rate: float
+    judged: float
+
+
+async def worker_rate(round_: Round, count: int, *, asks: bool) -> JudgedRate:
+    """Of actions on a preloaded topic, each in a session of its own and unlike the others."""
+    await round_.create_topics(grader=True)
+    messages = [(one.key, one.value) for one in (_asking("", number, asks=asks) for number in range(count))]
+    await bench_env.publish(round_.bootstrap, round_.topic(ACTIONS), messages)
+    with ModelServer(TAKES_MS) as server, bench_env.worker(round_, **server.environment, **ROOM) as child:
+        await bench_env.until_ready(round_, child)
+        await bench_env.until_written(round_.bootstrap, round_.topic(VERDICTS), count)
+    verdicts = await bench_env.committed(round_.bootstrap, round_.topic(VERDICTS))
+    judged = sum(_was_judged(one.value) for one in verdicts)
+    rate = (await bench_env.written(round_.bootstrap, round_.topic(VERDICTS))).rate()
+    return JudgedRate(rate, judged / count)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedBeside:
+    """The latency of actions that ask no model, and the share of the others that it judged."""
+
+    others: Latency
+    judged: float
+
+
+async def actions_beside_judged(round_: Round, seed: int, *, asks: bool) -> JudgedBeside:
+    """One action in twenty asks the model, or is the same and asks none; the others are timed."""
+    await round_.create_topics(grader=True)
+    messages = list(mixed(round_.topic(ACTIONS), seed, asks=asks))
+    with ModelServer(TAKES_MS) as server, bench_env.worker(round_, **server.environment, **ROOM) as child:
+        await bench_env.until_ready(round_, child)
+        probe = Probe(round_.bootstrap, round_.topic(ACTIONS), round_.topic(VERDICTS))
+        await probe.run(RATE, messages)
+        await bench_env.until_written(round_.bootstrap, round_.topic(VERDICTS), len(messages))
+    verdicts = await bench_env.committed(round_.bootstrap, round_.topic(VERDICTS))
+    judged = sum(_was_judged(one.value) for one in verdicts)
+    return JudgedBeside(probe.result(WARM_UP_S), judged / (len(messages) // ONE_IN))
+
+
+def mixed(topic: str, seed: int, *, asks: bool) -> Iterator[Message]:
+    """Every twentieth in a session of its own, and not timed."""
+    for number, (key, value) in enumerate(action_events.events(RATE * SECONDS, SESSIONS, seed)):
+        if number % ONE_IN:
+            yield Message(topic, key, value)
+        else:
+            yield _asking(topic, seed * 10**6 + number, asks=asks)
+
+
+def _asking(topic: str, number: int, *, asks: bool) -> Message:
+    session = f"judged-{number:09d}"
+    fields = {
+        "action_id": session,
+        "agent_id": action_events.AGENT,
+        "session_id": session,
+        "mode": "standard",
+        "toolName": "read_file",
+        "parameters": {"path": f"notes-{number}.txt", "judged" if asks else "plain": number},
+    }
+    return Message(topic, session.encode(), orjson.dumps(fields), outputs=0)
+
+
+def _was_judged(verdict: bytes) -> bool:
+    outputs = orjson.loads(verdict)["model_outputs"]
+    return any(one["gate"] == Grader.name and one["status"] == "answered" for one in outputs)
+
+
+async def judging(bench: Bench) -> list[Measurement]:
+    """A worker whose grader asks a model that takes 300 ms, and the sessions that ask none."""
+    count = bench.extent.of(EVENTS)
+    own: list[JudgedRate] = []
+    asked: list[JudgedRate] = []
+    plain: list[JudgedBeside] = []
+    beside: list[JudgedBeside] = []
+    for number in bench.rounds:
+        own.append(await worker_rate(bench.round("unjudged"), count, asks=False))
+        asked.append(await worker_rate(bench.round("judged"), count, asks=True))
+        plain.append(await actions_beside_judged(bench.round("plain"), number, asks=False))
+        beside.append(await actions_beside_judged(bench.round("beside"), number, asks=True))
+    of_bound = [b.rate / min(bound(), a.rate) for a, b in zip(own, asked, strict=True)]
+    p99s = [b.others.p99 / a.others.p99 for a, b in zip(plain, beside, strict=True)]
+    shares = [one.judged for one in asked] + [one.judged for one in beside]
+    rate = f"{RATE}/s, one in {ONE_IN} judged"
+    return [
+        reported("worker, the same actions, no model", [one.rate for one in own], "events/s", "yardstick"),
+        reported("worker, a model of 300 ms", [one.rate for one in asked], "events/s", "see the ratio"),
+        at_least("rate / min(32 / .3 s, the worker's own)", of_bound, OF_BOUND),
+        at_least("actions judged by the model", shares, 1, "share"),
+        reported(f"others' p99 at {rate}, no model", [one.others.p99 for one in plain], "ms", "yardstick"),
+        reported(f"others' p99 at {rate}, model", [one.others.p99 for one in beside], "ms"),
+        at_most("others' p99, model / no model", p99s, UNDISTURBED),
+        none("missing verdicts", [float(one.others.missing) for one in (*plain, *beside)], "actions"),
+    ]
