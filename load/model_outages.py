@@ -16,6 +16,8 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from app.cli.demo.throwaway_trust import publish_policy
+from app.core.actions.causal import JUDGE
+from app.core.actions.grading import GRADE
 from load.bench.given.bench_env import publish
 from load.interruptions import WORKERS, both_decide, kill_idle, until
 from load.recounts import figures
@@ -25,7 +27,7 @@ from load.recounts.run_findings import bites, chain_errors
 from load.scene import SLOW_S, STALL_S
 from load.sites import neutral_policy
 from load.sites.fleet import Fleet, RunFailed
-from load.sites.model_server import ModelServer
+from load.sites.model_server import MODEL, ModelServer
 from load.sites.redis_server import RedisServer
 from load.sites.site import gather, prepare, records_of
 from topics.catalog import ACTIONS, VERDICTS
@@ -41,6 +43,17 @@ STAGES = ("controls", "slow_probe", "poison", "consequence", "causal", "grader",
 GATES = ("causal", "grader")
 CLERK, PROMPT = "load-clerk", "You keep the books. Never change an entry that is closed."
 RULES = [{"id": "asked", "reason": "only what was asked", "criterion": "It does only what was asked for."}]
+PROOF = {
+    "golden": "sha256:" + "0a" * 32,
+    "prompts": {"grader": GRADE.version, "causal": JUDGE.version},
+    "cases": 160,
+    "agreement": 0.95,
+    "flips": 1,
+    "p50_ms": 40.0,
+    "p99_ms": 120.0,
+    "proved_at": "2026-11-01T00:00:00.000Z",
+}
+"""Signed as any proof; what it says of a stand-in is made up."""
 BUDGET_MS = 3000
 OPEN_S = 1.0
 TAKES_MS = 20
@@ -99,7 +112,8 @@ async def _site(bed: Bed, server: ModelServer, redis: RedisServer) -> Site:
     bundle = {**neutral_policy.bundle(2, stages=STAGES), **parts}
     spec = {"tenant_id": neutral_policy.TENANT, "tier": "T2", "system_prompt": PROMPT}
     entry = {"kind": "agent", "id": CLERK, "revision": 1, "spec": spec}
-    records = [site.trust.bundle(json.dumps(bundle).encode()), *site.trust.entries([entry])]
+    proof = {"kind": "model_proof", "id": MODEL, "revision": 1, "spec": PROOF}
+    records = [site.trust.bundle(json.dumps(bundle).encode()), *site.trust.entries([entry, proof])]
     await publish_policy(site.bootstrap_servers, site.prefix, records)
     site.settings.update(
         server.environment

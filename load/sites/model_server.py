@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from app.core.actions.causal import EXTRACT, JUDGE
-from app.core.actions.grader import GRADE
+from app.core.actions.grading import GRADE
 from load.sites.command_process import free_port
 
 if TYPE_CHECKING:

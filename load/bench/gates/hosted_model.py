@@ -16,7 +16,7 @@ from app.adapters.models.guarded_model import GuardedModel, LoadLimits
 from app.adapters.models.kept_answers import KeptAnswers, SharedAnswers
 from app.adapters.models.model_api import ModelApiSettings
 from app.adapters.models.prompted_port import PromptedPort
-from app.core.actions.grader import GRADE
+from app.core.actions.grading import GRADE
 from app.core.foundation.prompts import user_turn
 from load.bench import measurement
 from load.bench.measurement import at_least, at_most, judge, none, reported, rounds_of
