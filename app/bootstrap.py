@@ -5,13 +5,11 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, fields
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpcore2
 
 from app.adapters.checked_network import HostNames
-from app.adapters.encoder_model import ModelRefused, read_checked
 from app.adapters.http_provenance import HttpProvenance
 from app.adapters.http_target import HttpRules
 from app.adapters.kafka.kafka_consumers import KafkaCompacted
@@ -19,20 +17,16 @@ from app.adapters.kafka.kafka_control import KafkaControlReader
 from app.adapters.kafka.kafka_inputs import KafkaHeldInput
 from app.adapters.kafka.kafka_lineage import KafkaLineage
 from app.adapters.kafka.kafka_provenance import KafkaProvenance
-from app.adapters.pattern_files import read_libraries
-from app.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
-from app.core.actions.action_similarity import ActionSimilarity
 from app.core.actions.stages import shipped_stages
 from app.core.decide.decision_point import DecisionPoint
 from app.core.decide.kinds import BY_TOPIC
 from app.core.foundation.errors import CoreError
 from app.core.foundation.requests import HELD_INPUT
 from app.core.memory import analysis, lineage
-from app.core.policy.similarity_settings import EMBEDDING
 from app.core.rerun.policy_then import Installation
 from app.core.trust.in_force import PolicyError, PolicyInForce
 from app.decider_version import decider_version
-from app.model_ports import analysis_port, grader_ports
+from app.model_ports import analysis_port, encoder_ports, grader_ports
 from app.settings import no_root_keys, real_names
 from app.stream.application import ApplicationSettings, build_application
 from app.stream.engine.engine import Engine, Feeds
@@ -57,12 +51,9 @@ from topics.catalog import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from app.adapters.encoder_child import AnyLibrary
     from app.core.actions.stage import Stage
     from app.core.foundation.arrival import Arrival
-    from app.core.policy.pattern_library import PatternLibrary
     from app.core.policy.policy import Policy
-    from app.core.policy.similarity_settings import SimilarityLibrary
     from app.ports import Port
     from app.settings import Settings
     from app.stream.application import SluiceApp
@@ -167,50 +158,13 @@ def build_ports(settings: Settings, policy: Policy | None = None) -> dict[str, P
     The encoder learns the libraries of `policy` before its first question.
     """
     names, partitions = real_names(settings), settings.kafka.partitions
-    ports: dict[str, Port] = {
+    return {
         HELD_INPUT: KafkaHeldInput(settings.kafka.bootstrap_servers, names),
         lineage.PORT: KafkaLineage(settings.kafka.bootstrap_servers, names, partitions),
         analysis.PORT: analysis_port(settings),
         **grader_ports(settings),
+        **encoder_ports(settings, policy),
     }
-    if settings.embedding.encoder != "off":
-        try:
-            read_checked()
-        except ModelRefused as refused:
-            raise PolicyError(f"embedding.encoder: {refused}") from refused
-        ports[EMBEDDING] = _encoder(settings, policy)
-    return ports
-
-
-def _encoder(settings: Settings, policy: Policy | None) -> SentenceEncoder:
-    patterns = read_libraries(settings.embedding.patterns)
-    first: list[AnyLibrary] = []
-    if policy is not None:
-        named = _pattern_digests(policy)
-        first = [*_libraries(policy), *(one for one in patterns if one.hash in named)]
-    return encoder_of(settings, patterns, first)
-
-
-def encoder_of(
-    settings: Settings, patterns: Sequence[PatternLibrary], first: Sequence[AnyLibrary] = ()
-) -> SentenceEncoder:
-    """The encoder, which knows these libraries of known actions and learns `first` before a question."""
-    kept = settings.cache.folder
-    folder = str(Path(kept).expanduser() / "vectors") if kept else ""
-    bounds = EncoderSettings(threads=settings.embedding.threads)
-    return SentenceEncoder(bounds, libraries=first, patterns=patterns, kept=folder)
-
-
-def _libraries(policy: Policy) -> list[SimilarityLibrary]:
-    wanted = [bundle.memory.similarity for bundle in policy.bundles.values()]
-    return [one.library for one in wanted if one is not None and one.enabled]
-
-
-def _pattern_digests(policy: Policy) -> set[str]:
-    """Of the libraries that the bundles compare actions with."""
-    asking = [one for one in policy.bundles.values() if ActionSimilarity.name in one.stages]
-    parts = [one.parts[ActionSimilarity.name] for one in asking]
-    return {one.library for one in parts if one.enabled and one.library is not None}
 
 
 def _provenance(settings: Settings) -> ProvenanceFeed:

@@ -1,24 +1,40 @@
-"""The ports that ask a hosted model, as the settings name it: of memory analysis and of the gates that judge
-actions."""
+"""The ports that ask a model, as the settings name it: the hosted ones of memory analysis and of the gates
+that judge actions, and the sentence encoder."""
 
 from __future__ import annotations
 
 from dataclasses import fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from app.adapters.encoder_model import ModelRefused, read_checked
 from app.adapters.models.guarded_model import GuardedModel, LoadLimits, PatientPort
 from app.adapters.models.kept_answers import KeptAnswers, SharedAnswers
 from app.adapters.models.model_api import ModelApiSettings
 from app.adapters.models.prompted_port import PromptedPort
+from app.adapters.pattern_files import read_libraries
+from app.adapters.sentence_encoder import ClosestTexts, EncoderSettings, SentenceEncoder
 from app.core.actions import causal, grading
+from app.core.actions.action_similarity import ActionSimilarity
+from app.core.actions.policies import Policies
 from app.core.memory import analysis
+from app.core.policy.similarity_settings import EMBEDDING
+from app.core.text.closest import PORT as CLOSEST
 from app.core.trust.in_force import PolicyError
 from app.ports import AnalysisOff
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from app.adapters.encoder_child import AnyLibrary
     from app.adapters.models.kept_answers import AnswerStore
     from app.adapters.models.prompted_port import HostedModel
+    from app.core.actions.policies import Shelf
     from app.core.foundation.prompts import Prompt
+    from app.core.policy.pattern_library import PatternLibrary
+    from app.core.policy.policy import Policy
+    from app.core.policy.similarity_settings import SimilarityLibrary
+    from app.core.text.closest import NamedTexts
     from app.ports import Port
     from app.setting_groups import GraderSettings, HostedModelSettings
     from app.settings import Settings
@@ -109,3 +125,54 @@ def _store(given: GraderSettings, prefix: str) -> AnswerStore | None:
         raise PolicyError("grader.redis_url: it needs the package redis: pip install redis") from None
     except ValueError as wrong:
         raise PolicyError(f"grader.redis_url: {wrong}") from None
+
+
+def encoder_ports(settings: Settings, policy: Policy | None) -> dict[str, Port]:
+    """The ports of the sentence encoder, which learns the libraries of `policy` before its first question;
+    none where it is off. Raises PolicyError."""
+    if settings.embedding.encoder == "off":
+        return {}
+    try:
+        read_checked()
+    except ModelRefused as refused:
+        raise PolicyError(f"embedding.encoder: {refused}") from refused
+    encoder = _encoder(settings, policy)
+    return {EMBEDDING: encoder, CLOSEST: ClosestTexts(encoder)}
+
+
+def _encoder(settings: Settings, policy: Policy | None) -> SentenceEncoder:
+    patterns = read_libraries(settings.embedding.patterns)
+    first: list[AnyLibrary] = []
+    if policy is not None:
+        named = _pattern_digests(policy)
+        first = [*_libraries(policy), *(one for one in patterns if one.hash in named), *_shelves(policy)]
+    return encoder_of(settings, patterns, first)
+
+
+def encoder_of(
+    settings: Settings, patterns: Sequence[PatternLibrary], first: Sequence[AnyLibrary] = ()
+) -> SentenceEncoder:
+    """The encoder, which knows these libraries of known actions and learns `first` before a question."""
+    kept = settings.cache.folder
+    folder = str(Path(kept).expanduser() / "vectors") if kept else ""
+    bounds = EncoderSettings(threads=settings.embedding.threads)
+    return SentenceEncoder(bounds, libraries=first, patterns=patterns, kept=folder)
+
+
+def _libraries(policy: Policy) -> list[SimilarityLibrary]:
+    wanted = [bundle.memory.similarity for bundle in policy.bundles.values()]
+    return [one.library for one in wanted if one is not None and one.enabled]
+
+
+def _shelves(policy: Policy) -> list[NamedTexts]:
+    """The policies of bundles among which the closest to an action are looked up."""
+    asking = [one for one in policy.bundles.values() if Policies.name in one.stages]
+    shelves: list[Shelf] = [one.parts[Policies.name] for one in asking]
+    return [one.library for one in shelves if len(one.library.ids) > one.part.closest]
+
+
+def _pattern_digests(policy: Policy) -> set[str]:
+    """Of the libraries that the bundles compare actions with."""
+    asking = [one for one in policy.bundles.values() if ActionSimilarity.name in one.stages]
+    parts = [one.parts[ActionSimilarity.name] for one in asking]
+    return {one.library for one in parts if one.enabled and one.library is not None}

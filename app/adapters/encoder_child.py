@@ -13,12 +13,13 @@ import orjson
 
 from app.core.policy.pattern_library import CLOSEST, PatternLibrary
 from app.core.policy.similarity_settings import SimilarityLibrary
+from app.core.text.closest import NamedTexts
 from app.ports import PortUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-AnyLibrary = SimilarityLibrary | PatternLibrary
+AnyLibrary = SimilarityLibrary | PatternLibrary | NamedTexts
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ("-m", "app.adapters.encoder_process")
 
@@ -154,6 +155,8 @@ class EncoderChild:
 
 
 def _lesson(library: AnyLibrary) -> dict[str, Any]:
+    if isinstance(library, NamedTexts):
+        return {"texts": list(library.texts)}
     if isinstance(library, PatternLibrary):
         harmful, harmless = ([one.rendered for one in side] for side in (library.harmful, library.harmless))
         return {"harmful": harmful, "harmless": harmless, "closest": CLOSEST}

@@ -14,6 +14,12 @@ and of a library of known actions
     → {"library": hash, "harmful": [text], "harmless": [text], "closest": k}
     → {"id": n, "library": hash, "windows": [text], "weights": [w, w, w]}
     ← {"id": n, "harmful": [[place, cosine]], "harmless": [[place, cosine]], "lean": x, "unknown": share}
+
+and of texts of which the closest are asked for
+
+    → {"library": hash, "texts": [text]}
+    → {"id": n, "library": hash, "windows": [text], "most": k}
+    ← {"id": n, "nearest": [[place, cosine]]}
 """
 
 from __future__ import annotations
@@ -21,7 +27,6 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -31,6 +36,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import orjson
 
+from app.adapters.encoded_libraries import DECIMALS, EncodedLibrary, EncodedPatterns, EncodedTexts
 from app.adapters.encoder_model import NUMBERS, ModelRefused, load_model
 from app.adapters.kept_compilations import KeptCompilations
 
@@ -40,113 +46,13 @@ if TYPE_CHECKING:
 
     from app.adapters.encoder_model import Encoder
 
-_DECIMALS = 6
-"""The last bits of a vector depend on what else was in its batch; what is left is the text's own."""
-
 _TAKEN_AT_ONCE = 1 << 16
 
 NICENESS = 15
 """Where cores are few, sessions that ask no encoder go first: their p99 was 1.7 times as high without it."""
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedLibrary:
-    """A library's vectors and calibration."""
-
-    attack: NDArray[np.float32]
-    benign: NDArray[np.float32]
-    at_least: float
-    margin: float
-
-    def answer(self, rows: NDArray[np.float32] | None) -> dict[str, Any]:
-        """Of the part that speaks most for an attack: the nearest texts of both sides, as place and
-        cosine."""
-        if rows is None:
-            return {"attack": None, "benign": None}
-        attack = rows @ self.attack.T
-        nearest = attack.max(axis=1)
-        evidence = nearest - self.at_least
-        if len(self.benign):
-            benign = rows @ self.benign.T
-            evidence = evidence.clip(max=nearest - benign.max(axis=1) - self.margin)
-        best = evidence.argmax()
-        return {"attack": _best(attack[best]), "benign": _best(benign[best]) if len(self.benign) else None}
-
-
-class EncodedPatterns:
-    """The vectors of known actions, and the direction from the harmless side to the harmful one."""
-
-    def __init__(self, harmful: NDArray[np.float32], harmless: NDArray[np.float32], closest: int) -> None:
-        """`closest`: of each side so many count."""
-        self._sides = (harmful, harmless)
-        self._closest = closest
-        self._direction, self._middle = direction(harmful, harmless)
-
-    def figures(self, rows: NDArray[np.float32]) -> NDArray[np.float64]:
-        """For each row: the mean cosines to the closest harmful and harmless entries, and the lean."""
-        import numpy as np  # noqa: PLC0415 - the process imports it when it loads the model
-
-        means = [closest(rows, side, self._closest)[1].mean(axis=1) for side in self._sides]
-        return np.stack([*means, rows @ self._direction - self._middle], axis=1).astype(np.float64)
-
-    def answer(
-        self, rows: NDArray[np.float32] | None, weights: list[float], unknown: float
-    ) -> dict[str, Any]:
-        """Of the part with the highest weighted sum of its figures: the closest entries of both sides."""
-        told: dict[str, Any] = {"harmful": [], "harmless": [], "lean": 0.0, "unknown": unknown}
-        if rows is None:
-            return told
-        figures = self.figures(rows)
-        best = int((figures @ weights).argmax())
-        for name, side in zip(("harmful", "harmless"), self._sides, strict=True):
-            places, cosines = closest(rows[best : best + 1], side, self._closest)
-            told[name] = [
-                [int(place), round(float(cosine), _DECIMALS)]
-                for place, cosine in zip(places[0], cosines[0], strict=True)
-            ]
-        return {**told, "lean": round(float(figures[best, 2]), _DECIMALS)}
-
-
-def closest(
-    rows: NDArray[np.float32], vectors: NDArray[np.float32], most: int
-) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
-    """For each row the places of the `most` closest vectors, the closest first, and their cosines."""
-    cosines = rows @ vectors.T
-    most = min(most, len(vectors))
-    places = (-cosines).argpartition(most - 1, axis=1)[:, :most]
-    found = _taken(cosines, places)
-    order = (-found).argsort(axis=1, kind="stable")
-    return _taken(places, order), _taken(found, order)
-
-
-def _taken(table: Any, places: NDArray[np.intp]) -> Any:
-    import numpy as np  # noqa: PLC0415
-
-    return np.take_along_axis(table, places, axis=1)
-
-
-RIDGE = 0.03
-"""How far the direction is drawn to the difference of both sides' means, chosen with whole sources left
-out."""
-
-
-def direction(
-    harmful: NDArray[np.float32], harmless: NDArray[np.float32]
-) -> tuple[NDArray[np.float32], np.float32]:
-    """The ridge regression of the sides (1 and -1, each with the same weight) on the vectors: a direction,
-    and the product of their middle with it. `rows @ direction - middle` is the lean of rows."""
-    import numpy as np  # noqa: PLC0415
-
-    both = np.concatenate([harmful, harmless]).astype(np.float64)
-    counts = (len(harmful), len(harmless))
-    weights = np.repeat([1 / count for count in counts], counts)
-    middle = weights @ both / 2
-    centred = both - middle
-    weighted = centred * weights[:, None]
-    found = np.linalg.solve(
-        weighted.T @ centred + RIDGE * np.eye(both.shape[1]), weighted.T @ np.repeat([1.0, -1.0], counts)
-    )
-    return found.astype(np.float32), np.float32(middle @ found)
+Known = EncodedLibrary | EncodedPatterns | EncodedTexts
 
 
 class Answering:
@@ -156,7 +62,7 @@ class Answering:
         """Only the last `libraries` are kept; the parent forgets by the same rule."""
         self._encoder = encoder
         self._vectors = encoder.vectors if keep is None else partial(keep.vectors, encoder)
-        self._libraries: dict[str, EncodedLibrary | EncodedPatterns] = {}
+        self._libraries: dict[str, Known] = {}
         self._kept = libraries
 
     def answers(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -178,15 +84,17 @@ class Answering:
     def _answer(
         self,
         question: dict[str, Any],
-        known: EncodedLibrary | EncodedPatterns,
+        known: Known,
         rows: NDArray[np.float32] | None,
     ) -> dict[str, Any]:
         if isinstance(known, EncodedLibrary):
             return known.answer(rows)
+        if isinstance(known, EncodedTexts):
+            return known.answer(rows, question.get("most", 0))
         unknown = self._encoder.unknown_share(question["windows"])
-        return known.answer(rows, question.get("weights", [1.0, -1.0, 0.0]), round(unknown, _DECIMALS))
+        return known.answer(rows, question.get("weights", [1.0, -1.0, 0.0]), round(unknown, DECIMALS))
 
-    def _learn_or_find(self, message: dict[str, Any]) -> EncodedLibrary | EncodedPatterns | None:
+    def _learn_or_find(self, message: dict[str, Any]) -> Known | None:
         if "id" in message:
             return self._libraries[message["library"]]
         if len(self._libraries) == self._kept:
@@ -194,7 +102,9 @@ class Answering:
         self._libraries[message["library"]] = self._learnt(message)
         return None
 
-    def _learnt(self, message: dict[str, Any]) -> EncodedLibrary | EncodedPatterns:
+    def _learnt(self, message: dict[str, Any]) -> Known:
+        if "texts" in message:
+            return EncodedTexts(self._vectors(message["texts"]))
         if "harmful" in message:
             harmful, harmless = (self._vectors(message[side]) for side in ("harmful", "harmless"))
             return EncodedPatterns(harmful, harmless, message["closest"])
@@ -221,11 +131,6 @@ class KeptVectors:
         rows = encoder.vectors(texts)
         self._kept.put(source, rows.astype("<f4").tobytes())
         return rows
-
-
-def _best(cosines: NDArray[np.float32]) -> tuple[int, float]:
-    place = int(cosines.argmax())
-    return place, round(float(cosines[place]), _DECIMALS)
 
 
 def _read(source: int, waiting: SimpleQueue[bytes]) -> None:

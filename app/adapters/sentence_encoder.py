@@ -17,6 +17,8 @@ from app.adapters.encoder_child import ChildOptions, EncoderChild
 from app.adapters.encoder_model import CHECKSUMS, MODELS
 from app.core.memory.similarity import windows_of
 from app.core.policy.pattern_library import PatternLibrary
+from app.core.policy.similarity_settings import WindowSettings
+from app.core.text.closest import NamedTexts
 from app.ports import PortUnavailable
 
 if TYPE_CHECKING:
@@ -24,9 +26,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from app.adapters.encoder_child import AnyLibrary
-    from app.core.policy.similarity_settings import WindowSettings
 
-Key = tuple[str, "WindowSettings", tuple[float, ...], bytes]
+WHOLE_ACTIONS = WindowSettings(characters=1000, overlap=200, most=32)
+"""How an action is cut of which the closest texts are asked for."""
+Key = tuple[str, WindowSettings, tuple[float, ...], bytes]
 _CLOSED = "the encoder is closed"
 
 
@@ -53,7 +56,7 @@ class EncoderSettings:
 
 
 class SentenceEncoder:
-    """Answers what `core.memory.similarity` and `core.actions.action_similarity` ask.
+    """Answers what `core.memory.similarity`, `core.actions.action_similarity` and `core.text.closest` ask.
 
     A memory gate's question brings its library, an action gate's names one by its digest.
     """
@@ -101,12 +104,12 @@ class SentenceEncoder:
     async def ask(self, payload: object) -> object:
         """`payload` as `similarity_request` or `similarity_question` writes it. Raises PortUnavailable."""
         asked = cast("dict[str, Any]", payload)
-        text, named, windows = asked["text"], asked["library"], asked["windows"]
+        text, named, windows = asked["text"], asked["library"], asked.get("windows", WHOLE_ACTIONS)
         library = self._patterns.get(named) if isinstance(named, str) else named
         if library is None:
             raise PortUnavailable(f"no library of known actions is {named}")
         written = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-        key = (library.hash, windows, asked.get("weights", ()), written)
+        key = (library.hash, windows, asked.get("weights", (asked.get("most", 0),)), written)
         known = self._remembered.get(key)
         if known is not None:
             self._remembered.move_to_end(key)
@@ -149,6 +152,10 @@ class SentenceEncoder:
             "windows": len(windows.texts),
             "of": windows.of,
         }
+        if isinstance(library, NamedTexts):
+            answer = await child.ask(library, windows.texts, most=key[2][0])
+            near = [{"id": library.ids[place], "cosine": cosine} for place, cosine in answer["nearest"]]
+            return {"model": child.model, "library": library.hash, "nearest": near}
         if isinstance(library, PatternLibrary):
             answer = await child.ask(library, windows.texts, weights=key[2])
             sides = {"harmful": library.harmful, "harmless": library.harmless}
@@ -191,6 +198,17 @@ class SentenceEncoder:
 
     def _may_start(self) -> bool:
         return asyncio.get_running_loop().time() - self._started_at >= self._settings.restart_wait_s
+
+
+class ClosestTexts:
+    """The port `closest` on an encoder that another port starts and closes."""
+
+    def __init__(self, encoder: SentenceEncoder) -> None:
+        self._encoder = encoder
+
+    async def ask(self, payload: object) -> object:
+        """`payload` as `ask_for_closest` writes it. Raises PortUnavailable."""
+        return await self._encoder.ask(payload)
 
 
 def _named(found: list[Any] | None, ids: list[str]) -> dict[str, Any] | None:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import orjson
 
+from app.adapters.encoded_libraries import EncodedPatterns
 from app.adapters.encoder_model import load_model
-from app.adapters.encoder_process import EncodedPatterns
 from app.core.actions.action_similarity import ActionCalibration, SimilarityPolicy
 from app.core.memory.similarity import windows_of
 from app.core.policy.pattern_library import CLOSEST, PatternLibrary, render_call

@@ -11,8 +11,9 @@ import orjson
 import pytest
 import pytest_asyncio
 
+from app.adapters.encoded_libraries import EncodedPatterns, closest
 from app.adapters.encoder_model import load_model
-from app.adapters.encoder_process import EncodedPatterns, KeptVectors, closest
+from app.adapters.encoder_process import KeptVectors
 from app.adapters.pattern_files import PATTERNS
 from app.adapters.sentence_encoder import SentenceEncoder
 from app.core.actions.action_similarity import PatternAnswer, SimilarityPolicy, similarity_question

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from app.adapters.pattern_files import read_calibrations, read_libraries
-from app.bootstrap import encoder_of
 from app.cli.machine.evaluate_hosted import HostedTrial, NoPrice, prices_of
 from app.cli.machine.evaluate_report import ActionReport, ItemReport, WriteReport
 from app.cli.output import WRONG, print_json, settings_or_stop, stop
@@ -23,6 +22,7 @@ from app.core.policy.similarity_settings import EMBEDDING
 from app.core.quality_bundle.quality_bundle import load_quality_bundle
 from app.core.retrieval.retrieval_kinds import RETRIEVAL
 from app.core.trust.in_force import PolicyError
+from app.model_ports import encoder_of
 from app.offline.action_evaluation import Likeness, with_hosted, without_similarity
 from app.offline.action_evaluation import judged as judged_actions
 from app.offline.asking import Asking, NotMeasured

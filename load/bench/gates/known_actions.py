@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from app.adapters.encoded_libraries import closest
 from app.adapters.encoder_model import NUMBERS
-from app.adapters.encoder_process import closest
 from app.adapters.pattern_files import read_libraries
 from app.adapters.sentence_encoder import EncoderSettings, SentenceEncoder
 from app.core.actions.action_similarity import ActionCalibration, SimilarityPolicy, similarity_question
