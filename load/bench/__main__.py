@@ -50,6 +50,7 @@ STREAM: dict[str, Callable[[stream.Bench], Coroutine[Any, Any, list[Measurement]
     "throughput": stream.throughputs,
     "durable": stream.durables,
     "likened": stream.likenesses,
+    "unlikened": stream.unlikened,
     "latency": stream.latencies,
     "undisturbed": stream.undisturbed,
     "judging": judged.judging,

@@ -142,16 +142,22 @@ class Round:
         similarity: bool = False,
         likened: bool = False,
         grader: bool = False,
+        beside: bool = False,
         more: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         """The round's topics, its policy in them. `similarity`, `likened`, `grader`: as bench_policy.document
-        has them; `more`: registry entries."""
+        has them; `beside`: as bench_policy.records has it; `more`: registry entries."""
         await kafka_topics.create(self.bootstrap, self.layout, 1)
         await publish_policy(
             self.bootstrap,
             self.layout.prefix,
             bench_policy.records(
-                self.trust, similarity=similarity, likened=likened, grader=grader, more=more
+                self.trust,
+                similarity=similarity,
+                likened=likened,
+                grader=grader,
+                beside=beside,
+                more=more,
             ),
         )
 

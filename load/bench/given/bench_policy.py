@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 BUNDLE = "load.bench"
 TENANT = "bench"
+LIKENED = "load.bench.likened"
+"""An agent, and the bundle that it has."""
 SHIPPED = ROOT / "config" / "bundles" / "default.json"
 LIBRARY = ROOT / "config" / "bundles" / "content" / "library.json"
 PATIENCE_MS = 600_000
@@ -131,13 +133,21 @@ def records(
     similarity: bool = False,
     likened: bool = False,
     grader: bool = False,
+    beside: bool = False,
     more: Sequence[Mapping[str, Any]] = (),
 ) -> list[ControlRecord]:
-    """The policy as it is published."""
+    """The policy as it is published. `likened`: all actions are compared with known ones; `beside`: those of
+    the agent LIKENED are, by a bundle of its own."""
     judging = json_object(items.QUALITY.read_bytes())
+    second = []
+    if beside:
+        spec = {"tenant_id": TENANT, "tier": "T3", "tools": None, "policy_bundle_id": LIKENED}
+        more = [*more, _entry("agent", LIKENED, spec)]
+        second = [trust.bundle(orjson.dumps({**orjson.loads(document(likened=True)), "id": LIKENED}))]
     return [
         *trust.policy(document(similarity=similarity, likened=likened, grader=grader), registry(more)),
         quality_policy.signed(trust, judging),
+        *second,
     ]
 
 

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from load.bench.given import action_events, bench_env
-from load.bench.workers.bystanders import ENCODER
+from load.bench.given.bench_policy import LIKENED
+from load.bench.workers.bystanders import ENCODER, ONE_IN, RATE, SECONDS, WARM_UP_S
+from load.bench.workers.latency import Latency, Message, Probe
 from topics.catalog import ACTIONS, VERDICTS
 
 if TYPE_CHECKING:
@@ -47,12 +49,9 @@ async def rates(round_: Round, count: int, seed: int) -> LikenedRates:
             await bench_env.until_written(round_.bootstrap, outputs, count * lot)
             while len(verdicts) < count * lot:  # a transaction's end is in the log too
                 verdicts = await bench_env.committed(round_.bootstrap, outputs)
-    gates = [orjson.loads(one.value)["gateResults"] for one in verdicts]
-    reached = [one["detail"] for gate in gates for one in gate if one["gate"] == "similarity"]
+    compared = sum(_compared(orjson.loads(one.value)) for one in verdicts)
     times = sorted(one.timestamp for one in verdicts)
-    return LikenedRates(
-        _rate(times[:count]), _rate(times[count:]), sum("probability" in one for one in reached) / len(gates)
-    )
+    return LikenedRates(_rate(times[:count]), _rate(times[count:]), compared / len(verdicts))
 
 
 async def plain_rate(round_: Round, count: int, seed: int) -> float:
@@ -64,6 +63,37 @@ async def plain_rate(round_: Round, count: int, seed: int) -> float:
         await bench_env.publish(round_.bootstrap, round_.topic(ACTIONS), events(count, seed, 1))
         await bench_env.until_written(round_.bootstrap, outputs, count)
     return _rate(sorted(one.timestamp for one in await bench_env.committed(round_.bootstrap, outputs)))
+
+
+async def bystanders(round_: Round, seed: int, *, asking: bool) -> tuple[Latency, float]:
+    """How long actions that are compared with nothing take, while one in twenty, of another agent and in a
+    session of its own, is compared. Without `asking` that one has the other bundle too.
+    Also the share of those that were compared."""
+    await round_.create_topics(beside=True)
+    inputs = round_.topic(ACTIONS)
+    found: list[Message] = []
+    for number, (session, value) in enumerate(events(RATE * SECONDS, seed, 1)):
+        if number % ONE_IN:
+            found.append(Message(inputs, session, value))
+            continue
+        alone = f"alone-{seed}-{number}"
+        fields = {**orjson.loads(value), "session_id": alone}
+        fields["agent_id"] = LIKENED if asking else fields["agent_id"]
+        found.append(Message(inputs, alone.encode(), orjson.dumps(fields), 0))
+    with bench_env.worker(round_, **ENCODER) as child:
+        await bench_env.until_ready(round_, child)
+        probe = Probe(round_.bootstrap, inputs, round_.topic(VERDICTS))
+        await probe.run(RATE, found)
+    others = [
+        orjson.loads(one.value) for one in await bench_env.committed(round_.bootstrap, round_.topic(VERDICTS))
+    ]
+    compared = sum(_compared(one) for one in others)
+    return probe.result(WARM_UP_S), compared / (RATE * SECONDS // ONE_IN)
+
+
+def _compared(verdict: dict[str, Any]) -> bool:
+    details = [one["detail"] for one in verdict["gateResults"] if one["gate"] == "similarity"]
+    return any("probability" in one for one in details)
 
 
 def _rate(times_ms: list[int]) -> float:

@@ -83,6 +83,29 @@ async def likenesses(bench: Bench) -> list[Measurement]:
     ]
 
 
+async def unlikened(bench: Bench) -> list[Measurement]:
+    """Actions that are compared with nothing, beside some that are, and beside as many that are not."""
+    without: list[tuple[Latency, float]] = []
+    asking: list[tuple[Latency, float]] = []
+    for number in bench.rounds:
+        for asks in (number % 2 == 0, number % 2 == 1):  # a broker's first round is its slowest
+            found = await likened.bystanders(bench.round("unlikened"), number, asking=asks)
+            (asking if asks else without).append(found)
+    shares, (asked, plain) = (
+        [share for _, share in asking],
+        ([one for one, _ in of] for of in (asking, without)),
+    )
+    ratios = [b.p99 / a.p99 for a, b in zip(plain, asked, strict=True)]
+    rate = f"{bystanders.RATE}/s"
+    return [
+        reported(f"actions p99 at {rate}, none compared", [one.p99 for one in plain], "ms", "yardstick"),
+        reported(f"actions p99 at {rate}, 5 % others compared", [one.p99 for one in asked], "ms"),
+        at_most("p99 beside actions that are compared / without", ratios, UNDISTURBED),
+        reported("share of the others that were compared", shares, "share"),
+        none("missing verdicts", [float(one.missing) for one in (*plain, *asked)], "actions"),
+    ]
+
+
 async def durables(bench: Bench) -> list[Measurement]:
     """What the worker makes of what the bare loop and the pure pipeline would allow one after the other."""
     count = bench.extent.of(throughput.EVENTS)
