@@ -26,7 +26,7 @@ from topics.catalog import ACTIONS, SESSIONS_CHANGELOG, VERDICTS
 from topics.layout import TopicLayout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
 DEADLINE_S = 300.0
 
@@ -136,30 +136,11 @@ class Round:
     def ready_file(self) -> Path:
         return self.work / f"{self.name}.ready"
 
-    async def create_topics(
-        self,
-        *,
-        similarity: bool = False,
-        likened: bool = False,
-        grader: bool = False,
-        beside: bool = False,
-        more: Sequence[Mapping[str, Any]] = (),
-    ) -> None:
-        """The round's topics, its policy in them. `similarity`, `likened`, `grader`: as bench_policy.document
-        has them; `beside`: as bench_policy.records has it; `more`: registry entries."""
+    async def create_topics(self, **policy: Any) -> None:
+        """The round's topics, its policy in them. `policy`: as bench_policy.records has it."""
         await kafka_topics.create(self.bootstrap, self.layout, 1)
-        await publish_policy(
-            self.bootstrap,
-            self.layout.prefix,
-            bench_policy.records(
-                self.trust,
-                similarity=similarity,
-                likened=likened,
-                grader=grader,
-                beside=beside,
-                more=more,
-            ),
-        )
+        records = bench_policy.records(self.trust, **policy)
+        await publish_policy(self.bootstrap, self.layout.prefix, records)
 
 
 @contextmanager
