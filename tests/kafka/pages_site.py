@@ -153,9 +153,8 @@ class PageSite:
     def leave_open(self) -> None:
         """A page that follows what happens."""
         page = self.browser.new_context(base_url=self.gateway.url).new_page()
-        log_in(page, "rita")
         with page.expect_response("**/review/live"):
-            page.wait_for_url("**/review/escalations")
+            log_in(page, "rita")
 
     @contextmanager
     def visiting(self, who: str | None = None, **options: Any) -> Iterator[Page]:
