@@ -22,11 +22,11 @@ from app.core.decide.decision_point import DecisionPoint
 from app.core.decide.kinds import BY_TOPIC
 from app.core.foundation.errors import CoreError
 from app.core.foundation.requests import HELD_INPUT
-from app.core.memory import analysis, lineage
+from app.core.memory import lineage
 from app.core.rerun.policy_then import Installation
 from app.core.trust.in_force import PolicyError, PolicyInForce
 from app.decider_version import decider_version
-from app.model_ports import analysis_port, encoder_ports, grader_ports
+from app.model_ports import analysis_ports, encoder_ports, grader_ports
 from app.settings import no_root_keys, real_names
 from app.stream.application import ApplicationSettings, build_application
 from app.stream.engine.engine import Engine, Feeds
@@ -161,7 +161,7 @@ def build_ports(settings: Settings, policy: Policy | None = None) -> dict[str, P
     return {
         HELD_INPUT: KafkaHeldInput(settings.kafka.bootstrap_servers, names),
         lineage.PORT: KafkaLineage(settings.kafka.bootstrap_servers, names, partitions),
-        analysis.PORT: analysis_port(settings),
+        **analysis_ports(settings),
         **grader_ports(settings),
         **encoder_ports(settings, policy),
     }

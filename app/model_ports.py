@@ -17,6 +17,7 @@ from app.adapters.sentence_encoder import ClosestTexts, EncoderSettings, Sentenc
 from app.core.actions import causal, grading
 from app.core.actions.action_similarity import ActionSimilarity
 from app.core.actions.policies import Policies
+from app.core.content import judge
 from app.core.memory import analysis
 from app.core.policy.similarity_settings import EMBEDDING
 from app.core.text.closest import PORT as CLOSEST
@@ -47,11 +48,15 @@ PROMPTS: dict[str, Prompt[Any]] = {
 """What the gates that judge actions ask, by port."""
 
 
-def analysis_port(settings: Settings) -> Port:
-    """The port of `llmAnalysis`. A memory write waits for its turn: load leaves none unanswered. Raises
+def analysis_ports(settings: Settings) -> dict[str, Port]:
+    """The ports of the model that judges content: `llmAnalysis`, and the judge of what comes in, which is not
+    there without a key. A memory write waits for its turn: load leaves none unanswered. Raises
     PolicyError."""
     model = hosted_model(settings.analysis, "analysis", None)
-    return AnalysisOff("no API key is set") if model is None else PatientPort(analysis.PROMPT, model)
+    if model is None:
+        return {analysis.PORT: AnalysisOff("no API key is set")}
+    kept = KeptAnswers(PromptedPort(judge.PROMPT, model), settings.analysis.max_kept)
+    return {analysis.PORT: PatientPort(analysis.PROMPT, model), judge.PORT: kept}
 
 
 def grader_ports(settings: Settings) -> dict[str, Port]:
@@ -81,7 +86,8 @@ def trial_model(
     if model is None:
         raise PolicyError(f"{group}.api_key: no key is set")
     if group == "analysis":
-        return model, {analysis.PORT: PromptedPort(analysis.PROMPT, model)}
+        kept = KeptAnswers(PromptedPort(judge.PROMPT, model), settings.analysis.max_kept)
+        return model, {analysis.PORT: PromptedPort(analysis.PROMPT, model), judge.PORT: kept}
     ports = {
         name: KeptAnswers(PromptedPort(prompt, model), settings.grader.max_kept)
         for name, prompt in PROMPTS.items()

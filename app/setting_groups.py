@@ -188,7 +188,11 @@ class HostedModelSettings(SettingGroup):
 
 
 class AnalysisSettings(HostedModelSettings):
-    """The model that may lower a memory's trust; a bundle says whether it is asked."""
+    """The model that judges content, and can only make an outcome stricter; a bundle says whether it is
+    asked. Its answers on parameters and retrieved bodies are kept for as many different questions as
+    `max_kept`."""
+
+    max_kept: Annotated[int, Field(ge=0, le=1_000_000)] = 4096
 
 
 class GraderSettings(HostedModelSettings):

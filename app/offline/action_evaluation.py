@@ -14,6 +14,7 @@ from app.core.actions.assessment import GATE as REGISTRATION
 from app.core.actions.causal import Causal
 from app.core.actions.grader import Grader, GraderPolicy
 from app.core.actions.stages import GATES
+from app.core.content import judge
 from app.core.decide.decision_point import DecisionPoint
 from app.core.decide.kinds import answer_in
 from app.core.decide.replay import decide_alone, nobody
@@ -57,7 +58,7 @@ CONSTRAINTS = (
 )
 """What every agent is under where a hosted model judges a panel, whose rows have no system prompts."""
 JUDGING = (Causal.name, Grader.name)
-HOSTED_PORTS = frozenset({causal.EXTRACTION_PORT, causal.PORT, grading.PORT})
+HOSTED_PORTS = frozenset({judge.PORT, causal.EXTRACTION_PORT, causal.PORT, grading.PORT})
 BEFORE = "tier_auth"
 """The stage before which they judge in a bundle that does not name them."""
 

@@ -8,10 +8,11 @@ import pytest
 from pydantic import SecretStr
 
 from app.core.actions import grading
+from app.core.content import judge
 from app.core.foundation.requests import Request
 from app.core.memory import analysis
 from app.core.trust.in_force import PolicyError
-from app.model_ports import PROMPTS, analysis_port, grader_ports
+from app.model_ports import PROMPTS, analysis_ports, grader_ports
 from app.ports import AnalysisOff, Patient
 from app.setting_groups import AnalysisSettings, GraderSettings
 from app.settings import Settings
@@ -36,7 +37,7 @@ async def test_either_provider_answers_actions_and_memories(provider: str) -> No
     async with messages_api(*replies, refusal_of=refusal_of if local else None) as api:
         address = f"{api.base_url}/v1" if local else api.base_url
         named = settings(provider=provider, base_url=address, key="" if local else "sk-a-key")
-        ports = Ports({analysis.PORT: analysis_port(named), **grader_ports(named)})
+        ports = Ports({**analysis_ports(named), **grader_ports(named)})
         graded = await ports.answer(Request(grading.PORT, PAYLOAD, 10_000))
         judged = await ports.answer(ORDINARY)
         await ports.close()
@@ -45,12 +46,18 @@ async def test_either_provider_answers_actions_and_memories(provider: str) -> No
 
 
 def test_without_a_key_nothing_is_asked() -> None:
-    assert isinstance(analysis_port(Settings()), AnalysisOff)
+    (off,) = analysis_ports(Settings()).items()
+    assert off[0] == analysis.PORT
+    assert isinstance(off[1], AnalysisOff)
     assert grader_ports(Settings()) == {}
 
 
 def test_a_memory_write_is_patient_and_an_action_is_not() -> None:
-    assert isinstance(analysis_port(settings()), Patient)
+    ports = analysis_ports(settings())
+    assert {name: isinstance(one, Patient) for name, one in ports.items()} == {
+        analysis.PORT: True,
+        judge.PORT: False,
+    }
     assert not any(isinstance(one, Patient) for one in grader_ports(settings()).values())
     assert grader_ports(settings()).keys() == PROMPTS.keys()
 

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal
 
 from app.cli.output import console, shown
+from app.core.content.judge import PORT as CONTENT
 from app.core.memory.analysis import PORT as ANALYSIS
 from app.model_ports import trial_model
 
@@ -58,7 +59,7 @@ class HostedTrial:
     def note(self, unanswered: Mapping[str, int]) -> None:
         """Questions that got no answer, by port."""
         for port, count in unanswered.items():
-            self._unanswered["analysis" if port == ANALYSIS else "grader"] += count
+            self._unanswered["analysis" if port in {ANALYSIS, CONTENT} else "grader"] += count
 
     def fields(self) -> dict[str, Any]:
         """By group: the model, calls, tokens, questions without an answer, and the cost; null where a kind of

@@ -8,7 +8,9 @@ propose it again. What was found is never written into a record, only its kind a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, Field
 
@@ -27,7 +29,12 @@ if TYPE_CHECKING:
     from app.core.actions.stage import ActionContext
 
 SENT: tuple[ActionType, ...] = ("MESSAGE", "API_CALL")
-MODES = ("off", "observe", "nudge", "enforce")
+Mode = Literal["off", "observe", "nudge", "enforce"]
+"""Of a checkpoint (seed 002)."""
+MODES: tuple[Mode, ...] = get_args(Mode)
+STATES: Mapping[Mode, CheckpointState] = {"observe": "observed", "nudge": "nudged", "enforce": "enforced"}
+"""Of a checkpoint that found something, by its mode."""
+ROOT = "$.parameters"
 MOST_CHARACTERS = 200_000
 """Of an action's texts that are read; what lies behind is not, and the checkpoint is then not passed."""
 MOST_FINDINGS = 64
@@ -39,7 +46,7 @@ class OutboundPolicy(StrictModel):
     """`mode` "off": nothing is read. `action_types`: of which actions. `kinds`: what is looked for; without
     them all but e-mail addresses and telephone numbers, which most messages rightly hold."""
 
-    mode: Literal["off", "observe", "nudge", "enforce"] = "off"
+    mode: Mode = "off"
     action_types: Annotated[list[ActionType], Field(min_length=1)] = Field(default_factory=lambda: list(SENT))
     kinds: Annotated[list[Literal[KINDS]], Field(min_length=1)] = Field(  # type: ignore[valid-type]
         default_factory=lambda: [one for one in KINDS if one not in COMMON]
@@ -89,25 +96,23 @@ class Outbound(Gate):
         scan, left = scan_for(frozenset(policy.kinds)), MOST_CHARACTERS
         findings: list[dict[str, str]] = []
         unread = 0
-        for path, text in _texts("$.parameters", context.action.parameters):
+        for path, text in texts_in(ROOT, context.action.parameters):
             read = text[:left]
             left -= len(read)
             unread += len(text) - len(read)
             findings += ({"kind": one.kind, "path": path} for one in scan.find(read))
         if not findings:
             return StageResult("pass", None, _unread("observed" if unread else "pass", unread))
-        return _found(policy.mode, scan, context.action.parameters, findings, unread)
+        return _found(policy.mode, scan, context, findings, unread)
 
 
 def _found(
-    mode: str, scan: SensitiveScan, parameters: dict[str, Any], findings: list[dict[str, str]], unread: int
+    mode: Mode, scan: SensitiveScan, context: ActionContext, findings: list[dict[str, str]], unread: int
 ) -> StageResult:
-    state = {"observe": "observed", "nudge": "nudged", "enforce": "enforced"}[mode]
-    detail = {**_unread(state, unread), "findings": findings[:MOST_FINDINGS]}
-    if mode != "observe":
-        shown = canonical(wire_safe(parameters))
-        if len(shown) <= MOST_REPLACED_BYTES and not unread:
-            detail["replacement"] = _replaced(wire_safe(parameters), scan, warn=mode == "nudge")
+    detail = {**_unread(STATES[mode], unread), "findings": findings[:MOST_FINDINGS]}
+    if not unread:
+        change = partial(_warned, scan) if mode == "nudge" else scan.redact
+        detail |= replacement_by(context, mode, change, scan.redact)
     if mode != "enforce":
         return StageResult("pass", None, detail)
     kinds = ", ".join(dict.fromkeys(one["kind"] for one in findings))
@@ -118,29 +123,49 @@ def _unread(state: str, unread: int) -> dict[str, Any]:
     return {"back": state, "unread_characters": unread} if unread else {"back": state}
 
 
-def _texts(path: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Every text in a JSON value with its path; names of fields too, since they can carry anything."""
+def texts_in(path: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Every text and number in a JSON value with its path; names of fields too, since they can carry
+    anything."""
     if isinstance(value, str):
         yield path, value
     elif isinstance(value, dict):
         for place, (name, one) in enumerate(value.items()):
             below = f"{path}.{name}" if name.isidentifier() and len(name) <= 64 else f"{path}[{place}]"  # noqa: PLR2004
             yield below, name
-            yield from _texts(below, one)
+            yield from texts_in(below, one)
     elif isinstance(value, list):
         for place, one in enumerate(value):
-            yield from _texts(f"{path}[{place}]", one)
+            yield from texts_in(f"{path}[{place}]", one)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield path, str(value)
 
 
-def _replaced(value: Any, scan: SensitiveScan, *, warn: bool) -> Any:
+def _warned(scan: SensitiveScan, text: str) -> str:
+    kinds = ", ".join(dict.fromkeys(one.kind for one in scan.find(text)))
+    return f"{text} [warning: contains {kinds}]" if kinds else text
+
+
+Change = Callable[[str], str]
+
+
+def replacement_by(context: ActionContext, mode: Mode, text: Change, name: Change) -> dict[str, Any]:
+    """The detail's `replacement` where the mode gives one: the parameters with each text and each name of a
+    field changed. What an earlier gate has changed stays changed."""
+    shown = wire_safe(context.action.parameters)
+    if mode == "observe" or len(canonical(shown)) > MOST_REPLACED_BYTES:
+        return {}
+    changed = _changed(context.replacement or shown, text, name)
+    context.replacement = changed
+    return {"replacement": changed}
+
+
+def _changed(value: Any, text: Change, name: Change) -> Any:
     if isinstance(value, dict):
-        return {scan.redact(name): _replaced(one, scan, warn=warn) for name, one in value.items()}
+        return {name(key): _changed(one, text, name) for key, one in value.items()}
     if isinstance(value, list):
-        return [_replaced(one, scan, warn=warn) for one in value]
-    text = str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
-    if not isinstance(text, str) or not (found := scan.find(text)):
+        return [_changed(one, text, name) for one in value]
+    written = str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+    if not isinstance(written, str):
         return value
-    kinds = ", ".join(dict.fromkeys(one.kind for one in found))
-    return f"{text} [warning: contains {kinds}]" if warn else scan.redact(text)
+    changed = text(written)
+    return value if changed == written else changed

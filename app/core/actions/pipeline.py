@@ -121,15 +121,19 @@ def _answered(
 ) -> Generator[Request, Answer, StageResult]:
     """What the stage comes to; its requests are handed on, and what they were answered is kept."""
     gate, analyses = stage.name, getattr(stage, "analyses", False)
+    decides = getattr(stage, "decides_unanswered", False)
     try:
         request = next(asking)
         while True:
             answer = yield from ask(gate, request, done.model_outputs)
-            if answer.status != "answered":
+            if answer.status != "answered" and not decides:
                 asking.close()
                 if analyses:
                     done.judge_integrity("unanswered")
-                return _unanswered(gate, request, answer, context, done)
+                missed = unanswered(gate, request, answer, context.mode)
+                if missed.outcome == "skip":
+                    done.advisories.append(_skipped(gate, request))
+                return missed
             request = asking.send(answer)
     except StopIteration as ended:
         result: StageResult = ended.value
@@ -138,19 +142,20 @@ def _answered(
         return result
 
 
-def _unanswered(
-    gate: str, request: Request, answer: Answer, context: ActionContext, done: Evaluation
-) -> StageResult:
+def unanswered(gate: str, request: Request, answer: Answer, mode: str) -> StageResult:
+    """What a gate comes to that got no answer: a person decides where there is none to be had; where it is
+    late, `standard` goes on and `high_stakes` denies."""
     detail = {"port": request.port, "budget_ms": request.budget_ms, "status": answer.status}
     if answer.status == "unavailable":
         return StageResult("escalate", f"{INCONCLUSIVE}: {gate} got no answer of {request.port}", detail)
-    if context.mode == "high_stakes":
+    if mode == "high_stakes":
         return StageResult("block", f"{BUDGET_EXCEEDED}: {gate}", detail)
-    done.advisories.append(
-        {
-            "source": f"sluice.{gate}",
-            "text": f"{gate} was skipped: {request.port} took over {request.budget_ms} ms",
-            "severity": "warn",
-        }
-    )
     return StageResult("skip", BUDGET_EXCEEDED, detail)
+
+
+def _skipped(gate: str, request: Request) -> dict[str, Any]:
+    return {
+        "source": f"sluice.{gate}",
+        "text": f"{gate} was skipped: {request.port} took over {request.budget_ms} ms",
+        "severity": "warn",
+    }

@@ -64,7 +64,8 @@ class ActionContext:
     flagged, `remembered` what the bundle's gates remember of the agent in the session, by name. `approved`:
     a person has approved exactly this action. `tool` is None when unregistered. `grading` is the grader's
     state while the action is judged (grader.py). `resemblance`: the band in which similarity to known actions
-    put it (action_similarity.py); None: it was not compared.
+    put it (action_similarity.py); None: it was not compared. `replacement`: the parameters as the gates of
+    the checkpoints `front` and `back` would have them, so far; None: as they are.
     """
 
     action: ProposedAction
@@ -97,6 +98,7 @@ class ActionContext:
     approved: bool = False
     grading: Any = None
     resemblance: str | None = None
+    replacement: dict[str, Any] | None = None
 
     def reading(self) -> Inspection:
         """Everything that is found in the action's parameters, read once for all that ask."""
@@ -127,7 +129,8 @@ class Stage(Protocol):
 
     def evaluate(self, context: ActionContext) -> StageResult | Asking:
         """Decide, without changing anything. A generator is sent answers alone that were given in time: over
-        its budget or without an answer it is closed, and the pipeline says what that means."""
+        its budget or without an answer it is closed, and the pipeline says what that means. (One that
+        decides that itself is sent every answer.)"""
 
 
 PASSED = StageResult("pass")
@@ -152,7 +155,8 @@ class Gate(ABC):
 
     `detail`: the shape of its results' detail. `judges_content`: whether it judges what an action does;
     False: who acts and who permits it. `part`: its part of the bundle; None: it has none. `analyses`: a model
-    judges the agent's reasoning for it, which is seed 002's checkpoint `integrity`.
+    judges the agent's reasoning for it, which is seed 002's checkpoint `integrity`. `decides_unanswered`: it
+    says itself what a missing answer means; else the pipeline does.
     """
 
     name: ClassVar[str]
@@ -160,6 +164,7 @@ class Gate(ABC):
     judges_content: ClassVar[bool] = True
     part: ClassVar[BundlePart[Any] | None] = None
     analyses: ClassVar[bool] = False
+    decides_unanswered: ClassVar[bool] = False
 
     @abstractmethod
     def evaluate(self, context: ActionContext) -> StageResult | Asking:

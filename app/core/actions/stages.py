@@ -10,6 +10,7 @@ from app.core.actions.causal import Causal
 from app.core.actions.consequence import ConsequenceScore
 from app.core.actions.fast_reject import FastReject
 from app.core.actions.grader import Grader
+from app.core.actions.inbound import Inbound
 from app.core.actions.outbound import Outbound
 from app.core.actions.policies import Policies
 from app.core.actions.rules import Rules
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 GATES: tuple[Gate, ...] = (
     Controls(),
+    Inbound(),
     Outbound(),
     FastReject(),
     Rules(),

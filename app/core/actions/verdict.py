@@ -20,6 +20,8 @@ from app.core.state.reservations import Sighting, count_only, reserve, share_id
 from topics.catalog import VERDICTS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from app.core.actions.assessment import ActionSeen
     from app.core.actions.pipeline import Evaluation
     from app.core.actions.stage import ActionContext
@@ -202,7 +204,7 @@ def verdict_record(
         **about,
         "advisories": [*evaluation.advisories, *about["advisories"], NOT_RUN],
     }
-    if evaluation.integrity is not None or OUTBOUND in about.get("stages", ()):
+    if evaluation.integrity is not None or not CONTENT.keys().isdisjoint(about.get("stages", ())):
         _add_checkpoints(body, evaluation, ruling)
     values = (_VALUES if "waited_ms" in body else _VALUES_WITHOUT_DEADLINE)(body)
     if arrival.signature is not None and (signature := arrival.signature.recorded()) is not None:
@@ -218,28 +220,43 @@ def verdict_record(
     return OutRecord(VERDICTS, form.kind, body, subject, alike=alike)
 
 
-OUTBOUND = "outbound"
-"""The gate that serves the checkpoint `back`."""
+CONTENT = {"inbound": "front", "outbound": "back"}
+"""The gates that serve a checkpoint of content, and which."""
+_HOLDS = {"inbound": "what this action carries reads like", "outbound": "what this action sends out holds"}
 
 
 def _add_checkpoints(body: dict[str, Any], evaluation: Evaluation, ruling: Ruling) -> None:
-    """The states of `integrity` and `back` where a gate served them, and what `back` found."""
+    """The states of the other checkpoints where a gate served them, and what those of content found."""
     found, left = {}, body["advisories"]
     effect = "observed" if ruling.carried else "enforced"
     if evaluation.integrity not in {None, "unanswered"}:
         found["integrity"] = "pass" if evaluation.integrity == "pass" else effect
-    told = next((one["detail"] for one in evaluation.gates if one["gate"] == OUTBOUND), None)
-    if told and "back" in told:
-        found["back"] = effect if told["back"] == "enforced" else told["back"]
-        if findings := told.get("findings"):
-            kinds = ", ".join(dict.fromkeys(one["kind"] for one in findings))
-            text = f"what this action sends out holds: {kinds}"
-            left.insert(-1, {"source": "sluice.outbound", "text": text, "severity": "warn"})
+    for one in evaluation.gates:
+        checkpoint, told = CONTENT.get(one["gate"]), one["detail"]
+        if checkpoint is None or checkpoint not in told:
+            continue
+        found[checkpoint] = effect if told[checkpoint] == "enforced" else told[checkpoint]
+        left[-1:-1] = [_advice(one["gate"], text) for text in _told(one["gate"], told)]
     body["checkpoints"] = body["checkpoints"] | found
     idle = [name for name in ("front", "integrity", "back") if name not in found]
     together = ", ".join(idle[:-1]) + " and " + idle[-1] if len(idle) > 1 else idle[0]
     are = "are" if len(idle) > 1 else "is"
     left[-1] = {**NOT_RUN, "text": f"{together} {are} observed only: no such check ran"}
+
+
+def _told(gate: str, detail: dict[str, Any]) -> Iterator[str]:
+    """What a checkpoint of content objects to, and what it could not judge to its end."""
+    kinds = [one["kind"] for one in detail.get("findings", ())]
+    if judged := detail.get("judged"):
+        kinds += judged["categories"]
+    if kinds and detail[CONTENT[gate]] != "pass":
+        yield f"{_HOLDS[gate]}: {', '.join(dict.fromkeys(kinds))}"
+    if unjudged := detail.get("unjudged"):
+        yield f"{CONTENT[gate]} was not judged to its end: {unjudged}"
+
+
+def _advice(gate: str, text: str) -> dict[str, Any]:
+    return {"source": f"sluice.{gate}", "text": text, "severity": "warn"}
 
 
 def _entries_used(arrival: Arrival, context: ActionContext) -> dict[str, str]:

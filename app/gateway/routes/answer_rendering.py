@@ -98,7 +98,7 @@ def evaluation_of(record: Mapping[str, Any]) -> dict[str, Any]:
     body = {name: record.get(name) for name in _COPIED}
     body["evaluationMs"] = round(sum(float(one["durationMs"]) for one in record["gateResults"]), 3)
     shown = [one["detail"] for one in record["gateResults"] if "replacement" in one["detail"]]
-    body["replacement"] = shown[0]["replacement"] if shown else None
+    body["replacement"] = shown[-1]["replacement"] if shown else None
     if status_of(record) != 200:  # noqa: PLR2004 - the status is the rule: autonomy=enforced
         refusal = refusal_of(Verdict.of(record))
         reason = refusal.verdict.reason or "denied"

@@ -29,6 +29,8 @@ from tests.unit.core.actions.judging_scene import (
     scoring,
 )
 from tests.unit.core.actions.sequence_scene import SECRET_OUT, session
+from tests.unit.core.actions.test_inbound import LATE, STRONG, UNREADABLE, opinion
+from tests.unit.core.actions.test_inbound import verdict as incoming
 from tests.unit.core.actions.test_outbound import sending
 from tests.unit.core.actions.test_policies import FEW, closest, policy
 from tests.unit.core.actions.test_policies import judged as shelved
@@ -82,6 +84,8 @@ def verdicts() -> Iterator[dict[str, Any]]:
     yield shelved(*others, answers=(found, scoring(0.9)), closest=1).verdict()
     yield sending("enforce", {"body": "4111 1111 1111 1111"})
     yield sending("observe", {"body": "a " * MOST_CHARACTERS})
+    yield incoming("enforce", STRONG, opinion(0.5), judge="always", most_characters=256)
+    yield incoming("enforce", UNREADABLE, LATE, judge="always")
     yield compared(resembling()).verdict()
 
 

@@ -178,7 +178,7 @@ def test_an_evaluation_may_be_abandoned_at_a_question() -> None:
 
 
 def test_an_unknown_stage_is_named_at_loading() -> None:
-    with pytest.raises(UnknownStageError, match=r"'fast_rejct'.*controls, outbound, fast_reject"):
+    with pytest.raises(UnknownStageError, match=r"'fast_rejct'.*controls, inbound, outbound, fast_reject"):
         in_order(["controls", "fast_rejct"], shipped_stages())
 
 
