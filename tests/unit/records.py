@@ -127,6 +127,7 @@ def _verdict() -> dict[str, Any]:
             "flags": {"acknowledged": ["i-1:stale"], "outstanding": ["i-2:low_confidence"]},
             "disputed": "a-0",
             "remembered": {"sequence": {"firsts": {"r": [[1, "a-1", True]]}, "denials": [1]}},
+            "read": {"external": {"times": 2, "last_at": 1, "last": "i-3"}},
         },
         rows_reserved=str(2**53),
         model_outputs=[],

@@ -86,6 +86,14 @@ class RetrievalFlags(Record):
     outstanding: Texts
 
 
+class ReadSoFar(Record):
+    """Untrusted content of one kind: how many times it came, when last (ms of broker time), and by what."""
+
+    times: Annotated[int, Field(ge=1)]
+    last_at: Annotated[int, Field(ge=0)]
+    last: Annotated[Id, Field(description="an item, a write or a tool, a long id by its digest")]
+
+
 class SessionValues(Record):
     """All that the decision took from its session: its totals, what was known under the action's id, and
     whether one more action could be remembered, flags of what was read, the action whose outcome is disputed
@@ -100,6 +108,10 @@ class SessionValues(Record):
     remembered: Annotated[
         dict[str, Any] | None,
         Field(description="what gates remembered of the agent in the session, by the gate's name"),
+    ] = None
+    read: Annotated[
+        dict[Literal["external", "flagged", "held"], ReadSoFar] | None,
+        Field(description="untrusted content that came into the session before; absent: none did"),
     ] = None
 
 

@@ -193,11 +193,16 @@ class Reading:
     now: str
     rng: random.Random
 
-    def with_readings(self, sessions: Sequence[PlannedSession], story: str) -> list[PlannedSession]:
-        """Each ordinary session with what it reads; one of the story's actions acknowledges flags."""
-        made = []
+    def with_readings(
+        self, sessions: Sequence[PlannedSession], recipe: SimpleNamespace
+    ) -> list[PlannedSession]:
+        """Each ordinary session with what it reads; one of the story's actions acknowledges flags. A growing
+        session reads nothing, so that it meets its limit before a rule on untrusted content."""
+        made, growing = [], {one.session for one in recipe.growing}
         for session in sessions:
-            if session.id == story:
+            if session.id in growing:
+                made.append(session)
+            elif session.id == recipe.story.session:
                 actions = list(session.actions)
                 actions[ACKNOWLEDGING] = actions[ACKNOWLEDGING] | {"acknowledged_flags": FLAGS}
                 made.append(replace(session, actions=tuple(actions)))

@@ -260,7 +260,7 @@ def prepare(wish: RunOptions) -> Material:
     drawing = _drawing(f"{recipe.seed} retrievals")
     reading = Reading(readings, load_quality_bundle(quality), trust.feed, now, drawing)
     remembering = with_memories(acting, writes, config, now)
-    sessions = reading.with_readings(remembering, story)
+    sessions = reading.with_readings(remembering, recipe)
     (telling,) = (session for session in sessions if session.id == story)
     opening = [input_of(RETRIEVAL, fields, now) for fields in reading.story(telling)]
     registry = generated_registry(rows, readings, trust.feed.public.text)

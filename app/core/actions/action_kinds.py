@@ -27,7 +27,7 @@ from app.core.foundation.refusals import INTERNAL_ERROR, subject_of
 from app.core.policy.bundle_cases import Case
 from app.core.policy.kind import AnswerKind, CaseKind, DecisionKind, Kind
 from app.core.policy.policy import rows_counted
-from app.core.registry.registry_entries import hashes_of
+from app.core.registry.registry_entries import hashes_of, reads_untrusted
 from app.core.state.acknowledgement import NOTHING as NO_FLAGS
 from app.core.state.acknowledgement import acknowledgement
 from app.core.state.decision import Decision
@@ -135,7 +135,8 @@ def _judge(
         about["waited_ms"] = arrival.waited_ms
     evaluation = Evaluation(ruled.real, None if ruled.real == "ALLOW" else INTERNAL_ERROR)
     factor = bundle.outcomes.unsigned_factor
-    sighting = Sighting(principal.owner, action.action_id, digest, arrival.offset, rows, factor)
+    reads = reads_untrusted(parts.policy.registry.tools.get(action.tool_name))
+    sighting = Sighting(principal.owner, action.action_id, digest, arrival.offset, rows, factor, reads)
     verdict = verdict_record(arrival, about, evaluation, ruled, action.session_id)
     return verdict, ruled, None if repeats else sighting
 

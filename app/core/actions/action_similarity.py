@@ -61,7 +61,8 @@ class ActionCalibration(StrictModel):
 class SimilarityPolicy(StrictModel):
     """With `enabled: false` nothing is asked and every action passes. `library` is the digest of a library
     that the worker has, with the `calibration` that was fitted for it. `budget_ms`: the deadline of an
-    answer. Below `pass_below` an action passes; above `harmful_above` it gets the outcome `above`; between
+    answer. Below `pass_below` an action passes, after untrusted content in its session below
+    `pass_below_after_untrusted` (null: the same); above `harmful_above` it gets the outcome `above`; between
     them it is doubtful. `above` and `unread`: "doubtful" means that it goes on to the later gates, like a
     doubtful one. `unread`: what an action gets that has more than `windows.most` windows and of which the
     ones that were read are not above. From a share of `unknown_above` of its word pieces on that the encoder
@@ -73,6 +74,7 @@ class SimilarityPolicy(StrictModel):
     budget_ms: BudgetMs = 50
     windows: WindowSettings = WindowSettings(characters=400, overlap=40, most=32)
     pass_below: Share = 0.3
+    pass_below_after_untrusted: Share | None = None
     harmful_above: Share = 0.7
     unknown_above: Share = 0.2
     above: Literal["block", "escalate", "doubtful"] = "block"
@@ -82,9 +84,16 @@ class SimilarityPolicy(StrictModel):
     def _usable(self) -> Self:
         if self.pass_below > self.harmful_above:
             raise ValueError("pass_below is above harmful_above")
+        if self.passing(after_untrusted=True) > self.pass_below:
+            raise ValueError("pass_below_after_untrusted is above pass_below")
         if self.enabled and (self.library is None or self.calibration is None):
             raise ValueError("enabled without a library and its calibration")
         return self
+
+    def passing(self, *, after_untrusted: bool) -> float:
+        """The probability below which an action passes."""
+        lower = self.pass_below_after_untrusted
+        return lower if after_untrusted and lower is not None else self.pass_below
 
 
 def find_loosenings(before: SimilarityPolicy, after: SimilarityPolicy) -> Iterator[Loosening]:
@@ -99,6 +108,11 @@ def find_loosenings(before: SimilarityPolicy, after: SimilarityPolicy) -> Iterat
         old, new = getattr(before, name), getattr(after, name)
         if new > old:
             yield Loosening(f"{name} is {new}, not {old}", (name,))
+    old, new = (one.passing(after_untrusted=True) for one in (before, after))
+    told = {before.pass_below_after_untrusted, after.pass_below_after_untrusted} != {None}
+    if told and new > old:
+        sentence = f"after untrusted content an action passes below {new}, not below {old}"
+        yield Loosening(sentence, ("pass_below_after_untrusted",))
     if after.unknown_above < before.unknown_above:
         yield Loosening(f"the gate abstains from {after.unknown_above} on", ("unknown_above",))
     for name in ("above", "unread"):
@@ -169,12 +183,12 @@ def _asking(policy: SimilarityPolicy, context: ActionContext) -> Asking:
         found = PatternAnswer.model_validate(answer.payload)
     except ValidationError:
         return StageResult("escalate", f"{INCONCLUSIVE}: the answer of {EMBEDDING} could not be read")
-    result = _judged(policy, found)
+    result = _judged(policy, found, policy.passing(after_untrusted=bool(context.read)))
     context.resemblance = result.detail["band"]
     return result
 
 
-def _judged(policy: SimilarityPolicy, found: PatternAnswer) -> StageResult:
+def _judged(policy: SimilarityPolicy, found: PatternAnswer, passing: float) -> StageResult:
     detail: dict[str, Any] = {
         "harmful": [one.model_dump() for one in found.harmful[:NAMED]],
         "harmless": [one.model_dump() for one in found.harmless[:NAMED]],
@@ -194,7 +208,7 @@ def _judged(policy: SimilarityPolicy, found: PatternAnswer) -> StageResult:
     if found.windows < found.of:
         reason = f"{INCONCLUSIVE}: {found.of - found.windows} of {found.of} windows were not compared"
         return _outcome(policy.unread, reason, {"band": "inconclusive", **detail})
-    band = "pass" if probability < policy.pass_below else "doubtful"
+    band = "pass" if probability < passing else "doubtful"
     return StageResult("pass", None, {"band": band, **detail})
 
 

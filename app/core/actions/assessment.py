@@ -25,6 +25,7 @@ from app.core.policy.policy import rows_counted
 from app.core.registry.registry_entries import hashes_of
 from app.core.state.acknowledgement import NOTHING as NO_FLAGS
 from app.core.state.acknowledgement import acknowledgement, advisory, flags_of
+from app.core.state.recent_retrieval import NOTHING_READ, ReadSoFar
 from app.core.state.session import totals_of
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ def assess(
         inspection,
         flags=acknowledgement(seen.flags, action.acknowledged_flags) if seen.flags else NO_FLAGS,
         remembered=seen.remembered,
+        read=seen.read,
     )
 
 
@@ -209,7 +211,8 @@ class ActionSeen(NamedTuple):
     """`rows` and `actions`: its tenant's totals before the action. `room`: whether one more action can be
     remembered; that is asked only where none is `known` under its id. `flags`: by kept id those of the items
     that the agent was let see; `dispute`: the id of an action of its tenant whose outcome is disputed;
-    `remembered`: by a gate's name what it remembers of the agent."""
+    `remembered`: by a gate's name what it remembers of the agent; `read`: by kind the untrusted content that
+    came to the tenant's agents before."""
 
     rows: int
     actions: int
@@ -218,6 +221,7 @@ class ActionSeen(NamedTuple):
     flags: Mapping[str, Sequence[str]]
     dispute: str | None
     remembered: Mapping[str, Any] = NOTHING_REMEMBERED
+    read: Mapping[str, ReadSoFar] = NOTHING_READ
 
 
 NOTHING_SEEN = ActionSeen(0, 0, None, room=True, flags={}, dispute=None)
@@ -238,6 +242,7 @@ def read_seen(draft: SessionDraft, owner: Who, action: ProposedAction) -> Action
         draft.served_flags(owner, account),
         account.dispute,
         draft.remembered_by_gates(owner, account),
+        draft.read_so_far(account),
     )
 
 
@@ -252,8 +257,8 @@ def recorded(seen: ActionSeen, flags: Acknowledgement, counted: int | None) -> d
 
     The totals after follow from those before: an action that is carried out adds its `counted` rows and
     itself, whether it can be remembered or not; None is for one that adds nothing. A dispute is named where
-    there is one, and what gates remember where they do: verdicts from before there was either stay as they
-    are.
+    there is one, what gates remember where they do, and what was read where something was: verdicts from
+    before there was any of it stay as they are.
     """
     known, before = seen.known, totals_of(seen.rows, seen.actions)
     values: dict[str, Any] = {
@@ -269,6 +274,8 @@ def recorded(seen: ActionSeen, flags: Acknowledgement, counted: int | None) -> d
         values["disputed"] = seen.dispute
     if seen.remembered:
         values["remembered"] = seen.remembered
+    if seen.read:
+        values["read"] = {kind: one._asdict() for kind, one in seen.read.items()}
     return values
 
 
@@ -284,4 +291,5 @@ def recorded_seen(verdict: Mapping[str, Any]) -> ActionSeen:
         flags_of(session["flags"]),
         session.get("disputed"),
         session.get("remembered") or NOTHING_REMEMBERED,
+        {kind: ReadSoFar(**one) for kind, one in (session.get("read") or {}).items()},
     )

@@ -191,7 +191,7 @@ def _asking(
     numbered = {str(number): text for number, text in enumerate(constraints, 1)}
     payload = {
         "scope": scope_of(context, "causal"),
-        "question": {"constraints": numbered, "action": shown.action},
+        "question": {"constraints": numbered, **shown.fields()},
     }
     answer = yield Request(PORT, payload, budget_of(context, policy.budget_ms))
     judgement = JUDGE.read(answer.payload)

@@ -168,7 +168,7 @@ def grade(
 ) -> Generator[Request, Answer, Grades]:
     """Ask about a criterion, once more where that may settle it."""
     grading, shown = grading_of(context), show_action(context, most_characters)
-    question: dict[str, Any] = {"criterion": criterion, "action": shown.action}
+    question: dict[str, Any] = {"criterion": criterion, **shown.fields()}
     looks = 0
     while True:
         payload = {"scope": scope_of(context, rule), "question": question}

@@ -44,6 +44,7 @@ from app.core.actions.verdict import (
 from app.core.foundation.arrival import REPLAYED, escalation_id, verdict_id
 from app.core.foundation.canonical import hex_of
 from app.core.registry.agent_keys import UNSIGNED_AGENT
+from app.core.registry.registry_entries import reads_untrusted
 from app.core.state.book import GrantKept
 from app.core.state.decision import Decision
 from app.core.state.draft import SessionDraft
@@ -242,6 +243,7 @@ def _decide(
         arrival.offset,
         context.rows,
         context.bundle.outcomes.unsigned_factor,
+        reads_untrusted(context.tool),
     )
     records = (verdict,) if waits is None else (verdict, opened(arrival, waits, evaluation.reason or ""))
     after = None

@@ -27,6 +27,7 @@ from app.core.foundation.arrival import resolved_id
 from app.core.foundation.canonical import digest, hex_of, wire_safe
 from app.core.foundation.clock import milliseconds_of, rfc3339
 from app.core.foundation.requests import input_in
+from app.core.registry.registry_entries import reads_untrusted
 from app.core.state.escalation import Escalation, Route, Vote
 from app.core.state.reservations import Sighting
 from app.core.state.session import who
@@ -179,6 +180,7 @@ def resolve(
         escalation.offset,
         context.rows,
         context.bundle.outcomes.unsigned_factor,
+        reads_untrusted(context.tool),
     )
     kept = what_gates_keep(gates.remembering, context, ruling, known=True) if seen.room else {}
     role = required_role(context.tier)
@@ -200,6 +202,8 @@ def count_resolved(draft: SessionDraft, escalation: Escalation, resolved: Resolv
             account = draft.change(owner.tenant)
             account.rows += sighting.rows
             account.actions += 1
+            if sighting.reads is not None:
+                draft.remember_read(owner, "external", sighting.reads)
         rows, times = (sighting.rows, 1) if adds else (0, 0)
         most = max(known.most or 0, sighting.most)
         after = known._replace(

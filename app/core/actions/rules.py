@@ -1,8 +1,8 @@
 """Stage "rules": the bundle's invariants, assertions and forbidden conditions (seed 000, Stage 1).
 
 Block beats escalate: a rule that failed denies, even if other rules could not be decided. A rule that could
-not be decided asks a person. All rules are evaluated and listed, so that a verdict shows everything that was
-wrong.
+not be decided asks a person, and so does an assertion that failed and `escalates`. All rules are evaluated
+and listed, so that a verdict shows everything that was wrong.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ def find_loosenings(before: list[Rule], after: list[Rule]) -> Iterator[Loosening
             yield Loosening(f"the rule {old.id} is gone", path)
         elif new.type == "assertion" != old.type:
             yield Loosening(f"a person may overrule {old.id} now", path)
+        elif new.escalates and not old.escalates:
+            yield Loosening(f"the rule {old.id} asks a person and no longer denies", path)
         elif (old.type, old.when, old.condition, old.facts) != (new.type, new.when, new.condition, new.facts):
             yield Loosening(
                 f"the rule {old.id} has another condition, which may hold where the old one fails", path
@@ -83,7 +85,7 @@ class CompiledRules:
 
 
 class Rules(Gate):
-    """Blocks on a failed rule, escalates on an inconclusive one."""
+    """Blocks on a failed rule, escalates on an inconclusive one, and on one that only escalates."""
 
     name = "rules"
     detail = RulesDetail
@@ -140,8 +142,9 @@ def _rank(result: RuleResult) -> int:
 
 
 def _outcome(failed: list[RuleResult], open_ones: list[RuleResult]) -> tuple[Any, str | None]:
-    if failed:
-        return "block", f"rule_failed: {failed[0].rule.id}: {failed[0].rule.reason}"
+    for one in sorted(failed, key=lambda one: one.rule.escalates):
+        outcome = "escalate" if one.rule.escalates else "block"
+        return outcome, f"rule_failed: {one.rule.id}: {one.rule.reason}"
     if open_ones:
         return "escalate", f"inconclusive: rule {open_ones[0].rule.id}: {open_ones[0].why}"
     return "pass", None

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from app.core.policy.bundles import Bundle, BundlePart
     from app.core.registry.registry import Registry
     from app.core.registry.registry_entries import Agent, Freeze, Org, Tool
+    from app.core.state.recent_retrieval import ReadSoFar
     from app.core.state.remembered import GateMemory
     from topics.records import ProposedAction
 
@@ -61,11 +62,12 @@ class ActionContext:
     what this action counts for, `rows_before` the session's total without it, `tightened` whether the
     caller's word made the action stricter than it is known to be, `inspection` what Gate 1 has read already,
     `escalated` the reason of an earlier stage that escalated, `flags` what was read in the session and is
-    flagged, `remembered` what the bundle's gates remember of the agent in the session, by name. `approved`:
-    a person has approved exactly this action. `tool` is None when unregistered. `grading` is the grader's
-    state while the action is judged (grader.py). `resemblance`: the band in which similarity to known actions
-    put it (action_similarity.py); None: it was not compared. `replacement`: the parameters as the gates of
-    the checkpoints `front` and `back` would have them, so far; None: as they are.
+    flagged, `read` what untrusted content came into it, by kind, `remembered` what the bundle's gates
+    remember of the agent in the session, by name. `approved`: a person has approved exactly this action.
+    `tool` is None when unregistered. `grading` is the grader's state while the action is judged (grader.py).
+    `resemblance`: the band in which similarity to known actions put it (action_similarity.py); None: it was
+    not compared. `replacement`: the parameters as the gates of the checkpoints `front` and `back` would have
+    them, so far; None: as they are.
     """
 
     action: ProposedAction
@@ -99,6 +101,7 @@ class ActionContext:
     grading: Any = None
     resemblance: str | None = None
     replacement: dict[str, Any] | None = None
+    read: Mapping[str, ReadSoFar] = field(default_factory=dict)
 
     def reading(self) -> Inspection:
         """Everything that is found in the action's parameters, read once for all that ask."""

@@ -76,7 +76,8 @@ def ruling_of(outcome: str, shadow: str | None, mode: str) -> Ruling:
 
 
 def count(draft: SessionDraft, seen: Sighting, ruling: Ruling, *, known: bool, room: bool) -> None:
-    """Count an action that comes for the first time; carried out, it counts whatever else is wrong with it.
+    """Count an action that comes for the first time; carried out, it counts whatever else is wrong with it,
+    and what its tool returns is read.
 
     `known`: another action is remembered under its id; `room`: it can be remembered.
     """
@@ -87,6 +88,8 @@ def count(draft: SessionDraft, seen: Sighting, ruling: Ruling, *, known: bool, r
         reserve(draft, seen, ruling.mark, carried=ruling.carried)
     elif ruling.carried:
         count_only(draft, seen)
+    if seen.reads is not None and ruling.carried:
+        draft.remember_read(seen.owner, "external", seen.reads)
 
 
 SCHEMA = "sluice/verdict/v1"

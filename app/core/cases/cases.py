@@ -26,7 +26,8 @@ from app.core.policy.policy import Policy
 from app.core.policy.similarity_settings import EMBEDDING
 from app.core.quality_bundle.quality_bundle import QualityBundle, load_quality_bundle
 from app.core.registry.loading import build_registry, neutral_agent, neutral_tool
-from app.core.state.session import Account, SessionState, session_key
+from app.core.state.remembered import Remembered
+from app.core.state.session import Account, SessionState, session_key, who
 from topics.record_reading import Unreadable, read
 from topics.records import ProposedAction
 
@@ -134,7 +135,11 @@ def _session(case: Case, registry: Registry, action: ProposedAction, at_ms: int)
     state = SessionState(session_key(action.session_id))
     so_far = case.session
     account = Account(so_far.aggregate_rows_affected, so_far.aggregate_action_count)
-    state.accounts[registry.agents[action.agent_id].tenant] = account
+    owner = who(registry.agents[action.agent_id].tenant, action.agent_id)
+    if so_far.read:
+        read: dict[str, Any] = {kind: (times, at_ms, "case") for kind, times in so_far.read.items()}
+        account.agents[owner.agent] = Remembered(read=read)
+    state.accounts[owner.tenant] = account
     state.opened_at = state.last_at = at_ms
     return state
 

@@ -15,7 +15,7 @@ from app.core.memory.memory_seen import NOTHING_SEEN, read_seen, recorded_seen
 from app.core.memory.reviews import enter, held_of
 from app.core.quality_bundle.provenance_request import wanted, wants_resolving
 from app.core.registry.agent_keys import UNSIGNED_AGENT
-from app.core.registry.registry_entries import UNREGISTERED
+from app.core.registry.registry_entries import STRANGERS, UNREGISTERED
 from app.core.state.book import WriteDecided
 from app.core.state.decision import Decision
 from app.core.state.draft import SessionDraft
@@ -195,7 +195,17 @@ def _remembered(
     source_type = context.source_type
     new = context.seen.session_type is None and context.seen.history.type is None
     draft.remember_source(owner, write.source.id, source_type, arrival.timestamp_ms)
+    if source_type in STRANGERS:
+        draft.remember_read(owner, "external", write.write_id)
+    if is_held(judged.action if shadow is None else shadow, was_scored=judged.trust is not None):
+        draft.remember_read(owner, "held", write.write_id)
     return [seen_first(context.name, source_type, context.memory_id, context.now_ms)] if new else []
+
+
+def is_held(action: str, *, was_scored: bool) -> bool:
+    """Whether a write was kept from the memory for what it says, and not for its metadata. `action`: without
+    shadow mode."""
+    return was_scored and action != "allow"
 
 
 def _repeat(arrival: Arrival, context: WriteContext, known: RememberedWrite) -> DecidedWrite:

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from app.core.foundation.strict import Instant, StrictModel
 from app.core.registry.registry_entries import EntryFile  # noqa: TC001 - pydantic reads the annotations
+from app.core.state.recent_retrieval import ReadKind  # noqa: TC001 - the same
 from topics.records.base import Count, Outcome, Tier  # noqa: TC001 - the same
 from topics.records.memory import MemoryAction  # noqa: TC001 - the same
 
@@ -18,10 +19,11 @@ LONGEST_MS = 24 * 3600 * 1000
 
 
 class SessionSoFar(StrictModel):
-    """The session's totals before the case's action."""
+    """The session's totals before the case's action, and how often untrusted content of each kind came in."""
 
     aggregate_rows_affected: Annotated[Count, Field(alias="aggregateRowsAffected")] = 0
     aggregate_action_count: Annotated[Count, Field(alias="aggregateActionCount")] = 0
+    read: dict[ReadKind, Annotated[int, Field(ge=1, le=2**31)]] = Field(default_factory=dict)
 
 
 class Earlier(StrictModel):

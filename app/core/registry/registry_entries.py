@@ -100,12 +100,16 @@ class ToolSpec(StrictModel):
 
     `trusts_row_claims`: the caller's `rows_affected` counts as given, also below the upper bound of the
     action type. It is for tools whose gateway counts the rows before it proposes the action.
+
+    `returns_untrusted`: what the tool returns is content of strangers (web pages, a mailbox, an issue
+    tracker), so an action with it counts as external content that the session has read.
     """
 
     tier: Tier | None = None
     action_type: ActionType | None = None
     reversible: bool | None = None
     trusts_row_claims: bool = False
+    returns_untrusted: bool = False
 
 
 class OrgSpec(StrictModel):
@@ -231,6 +235,12 @@ class Tool(Entry):
     action_type: str | None
     reversible: bool | None
     trusts_row_claims: bool = False
+    returns_untrusted: bool = False
+
+
+def reads_untrusted(tool: Tool | None) -> str | None:
+    """The tool's id, where what it returns is content of strangers."""
+    return tool.id if tool is not None and tool.returns_untrusted else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +268,10 @@ class EnforcementPoint(Entry):
 
     tenant: str
     public_key: Ed25519PublicKey
+
+
+STRANGERS = frozenset(("external", "plugin"))
+"""Sources whose content nobody of the tenant wrote."""
 
 
 @dataclass(frozen=True, slots=True)

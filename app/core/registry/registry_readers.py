@@ -93,7 +93,12 @@ def _agent_key(key: AgentKeySpec) -> AgentKey:
 
 def _tool(registry: Registry, base: Base, tool: ToolSpec) -> None:
     registry.tools[base[0]] = Tool(
-        *base, tool.tier, tool.action_type, tool.reversible, tool.trusts_row_claims
+        *base,
+        tool.tier,
+        tool.action_type,
+        tool.reversible,
+        tool.trusts_row_claims,
+        tool.returns_untrusted,
     )
 
 

@@ -21,12 +21,14 @@ from app.core.decide.replay import decide
 from app.core.foundation.clock import milliseconds_of
 from app.core.foundation.refusals import INPUT_REFUSED as REFUSED
 from app.core.memory.memory_record import SCHEMA as MEMORY
+from app.core.memory.write import is_held
 from app.core.registry.agent_keys import UNSIGNED_AGENT
 from app.core.registry.registry_entries import UNREGISTERED
 from app.core.rerun.evidence import RecordedAnswers, recorded_beside
 from app.core.rerun.rerun_result import HASH_FIELD, Difference
 from app.core.state.draft import SessionDraft
 from app.core.state.expiry import SCHEMA_FOLDED
+from app.core.state.recent_retrieval import add_read
 from app.core.state.remembered import kept_id
 from app.core.state.session import KEY_PREFIX, SessionState, session_key, totals, who
 
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from app.core.policy.kind import Path
     from app.core.rerun.policy_then import PointsUnder, PolicyThen
     from app.core.state.decision import Decision
+    from app.core.state.session import Account
 
 NO_INPUTS: Mapping[tuple[str, int, int], Arrival] = {}
 CLOCKS_APART_MS = 60_000
@@ -124,9 +127,10 @@ class Recount:
         if decision.transition is not None and decision.transition.fresh:
             self._lose(key, FOLDS)
         found = [self._held(one.fields, decision, key) for one in group]
+        before = dict(state.accounts)
         state.apply(decision.transition)
         for one in group:
-            _believe(state, one.fields)
+            _believe(state, one.fields, before)
         return found
 
     def _decision(self, answered: _Group, state: SessionState) -> Decision | None:
@@ -245,14 +249,14 @@ def _at(record: dict[str, Any], path: Path) -> Any:
     return value
 
 
-def _believe(state: SessionState, recorded: dict[str, Any]) -> None:
+def _believe(state: SessionState, recorded: dict[str, Any], before: Mapping[str, Account]) -> None:
     """Go on from what a record left, so that a false one is told once and not with all after it.
 
     What became of a memory rests on more than its session (a parent's approval, a source's history), so that
     the record says it and not the recount; whether it is true, the rerun of that record tells.
     """
     if recorded["schema"] == MEMORY:
-        _believe_write(state, recorded)
+        _believe_write(state, recorded, before.get(recorded["tenant_id"]))
     if (
         recorded["schema"] not in (VERDICT, RESOLVED)
         or recorded["session"]["after"] == recorded["session"]["before"]
@@ -264,7 +268,7 @@ def _believe(state: SessionState, recorded: dict[str, Any]) -> None:
         account.rows, account.actions = int(after["aggregateRowsAffected"]), after["aggregateActionCount"]
 
 
-def _believe_write(state: SessionState, recorded: dict[str, Any]) -> None:
+def _believe_write(state: SessionState, recorded: dict[str, Any], before: Account | None) -> None:
     account = state.accounts.get(recorded["tenant_id"])
     owner = None if account is None else who(recorded["tenant_id"], recorded["agent_id"])
     remembered = None if account is None or owner is None else account.agents.get(owner.agent)
@@ -277,4 +281,11 @@ def _believe_write(state: SessionState, recorded: dict[str, Any]) -> None:
         shadow=recorded["shadowAction"],
         trust=None if score is None else score["total"],
     )
-    remembered.writes[kept_id(recorded["write_id"])] = tuple(left)
+    name = kept_id(recorded["write_id"])
+    remembered.writes[name] = tuple(left)
+    earlier = None if before is None or owner is None else before.agents.get(owner.agent)
+    remembered.read.pop("held", None)
+    if earlier is not None and "held" in earlier.read:
+        remembered.read["held"] = earlier.read["held"]
+    if is_held(recorded["shadowAction"] or recorded["action"], was_scored=score is not None):
+        add_read(remembered.read, "held", 1, name, recorded["input"]["timestamp"])

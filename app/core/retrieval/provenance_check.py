@@ -29,6 +29,7 @@ from app.core.metadata.provenance import (
     spelling_of,
     unverified,
 )
+from app.core.registry.registry_entries import STRANGERS, Source
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from app.core.metadata.provenance import Resolution
     from app.core.quality_bundle.quality_bundle import QualityBundle
     from app.core.registry.registry import Registry
-    from app.core.registry.registry_entries import Entry, Source
+    from app.core.registry.registry_entries import Entry
     from topics.records.retrieval_inputs import RetrievedItem
 
     Recorded = Mapping[tuple[str, str], Resolution]
@@ -105,6 +106,13 @@ class ProvenanceCheck(NamedTuple):
     wanted: bool = False
     asserted_ms: int | None = None
     assertion_problem: str | None = None
+
+    @property
+    def is_vouched_for(self) -> bool:
+        """Whether the registry stands behind it: a registered source that is no stranger, or a hash that the
+        registry has. That a web page has this hash says nothing of who wrote it."""
+        strangers = [isinstance(one, Source) and one.type in STRANGERS for one in self.entries]
+        return self.verified and bool(strangers) and not any(strangers)
 
 
 class _Reference(NamedTuple):

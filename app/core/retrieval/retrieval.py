@@ -239,7 +239,8 @@ def _wanted(context: RetrievalContext, judged: Sequence[Judged]) -> list[OutReco
 
 
 def _remember(draft: SessionDraft, context: RetrievalContext, judged: Sequence[Judged], offset: int) -> None:
-    """The session keeps which items were decided on, and the flags of those that were let through."""
+    """The session keeps which items were decided on, the flags of those that were let through, and that
+    untrusted content was among them."""
     items = context.retrieval.items
     marks = "".join([item_mark(item.item_id) for item in items])
     remembered = RecentRetrieval(context.tier, marks, draft.now, offset)
@@ -254,3 +255,12 @@ def _remember(draft: SessionDraft, context: RetrievalContext, judged: Sequence[J
     for item_id, flags in let_through:
         flagged.setdefault(item_id, []).extend(flags)
     draft.remember_flags(owner, flagged)
+    if flagged:
+        draft.remember_read(owner, "flagged", let_through[-1][0], len(let_through))
+    strangers = [
+        item.item_id
+        for item, one in zip(items, judged, strict=True)
+        if one.outcome in ("pass", "flag") and not (one.check and one.check.is_vouched_for)
+    ]
+    if strangers:
+        draft.remember_read(owner, "external", strangers[-1], len(strangers))

@@ -49,6 +49,8 @@ class RuleResult:
             said["reason"] = rule.reason if self.why is None else f"inconclusive: {self.why}"
         if self.passed is False:
             said["overridable"] = rule.type == "assertion"
+            if rule.escalates:
+                said["escalates"] = True
         return said
 
 

@@ -37,7 +37,8 @@ class FactReference(StrictModel):
 class Rule(StrictModel):
     """`when` and `condition` are CEL and yield bool; a rule whose `when` is false has passed.
 
-    `reason` is what a person reads when the rule fails; `facts` are read as `facts.<alias>`.
+    `reason` is what a person reads when the rule fails; `facts` are read as `facts.<alias>`. `escalates`: an
+    assertion that fails asks a person at once, and does not deny.
     """
 
     id: Name
@@ -48,3 +49,10 @@ class Rule(StrictModel):
     when: Source | None = None
     condition: Source
     facts: dict[Alias, FactReference] = Field(default_factory=dict)
+    escalates: bool = False
+
+    @model_validator(mode="after")
+    def _may_escalate(self) -> Self:
+        if self.escalates and self.type != "assertion":
+            raise ValueError("only an assertion may ask a person in place of denying")
+        return self

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from app.core.registry.registry_entries import Agent, Tool
     from app.core.rules.rule import FactReference
     from app.core.state.acknowledgement import Acknowledgement
+    from app.core.state.recent_retrieval import ReadKind, ReadSoFar
     from topics.records import ProposedAction
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -42,6 +43,7 @@ class ActionInput(Protocol):
     rows_before: int
     actions_before: int
     flags: Acknowledgement
+    read: Mapping[str, ReadSoFar]
     now_ms: int
 
     def reading(self) -> Inspection:
@@ -72,6 +74,11 @@ def _governance(context: ActionInput) -> dict[str, Any]:
     return {} if given is None else given.model_dump(by_alias=True, exclude_none=True)
 
 
+def _read(kind: ReadKind) -> Variable:
+    """How many times content of this kind came into the session."""
+    return Variable(_INT, lambda it: _int64(it.read[kind].times) if kind in it.read else 0)
+
+
 VARIABLES: dict[str, Variable] = {
     "action.id": Variable(_TEXT, attrgetter("action.action_id")),
     "action.tool": Variable(_TEXT, attrgetter("action.tool_name")),
@@ -93,6 +100,10 @@ VARIABLES: dict[str, Variable] = {
     "session.aggregateRowsAffected": Variable(_INT, lambda it: _int64(it.rows_before + it.rows)),
     "session.aggregateActionCount": Variable(_INT, lambda it: _int64(it.actions_before + 1)),
     "session.unacknowledged_flags": Variable(_TEXTS, lambda it: list(it.flags.outstanding)),
+    "session.read_untrusted": Variable(_BOOL, lambda it: bool(it.read)),
+    "session.read_external": _read("external"),
+    "session.read_flagged": _read("flagged"),
+    "session.writes_held": _read("held"),
     "now": Variable(cel.Type.TIMESTAMP, lambda it: moment(it.now_ms)),
     "reading.patterns": Variable(_TEXTS, lambda it: sorted({hit.id for hit in it.reading().hits})),
     "reading.complete": Variable(_BOOL, lambda it: it.reading().inconclusive is None),

@@ -9,7 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from app.core.registry.registry_entries import UNREGISTERED
-from app.core.state.recent_retrieval import LOST, MAX_FLAGGED, add_flagged, flags_of_all, join_all
+from app.core.state.recent_retrieval import (
+    LOST,
+    MAX_FLAGGED,
+    NOTHING_READ,
+    add_flagged,
+    add_read,
+    flags_of_all,
+    join_all,
+    read_by_all,
+)
 from app.core.state.remembered import (
     ACTION_BYTES,
     FLAGGED_BYTES,
@@ -27,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from app.core.foundation.limits import SessionLimits
-    from app.core.state.recent_retrieval import RecentRetrieval
+    from app.core.state.recent_retrieval import ReadKind, ReadSoFar, RecentRetrieval
     from app.core.state.remembered import GateMemory, RecentAction
     from app.core.state.session import EarlyOutcome, SessionState
 
@@ -41,6 +50,7 @@ class SessionDraft:
     the session was idle too long and starts anew; `refused`: early outcomes whose time is over."""
 
     __slots__ = (
+        "_at_ms",
         "_base",
         "_changed",
         "_cut_ms",
@@ -57,6 +67,7 @@ class SessionDraft:
     def __init__(self, state: SessionState, limits: SessionLimits, at_ms: int) -> None:
         self.state = state
         self._limits = limits
+        self._at_ms = at_ms
         self.now = max(at_ms, state.last_at)
         self._cut_ms = self.now - limits.action_window_ms
         self._changed: dict[str, Account] = {}
@@ -210,6 +221,20 @@ class SessionDraft:
         fits = self._fits(memory, FLAGGED_BYTES * min(len(items), MAX_FLAGGED))
         for item, flags in (items if fits else LOST).items():
             add_flagged(memory.flagged, kept_id(item), flags, self.now)
+
+    def remember_read(self, owner: Who, kind: ReadKind, last: str, times: int = 1) -> None:
+        """Keep that untrusted content came in, `last` the id of the last of it. There are three kinds, which
+        need no room: without them an agent could fill the session first. The time is the input's own, which
+        follows from the input alone."""
+        if owner.tenant != UNREGISTERED:
+            add_read(self._memory(owner).read, kind, times, kept_id(last), self._at_ms)
+
+    @staticmethod
+    def read_so_far(account: Account) -> Mapping[str, ReadSoFar]:
+        """The untrusted content that came to the tenant's agents in the session, by kind. `account`: the
+        tenant's."""
+        found = [one.read for one in account.agents.values() if one.read]
+        return read_by_all(found) if found else NOTHING_READ
 
     def served_flags(self, owner: Who, account: Account) -> dict[str, list[str]]:
         """The flags of items that the tenant's agents were served within the window, by kept id: all of this

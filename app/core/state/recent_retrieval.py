@@ -1,15 +1,16 @@
-"""A session's memory of its reads: the decided items, and the flags that were served.
+"""A session's memory of its reads: the decided items, the flags that were served, and what was untrusted.
 
-Both are kept apart. The items serve the coverage of stores' reports, and the oldest are forgotten first. The
+They are kept apart. The items serve the coverage of stores' reports, and the oldest are forgotten first. The
 flags serve later actions. When a flag is forgotten, this is remembered too; otherwise an agent could get rid
-of flags by reading more.
+of flags by reading more. That untrusted content came in at all is remembered as long as the session lasts:
+what an agent has read, it does not forget either.
 """
 
 from __future__ import annotations
 
 from functools import reduce
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -50,6 +51,42 @@ class Flagged(NamedTuple):
     flags: tuple[str, ...]
     times: int
     at_ms: int
+
+
+ReadKind = Literal["external", "flagged", "held"]
+"""What may have been written to sway an agent: content of strangers, items that were served with flags,
+memories that the gate held or rejected for what they say."""
+
+
+class ReadSoFar(NamedTuple):
+    """What came of one kind into a session: how many times, when the last input of it came (ms), and what
+    that was: an item's, a write's or a tool's id, a long one by its digest."""
+
+    times: int
+    last_at: int
+    last: str
+
+
+NOTHING_READ: Mapping[str, ReadSoFar] = {}
+
+
+def add_read(kept: dict[str, Any], kind: ReadKind, times: int, last: str, at_ms: int) -> None:
+    """Add what came in at a moment; `last`: as states keep ids."""
+    known = kept[kind][0] if kind in kept else 0
+    kept[kind] = tuple(ReadSoFar(known + times, at_ms, last))
+
+
+def read_by_all(kept: Iterable[Mapping[str, Any]]) -> Mapping[str, ReadSoFar]:
+    """What several agents have read, together: one may act on what another has read."""
+    found: dict[str, ReadSoFar] = {}
+    for one in kept:
+        for kind, stored in one.items():
+            mine, known = ReadSoFar(*stored), found.get(kind)
+            if known is not None:
+                latest = max(mine, known, key=lambda read: read[1:])
+                mine = latest._replace(times=mine.times + known.times)
+            found[kind] = mine
+    return found
 
 
 def add_flagged(kept: dict[str, Any], item: str, flags: Iterable[str], at_ms: int) -> None:

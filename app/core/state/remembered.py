@@ -29,6 +29,7 @@ WRITE_BYTES = 224
 SOURCE_BYTES = 104
 RETRIEVAL_BYTES = 136
 FLAGGED_BYTES = 304
+READ_BYTES = 128
 GATE_BYTES = 96
 """The gate's name and the time, which are kept with the value that a gate remembers."""
 NO_VALUES: Mapping[str, Any] = {}
@@ -118,7 +119,8 @@ class Remembered:
     """The memories of one agent. Ids are `kept_id`s. `recent` maps action id to a stored RecentAction,
     oldest first, `writes` write id to a stored RecentWrite, `sources` a memory source's id to its type and
     last write (ms), `retrievals` a request's id to a stored RecentRetrieval, `flagged` an item's id to a
-    stored Flagged, `gates` a gate's name to what it remembers: until_ms, the value and its bytes.
+    stored Flagged, `gates` a gate's name to what it remembers: until_ms, the value and its bytes, `read` a
+    kind of untrusted content to a stored ReadSoFar.
     """
 
     recent: dict[str, Any] = field(default_factory=dict)
@@ -127,6 +129,7 @@ class Remembered:
     retrievals: dict[str, Any] = field(default_factory=dict)
     flagged: dict[str, Any] = field(default_factory=dict)
     gates: dict[str, Any] = field(default_factory=dict)
+    read: dict[str, Any] = field(default_factory=dict)
 
     def action(self, action_id: str) -> RecentAction | None:
         """What is remembered of an action id."""
@@ -159,14 +162,14 @@ class Remembered:
             + (RETRIEVAL_BYTES * len(self.retrievals) + MARK_DIGITS * self.items if self.retrievals else 0)
             + FLAGGED_BYTES * len(self.flagged)
             + (sum(GATE_BYTES + kept[2] for kept in self.gates.values()) if self.gates else 0)
+            + READ_BYTES * len(self.read)
         )
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is remembered."""
-        return not (
-            self.recent or self.writes or self.sources or self.retrievals or self.flagged or self.gates
-        )
+        kept = self.recent or self.writes or self.sources or self.retrievals
+        return not (kept or self.flagged or self.gates or self.read)
 
     def values_of_gates(self) -> Mapping[str, Any]:
         """What gates remember, by the gate's name."""
@@ -187,18 +190,26 @@ class Remembered:
             _still_known(self.retrievals, cut_ms) if self.retrievals else {},
             _still_known(self.flagged, cut_ms) if self.flagged else {},
             {name: kept for name, kept in self.gates.items() if kept[0] > cut_ms} if self.gates else {},
+            self.read.copy() if self.read else {},
         )
 
     def is_over(self, cut_ms: int) -> bool:
-        """Whether all of it came at this time or before; what it knows of sources has no time, and what gates
-        remember has a later one of its own."""
+        """Whether there is something of this time or before, or nothing, and nothing later. What it knows of
+        sources and of untrusted content has no time, and what gates remember has a later one of its own."""
+        timed = False
         for kept in (self.recent, self.writes, self.retrievals, self.flagged):
-            if kept and kept[next(reversed(kept))][2] > cut_ms:
-                return False
+            if kept:
+                if kept[next(reversed(kept))][2] > cut_ms:
+                    return False
+                timed = True
         for until_ms, *_ in self.gates.values():
             if until_ms > cut_ms:
                 return False
-        return not self.sources
+        return timed or bool(self.gates) or not (self.sources or self.read)
+
+    def lasting(self) -> Remembered | None:
+        """What is left of it when everything with a time is over."""
+        return Remembered(sources=self.sources, read=self.read) if self.sources or self.read else None
 
     def fold(self) -> None:
         """Forget the actions that a signed outcome has settled: their rows are in the totals for good."""
@@ -208,7 +219,8 @@ class Remembered:
 
     def encoded(self) -> list[Any]:
         """The stored form: an agent without memories needs no bytes for them."""
-        stored = [self.recent, self.writes, self.sources, self.retrievals, self.flagged, self.gates]
+        stored = [self.recent, self.writes, self.sources, self.retrievals]
+        stored += [self.flagged, self.gates, self.read]
         while stored and not stored[-1]:
             stored.pop()
         return stored

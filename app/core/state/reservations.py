@@ -77,7 +77,8 @@ def _under_id(draft: SessionDraft, tenant: str, action_id: str) -> list[tuple[Wh
 
 class Sighting(NamedTuple):
     """One action as the session counts it: its agent, its id, the hex digest and offset of the input, its
-    rows, and the factor of them that an unsigned outcome may claim."""
+    rows, and the factor of them that an unsigned outcome may claim. `reads`: its tool, where what that
+    returns is content of strangers."""
 
     owner: Who
     action_id: str
@@ -85,6 +86,7 @@ class Sighting(NamedTuple):
     offset: int
     rows: int
     unsigned_factor: int
+    reads: str | None = None
 
     @property
     def most(self) -> int:

@@ -109,10 +109,17 @@ class Account:
         return size
 
     def copied(self, cut_ms: int) -> Account:
-        """A copy without the agents whose inputs are all of this time or before."""
+        """A copy without the memories of agents whose inputs are all of this time or before, but for those
+        that last."""
         agents = self.agents.copy()
         if self.has_over(cut_ms):
-            agents = {name: one for name, one in agents.items() if not one.is_over(cut_ms)}
+            for name, one in self.agents.items():
+                if one.is_over(cut_ms):
+                    left = one.lasting()
+                    if left is None:
+                        del agents[name]
+                    else:
+                        agents[name] = left
         return Account(self.rows, self.actions, agents, self.disputed.copy())
 
     def has_over(self, cut_ms: int) -> bool:

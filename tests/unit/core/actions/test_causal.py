@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -10,6 +10,8 @@ from app.core.actions.causal import EXTRACTION_PORT, PORT
 from app.core.actions.stages import BUNDLE_FORM
 from app.core.foundation.errors import BundleError
 from app.core.foundation.requests import Answer
+from app.core.state.remembered import Remembered
+from app.core.state.session import Account
 from tests.unit.core.actions.judging_scene import JUDGED, LISTED, PROMPT, extraction, judged, judgement
 from tests.unit.core.scene import bundle
 
@@ -50,6 +52,16 @@ def test_the_model_sees_the_prompt_once_and_then_the_constraints_with_the_action
     assert asked[1]["question"]["action"]["agent_says"] == "the customer asked"
     assert asked[1]["scope"]["tenant"] == "acme"
     assert [one.budget_ms for one in session.asked] == [10_000, 50]
+
+
+def test_the_model_is_told_what_kinds_of_untrusted_content_the_session_has_read() -> None:
+    session = judged(judgement(0.1), agent={"system_prompt": PROMPT, "constraints": ["Refund nobody."]})
+    session.state.accounts["acme"] = Account(0, 0, {"clerk": Remembered(read={"flagged": (2, 0, "kb-7")})})
+    session.state.last_at = session.now
+    session.verdict(agent_id="clerk")
+    (asked,) = [cast("Any", one.payload)["question"] for one in session.asked]
+    assert asked["session_has_read"] == ["flagged"]
+    assert "kb-7" not in str(asked)
 
 
 def test_signed_constraints_count_in_place_of_extracted_ones() -> None:

@@ -184,6 +184,9 @@ def test_what_became_of_a_memory_is_taken_from_its_record(site: RecordedSite) ->
     decided = [json.loads(one.value) for one in site.records if one.topic == MEMORY_DECISIONS]
     assert [one["action"] for one in decided] == ["quarantine", "allow", "allow"]
     assert decided[2]["seen"]["known"]["action"] == "allow"
+    site.take(ACTIONS, action("after"))
+    (acted,) = (json.loads(one.value) for one in site.records if one.topic == VERDICTS)
+    assert acted["session"]["read"]["held"]["times"] == 1
     assert [one for one in reruns(site) if one.status != "identical"] == []
 
 

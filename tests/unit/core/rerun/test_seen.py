@@ -17,6 +17,7 @@ from app.core.metadata.provenance import Resolution
 from app.core.retrieval import seen as of_items
 from app.core.state.acknowledgement import acknowledgement
 from app.core.state.history import History
+from app.core.state.recent_retrieval import ReadSoFar
 from tests.unit.core.rerun.reruns import Case, memory_write
 from topics.records import ProposedMemoryWrite
 
@@ -42,6 +43,10 @@ ACTIONS_SEEN = st.builds(
     st.dictionaries(ITEMS, FLAGS, max_size=4),
     st.none() | ITEMS,
     st.dictionaries(st.just("sequence"), st.just({"firsts": {}, "denials": [1]})),
+    st.dictionaries(
+        st.sampled_from(["external", "flagged", "held"]),
+        st.builds(ReadSoFar, st.integers(1, 2**53 - 1), st.integers(0, 2**44), ITEMS),
+    ),
 )
 WRITES_SEEN = st.builds(
     WriteSeen,

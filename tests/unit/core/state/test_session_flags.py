@@ -215,7 +215,9 @@ def test_an_hour_later_a_session_has_forgotten_what_it_read() -> None:
     scene.read(STALE, agent_id="sandbox")
     scene.now += LIMITS.action_window_ms + MINUTE
     scene.read(item(item_id="new"), request_id="r-2")
-    assert b"lease" not in scene.state.encode()
+    stored = scene.state.encode()
+    assert b"stale" not in stored
+    assert b'"r-1"' not in stored
 
 
 def test_a_request_id_that_comes_again_hides_no_flag_of_the_first() -> None:
