@@ -11,7 +11,7 @@ from app.adapters.encoder_model import ModelRefused, read_checked
 from app.adapters.models.guarded_model import GuardedModel, LoadLimits, PatientPort
 from app.adapters.models.kept_answers import KeptAnswers, SharedAnswers
 from app.adapters.models.model_api import ModelApiSettings
-from app.adapters.models.prompted_port import PromptedPort
+from app.adapters.models.prompted_port import AskedTogether, PromptedPort
 from app.adapters.pattern_files import read_libraries
 from app.adapters.sentence_encoder import ClosestTexts, EncoderSettings, SentenceEncoder
 from app.core.actions import causal, grading
@@ -55,8 +55,13 @@ def analysis_ports(settings: Settings) -> dict[str, Port]:
     model = hosted_model(settings.analysis, "analysis", None)
     if model is None:
         return {analysis.PORT: AnalysisOff("no API key is set")}
+    return {analysis.PORT: PatientPort(analysis.PROMPT, model), **_judges(settings, model)}
+
+
+def _judges(settings: Settings, model: HostedModel) -> dict[str, Port]:
+    """The same question is asked once, alone or together with others."""
     kept = KeptAnswers(PromptedPort(judge.PROMPT, model), settings.analysis.max_kept)
-    return {analysis.PORT: PatientPort(analysis.PROMPT, model), judge.PORT: kept}
+    return {judge.PORT: kept, judge.TOGETHER: AskedTogether(kept)}
 
 
 def grader_ports(settings: Settings) -> dict[str, Port]:
@@ -86,8 +91,7 @@ def trial_model(
     if model is None:
         raise PolicyError(f"{group}.api_key: no key is set")
     if group == "analysis":
-        kept = KeptAnswers(PromptedPort(judge.PROMPT, model), settings.analysis.max_kept)
-        return model, {analysis.PORT: PromptedPort(analysis.PROMPT, model), judge.PORT: kept}
+        return model, {analysis.PORT: PromptedPort(analysis.PROMPT, model), **_judges(settings, model)}
     ports = {
         name: KeptAnswers(PromptedPort(prompt, model), settings.grader.max_kept)
         for name, prompt in PROMPTS.items()

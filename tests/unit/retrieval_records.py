@@ -211,6 +211,7 @@ def _decision() -> dict[str, Any]:
         "registry_hashes": {"agent/agent-1@1": HASH},
         "seen": _seen(),
         "signature": None,
+        "model_outputs": None,
         "rerun_hash": HASH,
     }
 

@@ -20,6 +20,7 @@ from app.core.cases.cases import run_cases
 from app.core.policy.approval_policy import ApprovalPolicy
 from app.core.policy.bundle_cases import Case
 from app.core.policy.pattern_library import KnownAction
+from app.core.quality_bundle.quality_models import ContentJudge
 from app.core.registry.registry_entries import RegistryFile
 from app.offline.policy_files import whole_bundle
 from tests.documents.blocks import NOT_RUN, RECORD, ROOT, RUN, Block, blocks, documents
@@ -62,6 +63,8 @@ def test_a_record_is_read_by_its_model(block: Block) -> None:
         RegistryFile.model_validate_json(block.text)
     elif "approvals" in record:
         ApprovalPolicy.model_validate_json(json.dumps(record["approvals"]))
+    elif "content_judge" in record:
+        ContentJudge.model_validate_json(json.dumps(record["content_judge"]))
     elif "label" in record:
         KnownAction.model_validate_json(block.text, strict=True)
     elif set(record) <= PARTS.keys():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from pydantic import SecretStr
 
 from app.core.actions import grading
 from app.core.content import judge
+from app.core.content.judge import show_texts
 from app.core.foundation.requests import Request
 from app.core.memory import analysis
 from app.core.trust.in_force import PolicyError
@@ -19,7 +21,7 @@ from app.settings import Settings
 from app.stream.engine.evaluation import Ports
 from tests.adapters.asking import ORDINARY
 from tests.chat_api import refusal_of, ruling, speaking
-from tests.messages_api import judging, messages_api, saying
+from tests.messages_api import Exchange, failing, judging, messages_api, saying
 
 GRADE = '{"compliance": 0.9, "reasoning": "It is kind."}'
 PAYLOAD = {"scope": {"tenant": "t", "bundle": "b", "rule": "r"}, "question": {"criterion": "Kind."}}
@@ -45,6 +47,28 @@ async def test_either_provider_answers_actions_and_memories(provider: str) -> No
     assert grading.GRADE.read(graded.payload)
 
 
+async def test_bodies_are_asked_about_at_once_each_by_itself_and_the_same_one_once() -> None:
+    prompts: list[Any] = []
+
+    async def answer(exchange: Exchange) -> None:
+        (text,) = json.loads(exchange.body["messages"][0]["content"])["texts"].values()
+        prompts.append(text)
+        said = {"trust": 0.9, "categories": [], "explanation": text, "text": 0}
+        await (failing(529, "overloaded_error") if text == "down" else saying(json.dumps(said)))(exchange)
+
+    questions = [show_texts("retrieved", [text], 256, None).question for text in ("a", "down", "b", "a")]
+    payload = {"scope": {"tenant": "t", "bundle": "b", "rule": "r"}, "questions": questions}
+    async with messages_api(answer) as api:
+        ports = Ports({**analysis_ports(settings(base_url=api.base_url, max_retries=0))})
+        told = await ports.answer(Request(judge.TOGETHER, payload, 10_000))
+        await ports.close()
+    assert isinstance(told.payload, dict)
+    answers = told.payload["answers"]
+    assert [one.get("explanation") for one in answers] == ["a", None, "b", "a"]
+    assert answers[1].keys() == {"failed"}
+    assert sorted(prompts) == ["a", "b", "down"]
+
+
 def test_without_a_key_nothing_is_asked() -> None:
     (off,) = analysis_ports(Settings()).items()
     assert off[0] == analysis.PORT
@@ -57,6 +81,7 @@ def test_a_memory_write_is_patient_and_an_action_is_not() -> None:
     assert {name: isinstance(one, Patient) for name, one in ports.items()} == {
         analysis.PORT: True,
         judge.PORT: False,
+        judge.TOGETHER: False,
     }
     assert not any(isinstance(one, Patient) for one in grader_ports(settings()).values())
     assert grader_ports(settings()).keys() == PROMPTS.keys()

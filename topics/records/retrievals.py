@@ -14,6 +14,7 @@ from topics.records.base import (
     LedgerCount,
     LedgerRecord,
     Moment,
+    Objects,
     Record,
     Severity,
     VerifiedSignature,
@@ -167,6 +168,9 @@ class QualityDecision(LedgerRecord):
     registry_hashes: Annotated[dict[str, Digest], Field(description="kind/id@revision to hash")]
     seen: ProvenanceSeen | None = None
     signature: VerifiedSignature | None = None
+    model_outputs: Annotated[
+        Objects | None, Field(description="what a model was asked of the body and answered; absent without")
+    ] = None
     rerun_hash: Annotated[Digest, Field(description="over all decision inputs and the decision")]
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from app.core.foundation.strict import json_object
-from app.ports import PortUnavailable
+from app.ports import PortBusy, PortUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from app.core.foundation.prompts import ModelAnswer, Prompt
+    from app.ports import Port
 
 _TOKENS = {
     "input": ("input_tokens", "prompt_tokens"),
@@ -115,3 +117,24 @@ class PromptedPort:
     async def close(self) -> None:
         """Close every connection."""
         await self._model.close()
+
+
+class AskedTogether:
+    """Asks several questions of a port at once, each by itself, so that no text can sway the answer on
+    another."""
+
+    def __init__(self, inner: Port) -> None:
+        self._inner = inner
+
+    async def ask(self, payload: object) -> object:
+        """{answers} to {scope, questions}, in their order; {failed} in place of one that could not be had."""
+        if not isinstance(payload, dict):
+            raise TypeError("a port of several questions takes an object with questions")
+        each = [{"scope": payload["scope"], "question": one} for one in payload["questions"]]
+        return {"answers": await asyncio.gather(*map(self._one, each))}
+
+    async def _one(self, payload: object) -> object:
+        try:
+            return await self._inner.ask(payload)
+        except (PortUnavailable, PortBusy) as reason:
+            return {"failed": str(reason)}

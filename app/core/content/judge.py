@@ -17,8 +17,9 @@ from app.core.foundation.prompts import ModelAnswer, Prompt, Share
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-PORT = "content"
-"""Answers one question: {scope, question}."""
+PORT, TOGETHER = "content", "contents"
+"""The first port answers one question: {scope, question}. The second answers several at once, each by itself:
+{scope, questions} with {answers}, of which one that could not be had is {failed}."""
 JudgeWhen = Literal["off", "in_doubt", "always"]
 OFTENER: tuple[JudgeWhen, ...] = get_args(JudgeWhen)
 """The least often first."""

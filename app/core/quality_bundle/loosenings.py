@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from app.core.content.judge import OFTENER
 from app.core.quality_bundle.quality_models import IMPACTS
 from app.core.quality_bundle.severity import DIMENSIONS, TIERS, milder
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from app.core.quality_bundle.lookup import Limit
     from app.core.quality_bundle.quality_bundle import QualityBundle
-    from app.core.quality_bundle.quality_models import QualityBundleFile
+    from app.core.quality_bundle.quality_models import ContentJudge, QualityBundleFile
 
 
 class Loosening(NamedTuple):
@@ -188,6 +189,28 @@ def _content(before: QualityBundle, after: QualityBundle) -> Iterator[Loosening]
             if milder(new, old):
                 sentence = f"a {weight} finding in a body at {tier}: {new} where it was {old}"
                 yield Loosening(sentence, (f"content_actions.{tier}.{weight}",))
+    yield from _judge(before.file.content_judge, after.file.content_judge)
+
+
+def _judge(before: ContentJudge, after: ContentJudge) -> Iterator[Loosening]:
+    """A model that is asked less often, lower thresholds, and failures that count for nothing."""
+    if OFTENER.index(after.judge) < OFTENER.index(before.judge):
+        sentence = f"a model is asked about bodies {after.judge}, not {before.judge}"
+        yield Loosening(sentence, ("content_judge.judge",))
+    if before.judge == "off":
+        return
+    for name, weight in (("strong_below", "strong"), ("definite_below", "definite")):
+        old, new = getattr(before, name), getattr(after, name)
+        if new < old:
+            sentence = f"a trust in a body counts as a {weight} finding below {new}, not below {old}"
+            yield Loosening(sentence, (f"content_judge.{name}",))
+    if before.on_failure == "strong":
+        if after.on_failure == "ignore":
+            sentence = "a body of which the model gave no answer counts as a harmless one"
+            yield Loosening(sentence, ("content_judge.on_failure",))
+    elif after.most_items < before.most_items:
+        sentence = f"a model is asked about {after.most_items} bodies of a request, not {before.most_items}"
+        yield Loosening(sentence, ("content_judge.most_items",))
 
 
 def _promotion(before: QualityBundleFile, after: QualityBundleFile) -> Iterator[Loosening]:

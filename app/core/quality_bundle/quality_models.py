@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
 from pydantic import Field, field_validator, model_validator
 
+from app.core.content.judge import JudgeWhen  # noqa: TC001 - pydantic reads the annotations
 from app.core.foundation.clock import milliseconds_of
 from app.core.foundation.strict import LONGEST_WAIT_MS, MAX_CASES, Instant, Name, StrictModel
 from app.core.metadata.provenance import ProvenanceStatus  # noqa: TC001 - pydantic reads the annotations
@@ -153,6 +154,30 @@ class ContentByTier(StrictModel):
     high_privilege: ContentActions = ContentActions(strong="deny", definite="deny")
 
 
+class ContentJudge(StrictModel):
+    """When a model is asked about a body; "in_doubt": where the detectors found something weak or framed
+    (quoted, reported), or could not read it all. It is not asked about a body that is not released anyway.
+
+    Below a trust of `strong_below` an answer counts as a strong finding, below `definite_below` as a definite
+    one, for `content_actions`. Of a request at most `most_items` bodies are asked about, together within
+    `budget_ms`, and of each at most `most_characters` are shown. `on_failure`: what a body counts as that was
+    not asked about for want of room, got no answer, or was not shown whole and not objected to."""
+
+    judge: JudgeWhen = "off"
+    strong_below: Share = 0.7
+    definite_below: Share = 0.3
+    most_items: Annotated[int, Field(ge=1, le=64)] = 8
+    most_characters: Annotated[int, Field(ge=256, le=400_000)] = 16_000
+    budget_ms: Annotated[int, Field(ge=1, le=600_000)] = 2_000
+    on_failure: Literal["strong", "ignore"] = "strong"
+
+    @model_validator(mode="after")
+    def _rising(self) -> Self:
+        if self.definite_below > self.strong_below:
+            raise ValueError("definite_below is above strong_below")
+        return self
+
+
 class QualityBundleFile(StrictModel):
     """Times to live are in seconds, null for no limit; a tool's time to live takes precedence over the
     class's.
@@ -183,6 +208,7 @@ class QualityBundleFile(StrictModel):
     escalation_ttl_ms: Annotated[int, Field(ge=1, le=LONGEST_WAIT_MS)]
     access: dict[ClassName, Access] = Field(default_factory=dict)
     content_actions: ContentByTier = ContentByTier()
+    content_judge: ContentJudge = ContentJudge()
     provenance_schemes: Annotated[list[Scheme], Field(min_length=1, max_length=64)] = Field(
         default_factory=lambda: ["http", "https", "gate-source", "gate-feed"]
     )

@@ -171,7 +171,7 @@ def _compared(
         if decision.kept_no_answers(recorded):
             raise Gone(*(f"answer of {port}" for port in answers.beyond))
         asked = [f"asked {port} too, of which no answer is recorded" for port in answers.beyond]
-        return (Difference("model_outputs", recorded["model_outputs"], asked),)
+        return (Difference("model_outputs", recorded.get("model_outputs"), asked),)
     named = recorded[answer.id_field]
     same = [one.body for one in again if one.body.get(answer.id_field) == named and one.topic == answer.topic]
     if not same:

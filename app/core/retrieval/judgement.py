@@ -9,7 +9,7 @@ all the same, they run: nothing goes out without its flags.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, TypedDict, get_args
 
 from app.core.quality_bundle.severity import SEVERITY, milder
 from app.core.retrieval.dimensions import facts_of, judge_by, under_rollout
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from app.core.content.findings import ContentInspection, Finding
     from app.core.quality_bundle.quality_bundle import QualityBundle
-    from app.core.quality_bundle.quality_models import ContentWeight
+    from app.core.quality_bundle.quality_models import ContentJudge, ContentWeight
     from app.core.registry.quality_entries import QualityOverrideEntry
     from app.core.registry.registry_entries import Entry
     from app.core.retrieval.bodies import Body
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from topics.records.retrievals import AutonomyTier, QualityFlag, QualityOutcome, ReasonCode
 
 
+STAGE: StageName = "content"
+SUSPECT: QualityFlag = "content_suspect"
+UNSAFE: ReasonCode = "CONTENT_UNSAFE"
 WEIGHTS: tuple[ContentWeight, ...] = ("definite", "strong")
 INCONCLUSIVE: ContentWeight = "strong"
 """A text beyond a bound was read by a linear scan alone: no more is known of it than of a strong find."""
@@ -75,7 +78,8 @@ class Judged:
     """What came of the item at `place`. `outcome` is published; `real` what it is without flag-only and
     shadow mode.
 
-    `stages`: each that ran; `entries`: of the registry's, those that the item's decision rests on.
+    `stages`: each that ran; `entries`: of the registry's, those that the item's decision rests on. `asks`: a
+    model is to be asked about the body; `model_outputs`: what it was answered.
     """
 
     place: int
@@ -93,6 +97,8 @@ class Judged:
     entries: tuple[Entry, ...] = ()
     rollout: str | None = None
     override: QualityOverrideEntry | ItemApproval | None = None
+    asks: bool = False
+    model_outputs: tuple[dict[str, Any], ...] = ()
 
     @property
     def denied_for_quality(self) -> bool:
@@ -104,11 +110,17 @@ class Judged:
         """Whether the agent gets the body."""
         return self.outcome in ("pass", "flag") and self.body.given and self.body.problem is None
 
+    def ran(self, stage: StageName, outcome: QualityOutcome, reason: str | None) -> None:
+        """A stage that ran last, or the last one again with what it comes to now."""
+        if self.stages and self.stages[-1]["stage"] == stage:
+            self.stages.pop()
+        self.stages.append(stage_of(stage, outcome, reason))
+
     def denies(
         self, stage: StageName, code: ReasonCode, reason: str, entries: tuple[Entry, ...] = ()
     ) -> None:
         """A stage denies."""
-        self.stages.append(stage_of(stage, "deny", reason))
+        self.ran(stage, "deny", reason)
         self.codes = (*self.codes, code)
         self.entries += entries
         self.comes_to("deny", reason)
@@ -197,7 +209,7 @@ def _quality(context: RetrievalContext, terms: ClassTerms, item: RetrievedItem, 
     else:
         shown, _ = under_rollout(bundle, terms.content_class, found.outcome)
         _failed(context, item, found, shown, judged)
-        judged.stages.append(stage_of("quality", found.outcome, found.reason))
+        judged.ran("quality", found.outcome, found.reason)
 
 
 def _failed(
@@ -232,20 +244,22 @@ def _content(
 ) -> None:
     """The body is read where it may be released, the names wherever they may."""
     if body_read and judged.body.problem is not None:
-        judged.flags = (*judged.flags, "content_suspect")
-        judged.denies("content", "CONTENT_UNSAFE", judged.body.problem)
+        judged.flags = (*judged.flags, SUSPECT)
+        judged.denies("content", UNSAFE, judged.body.problem)
         return
     found = _found(context, names, judged.body.text if body_read else "")
     action, reason = content_action(bundle, context.tier, found)
-    judged.stages.append(stage_of("content", action, reason))
+    judged.ran("content", action, reason)
     judged.findings = found.findings
-    if action == "pass":
-        return
-    judged.flags = (*judged.flags, "content_suspect")
-    judged.codes = (*judged.codes, "CONTENT_UNSAFE")
-    if SEVERITY[action] == SEVERITY[judged.outcome]:
-        judged.reason = reason
-    judged.comes_to(action, reason)
+    if action != "pass":
+        judged.flags = (*judged.flags, SUSPECT)
+        judged.codes = (*judged.codes, UNSAFE)
+        if SEVERITY[action] == SEVERITY[judged.outcome]:
+            judged.reason = reason
+        judged.comes_to(action, reason)
+    if body_read and bundle.file.content_judge.judge != "off":
+        goes_out = context.shadow or SEVERITY[judged.outcome] < SEVERITY["downgrade"]
+        judged.asks = goes_out and _in_question(bundle.file.content_judge, found) and bool(judged.body.text)
 
 
 def _found(context: RetrievalContext, names: ItemNames, text: str) -> ContentInspection:
@@ -258,3 +272,12 @@ def _found(context: RetrievalContext, names: ItemNames, text: str) -> ContentIns
     return body._replace(
         findings=body.findings + beside, inconclusive=body.inconclusive or names.inconclusive
     )
+
+
+def _in_question(policy: ContentJudge, found: ContentInspection) -> bool:
+    """Whether a model may find what the detectors have not: what is definite is not asked about."""
+    weights = {one.weight for one in found.findings}
+    if policy.judge == "always":
+        return "definite" not in weights
+    doubtful = bool(weights) or found.inconclusive is not None
+    return doubtful and weights.isdisjoint(WEIGHTS)

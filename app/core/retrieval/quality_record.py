@@ -60,16 +60,17 @@ OF_THE_ITEM = (
     "body_digest",
     "body_released",
 )
-SIGNATURE = "signature"
-RERUN_FIELDS = (*OF_THE_REQUEST, *OF_THE_ITEM, SIGNATURE)
+SIGNATURE, OUTPUTS = "signature", "model_outputs"
+RERUN_FIELDS = (*OF_THE_REQUEST, *OF_THE_ITEM, SIGNATURE, OUTPUTS)
 """What a rerun must get again, in the hash's order; the record's other fields follow from these. What the
 items of a request share comes first: its part of the hash is made once. `signature` is there where one was
-verified."""
+verified, `model_outputs` where a model was to be asked."""
 _GRAVITY = {"definite": 0, "strong": 1, "weak": 2}
 _of_the_item = itemgetter(*OF_THE_ITEM)
 _BLANK = dict.fromkeys(
     sorted(
-        {one.alias or name for name, one in QualityDecision.model_fields.items()} - {"event_hash", SIGNATURE}
+        {one.alias or name for name, one in QualityDecision.model_fields.items()}
+        - {"event_hash", SIGNATURE, OUTPUTS}
     )
 )
 
@@ -87,6 +88,8 @@ class Common(NamedTuple):
         values = _of_the_item(body)
         if SIGNATURE in body:
             values += (body[SIGNATURE],)
+        if OUTPUTS in body:
+            values += (body[OUTPUTS],)
         rest = in_order(values) if ordered else canonical(values, finite=True)
         going = self.begun.copy()
         going.update(b"," + rest[1:])
@@ -171,6 +174,8 @@ def decision_record(
     if judged.entries:
         every = fields["registry_hashes"] | hashes_of(*judged.entries)
         body["registry_hashes"] = dict(sorted(every.items()))
+    if judged.model_outputs:
+        body[OUTPUTS], ordered = list(judged.model_outputs), False
     body["rerun_hash"] = common.hash_with(body, ordered=ordered)
     return OutRecord(QUALITY_DECISIONS, "QualityDecision", body, fields["session_id"], ordered)
 

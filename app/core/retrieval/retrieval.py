@@ -1,12 +1,13 @@
 """A proposed retrieval, from the session's values to a decision: every item judged, then remembered.
 
 Nothing is asked of anybody on this way (seed 004, "Deployment": no network hop on the read path): provenance
-is judged on what is recorded of it.
+is judged on what is recorded of it. The one exception is a model that judges bodies, where the quality bundle
+says so.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.core.foundation.arrival import escalation_id, quality_id
 from app.core.foundation.chain import OutRecord
@@ -14,6 +15,7 @@ from app.core.foundation.clock import milliseconds_of, rfc3339
 from app.core.quality_bundle.provenance_request import wanted
 from app.core.registry.agent_keys import UNSIGNED_AGENT
 from app.core.registry.review_signing import may_still_sign
+from app.core.retrieval.body_opinions import ask_about
 from app.core.retrieval.context import ItemApproval, assess, barred
 from app.core.retrieval.judgement import Judged, judge
 from app.core.retrieval.quality_record import common_to, decision_record
@@ -31,9 +33,10 @@ from app.core.state.session import who
 from topics.catalog import ESCALATIONS, RETRIEVALS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Generator, Iterable, Mapping, Sequence
 
     from app.core.foundation.arrival import Arrival
+    from app.core.foundation.requests import Answer, Request
     from app.core.policy.policy import PointParts
     from app.core.retrieval.context import RetrievalContext
     from app.core.state.decision import Shared
@@ -94,7 +97,7 @@ def opened(
 
 def evaluate(
     parts: PointParts, arrival: Arrival, retrieval: ProposedRetrieval, state: SessionState, shared: Shared
-) -> Decision:
+) -> Decision | Generator[Request, Answer, Decision]:
     """Decide on every item. A request that comes again is judged again: an item may have grown old."""
     draft = SessionDraft(state, parts.limits, arrival.timestamp_ms)
     context = assess(parts, arrival, retrieval, shared.provenance)
@@ -104,9 +107,34 @@ def evaluate(
     if refusal is not None:
         denied = [_unsigned(context, place, refusal) for place in range(len(retrieval.items))]
         return Decision(None, _records(arrival, context, denied))
-    judged = _judged(context)
+    judged, under = _judged(context), _Kept(parts, draft, shared)
+    if any(one.asks for one in judged):
+        return _asking(arrival, context, judged, under)
+    return _keep(arrival, context, judged, under)
+
+
+class _Kept(NamedTuple):
+    """Where a decision is kept."""
+
+    parts: PointParts
+    draft: SessionDraft
+    shared: Shared
+
+
+def _asking(
+    arrival: Arrival, context: RetrievalContext, judged: Sequence[Judged], under: _Kept
+) -> Generator[Request, Answer, Decision]:
+    yield from ask_about(context, judged)
+    return _keep(arrival, context, judged, under)
+
+
+def _keep(arrival: Arrival, context: RetrievalContext, judged: Sequence[Judged], under: _Kept) -> Decision:
+    """The changes of session and partition, and all records. What the partition keeps is looked at again
+    after the last answer, since other sessions went on meanwhile."""
+    parts, draft, shared = under
+    approved = shared.book.approval_of(context.retrieval.session_id, arrival.digest)
     records = [*time_records(draft), *_records(arrival, context, judged)]
-    keep_nonce(draft, who(context.tenant, retrieval.agent_id), arrival)
+    keep_nonce(draft, who(context.tenant, context.retrieval.agent_id), arrival)
     _remember(draft, context, judged, arrival.offset)
     changes: tuple[EscalationKept, ...] = ()
     if approved is not None and any(isinstance(one.override, ItemApproval) for one in judged):
@@ -121,13 +149,14 @@ def evaluate(
 
 def judge_again(
     parts: PointParts, arrival: Arrival, retrieval: ProposedRetrieval, decision: Mapping[str, Any]
-) -> OutRecord:
+) -> Generator[Request, Answer, OutRecord]:
     """The decision on the one item of which `decision` says where its reference led. Raises IndexError."""
     context = assess(parts, arrival, retrieval, recorded_seen(decision))
     context = context._replace(approval=_recorded_approval(context, decision["override"]))
     place = decision["place"]
     refusal = _refusal(arrival)
     one = judge(context, place, barred(context)) if refusal is None else _unsigned(context, place, refusal)
+    yield from ask_about(context, [one])
     escalation = escalation_of(arrival, context, [one])
     return decision_record(common_to(arrival, context), retrieval.items[place], one, place, escalation)
 

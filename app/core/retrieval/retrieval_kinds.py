@@ -89,7 +89,7 @@ def deny_fault(
 
 
 def kept_no_answers(decision: Mapping[str, Any]) -> bool:
-    """No port is asked about an item, so a fault loses no answer."""
+    """A fault loses what a model said of the bodies."""
     return INTERNAL_ERROR in decision["reason_codes"]
 
 

@@ -130,6 +130,36 @@ LOOSENED: list[tuple[dict[str, Any], dict[str, Any], str, str]] = [
         "content_actions.bounded.strong",
     ),
     (
+        {"content_judge": {"judge": "always"}},
+        {"content_judge": {"judge": "in_doubt"}},
+        "a model is asked about bodies in_doubt, not always",
+        "content_judge.judge",
+    ),
+    (
+        {"content_judge": {"judge": "always"}},
+        {"content_judge": {"judge": "always", "strong_below": 0.6}},
+        "a trust in a body counts as a strong finding below 0.6, not below 0.7",
+        "content_judge.strong_below",
+    ),
+    (
+        {"content_judge": {"judge": "always"}},
+        {"content_judge": {"judge": "always", "definite_below": 0.2}},
+        "a trust in a body counts as a definite finding below 0.2, not below 0.3",
+        "content_judge.definite_below",
+    ),
+    (
+        {"content_judge": {"judge": "always"}},
+        {"content_judge": {"judge": "always", "on_failure": "ignore"}},
+        "a body of which the model gave no answer counts as a harmless one",
+        "content_judge.on_failure",
+    ),
+    (
+        {"content_judge": {"judge": "always", "on_failure": "ignore"}},
+        {"content_judge": {"judge": "always", "on_failure": "ignore", "most_items": 7}},
+        "a model is asked about 7 bodies of a request, not 8",
+        "content_judge.most_items",
+    ),
+    (
         {"access": {NOTE: {"tenants": ["acme"]}}},
         {"access": {NOTE: {"tenants": ["acme", "globex"]}}},
         "note is opened to globex",

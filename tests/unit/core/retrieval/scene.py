@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.core.actions.stages import load_bundle, shipped_stages
 from app.core.decide.decision_point import DecisionPoint
-from app.core.decide.replay import decide
+from app.core.decide.replay import decide, nobody
 from app.core.foundation.arrival import Arrival
 from app.core.foundation.chain import Chain
 from app.core.foundation.clock import rfc3339
@@ -36,9 +36,10 @@ from tests.unit.core.trust.scene import STRANGER
 from topics.catalog import ACTIONS, BUNDLES, REGISTRY, REPORTED, RETRIEVALS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from app.core.foundation.limits import SessionLimits
+    from app.core.foundation.requests import Answer, Request
     from app.core.metadata.provenance import Resolution
     from app.core.policy.bundles import Bundle
     from app.core.rerun.rerun_result import Rerun
@@ -162,6 +163,7 @@ class Scene:
     provenance: Mapping[tuple[str, str], Resolution] = field(default_factory=dict)
     now: int = START
     policy_of_now: Bundle | None = None
+    port: Callable[[Request], Answer] = nobody
     events: list[dict[str, Any]] = field(default_factory=list)
     verdicts: list[dict[str, Any]] = field(default_factory=list)
     arrivals: dict[str, Arrival] = field(default_factory=dict)
@@ -212,7 +214,7 @@ class Scene:
     def decide(self, arrival: Arrival) -> Decision:
         """The same of what has arrived."""
         shared = Shared(self.book, provenance=self.provenance)
-        decision = decide(self.point, arrival, self.state, shared=shared)
+        decision = decide(self.point, arrival, self.state, self.port, shared)
         self.state.apply(decision.transition)
         self.book.apply(decision.book)
         self.keep(arrival, decision)

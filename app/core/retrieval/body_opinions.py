@@ -1,0 +1,93 @@
+"""A model's opinion on retrieved bodies, after every item of the request was judged without it.
+
+All bodies are asked about at once, each by itself. An answer counts as a finding of a weight, so it can only
+make an item's outcome stricter. Each item's decision keeps the answer on its body, and is executed again with
+it alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from app.core.content.judge import PROMPT, TOGETHER, show_texts
+from app.core.foundation.requests import Answer, Request, ask
+from app.core.quality_bundle.severity import SEVERITY
+from app.core.retrieval.judgement import INCONCLUSIVE, STAGE, SUSPECT, UNSAFE
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+    from app.core.content.judge import ShownTexts
+    from app.core.quality_bundle.quality_bundle import QualityBundle
+    from app.core.quality_bundle.quality_models import ContentJudge, ContentWeight
+    from app.core.retrieval.context import RetrievalContext
+    from app.core.retrieval.judgement import Judged
+    from topics.records.retrievals import QualityOutcome
+
+
+def ask_about(context: RetrievalContext, judged: Sequence[Judged]) -> Generator[Request, Answer, None]:
+    """Ask about the bodies that are to be asked about, and take what is answered. Those beyond the bound get
+    no answer."""
+    bundle, items = context.quality, [one for one in judged if one.asks]
+    if bundle is None or not items:
+        return
+    policy = bundle.file.content_judge
+    asked, left = items[: policy.most_items], items[policy.most_items :]
+    shown = [show_texts("retrieved", [one.body.text], policy.most_characters, None) for one in asked]
+    payload = {
+        "scope": {"tenant": context.tenant, "bundle": bundle.hash, "rule": "content_judge"},
+        "questions": [one.question for one in shown],
+    }
+    told: list[dict[str, Any]] = []
+    answer = yield from ask(STAGE, Request(TOGETHER, payload, policy.budget_ms), told)
+    said = answer.payload if isinstance(answer.payload, dict) else {}
+    answers = said.get("answers")
+    fits = isinstance(answers, list) and len(answers) == len(asked)
+    for place, (one, of) in enumerate(zip(asked, shown, strict=True)):
+        own = {"answers": [answers[place]]} if isinstance(answers, list) and fits else None
+        one.model_outputs = ({**told[0], "payload": own},)
+        _take(context, bundle, one, own if answer.status == "answered" else answer.status, of)
+    unasked = f"over {policy.most_items} bodies of a request"
+    for one in left:
+        nobody = {"gate": STAGE, "port": TOGETHER, "status": "unavailable", "payload": None}
+        one.model_outputs = ({**nobody, "detail": unasked},)
+        _take(context, bundle, one, "unavailable", None)
+
+
+def _take(
+    context: RetrievalContext, bundle: QualityBundle, judged: Judged, said: object, shown: ShownTexts | None
+) -> None:
+    """Make of a body's answer what it comes to at the reader's tier."""
+    weight, reason = _weighed(bundle.file.content_judge, said, 0 if shown is None else shown.omitted)
+    action: QualityOutcome = "pass" if weight is None else bundle.content_outcome(context.tier, weight)
+    if action == "pass":
+        return
+    if SEVERITY[action] > SEVERITY[judged.stages[-1]["outcome"]]:
+        judged.ran(STAGE, action, reason)
+    if SUSPECT not in judged.flags:
+        judged.flags = (*judged.flags, SUSPECT)
+        judged.codes = (*judged.codes, UNSAFE)
+    if context.shadow:
+        judged.outcome = judged.real
+    judged.comes_to(action, reason)
+    if context.shadow:
+        judged.outcome = "flag"
+
+
+def _weighed(policy: ContentJudge, said: object, omitted: int) -> tuple[ContentWeight | None, str]:
+    """As which finding an answer counts, and why; None: as none."""
+    answers = said.get("answers") if isinstance(said, dict) else None
+    read = PROMPT.read(answers[0]) if isinstance(answers, list) and len(answers) == 1 else None
+    if read is None:
+        missing = said if isinstance(said, str) else "it cannot be read"
+        return _failed(policy, f"the model's answer on the body is missing: {missing}")
+    reason = f"judged: trust {read.trust:.2f}: {', '.join(read.categories) or 'no category'}"
+    if read.trust < policy.definite_below:
+        return "definite", reason
+    if read.trust < policy.strong_below:
+        return "strong", reason
+    return _failed(policy, f"{omitted} characters were not judged") if omitted else (None, "")
+
+
+def _failed(policy: ContentJudge, why: str) -> tuple[ContentWeight | None, str]:
+    return (INCONCLUSIVE, f"inconclusive: {why}") if policy.on_failure == "strong" else (None, "")
