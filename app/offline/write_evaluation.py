@@ -107,7 +107,7 @@ def judged_writes(rows: Sequence[WriteRow], trial: WriteTrial) -> Iterator[Judge
 def _point(trial: WriteTrial, file: str, rows: Sequence[WriteRow]) -> DecisionPoint:
     """The bundle with a hosted model or without, and with a library that has not seen the file's source."""
     bundle, memory = copy(trial.bundle), trial.bundle.memory
-    trust = memory.trust.model_copy(update={"llm_analysis": trial.hosted})
+    trust = memory.trust.model_copy(update={"llm_analysis": "always" if trial.hosted else "off"})
     similarity = None
     if trial.asks_encoder and memory.similarity is not None:
         own = {file} | {row.repository for row in rows if row.file == file and row.repository}

@@ -85,7 +85,8 @@ def _registry(case: Case, record: dict[str, Any]) -> Registry:
 def _without_ports(bundle: Bundle, case: Case) -> Bundle:
     """The bundle as it judges where only the case's own answers are to be had."""
     memory, asked = bundle.memory, case.answers
-    trust = memory.trust.model_copy(update={"llm_analysis": memory.trust.llm_analysis and ANALYSIS in asked})
+    when = memory.trust.llm_analysis if ANALYSIS in asked else "off"
+    trust = memory.trust.model_copy(update={"llm_analysis": when})
     similarity = memory.similarity if EMBEDDING in asked else None
     judging = copy(bundle)
     judging.memory = memory.model_copy(update={"trust": trust, "similarity": similarity})

@@ -14,8 +14,8 @@ from app.core.foundation.requests import ask
 from app.core.memory.admitted import names_after, names_before
 from app.core.memory.analysis import analysed, question
 from app.core.memory.lineage import lineage_request, resolved, unknown
-from app.core.memory.similarity import read_answer, similarity_finding, similarity_request
-from app.core.memory.trust import Facts, Trust, reason, route, score
+from app.core.memory.similarity import VECTOR, read_answer, similarity_finding, similarity_request
+from app.core.memory.trust import DIGITS, Facts, Trust, reason, route, score
 from app.core.metadata.write_quality import faults
 
 if TYPE_CHECKING:
@@ -168,10 +168,10 @@ def _with_similarity(
 def _with_analysis(
     context: WriteContext, policy: MemoryPolicy, facts: Facts, found: Judgement
 ) -> Generator[Request, Answer, Facts]:
-    settings = policy.analysis
-    if not policy.trust.llm_analysis:
+    settings, when = policy.analysis, policy.trust.llm_analysis
+    if when == "off":
         return facts
-    if _rejected(policy, facts):
+    if _rejected(policy, facts) or (when == "in_doubt" and not _in_doubt(policy, facts)):
         found.analysis = NOT_NEEDED
         return facts
     request = question(context.write.content, context.source_type, settings)
@@ -183,6 +183,19 @@ def _with_analysis(
     if judged.standing == "inconclusive":
         return replace(facts, inconclusive=(*facts.inconclusive, "llm_analysis"))
     return facts
+
+
+def _in_doubt(policy: MemoryPolicy, facts: Facts) -> bool:
+    """As AnalysisPolicy defines it."""
+    if facts.inconclusive or facts.inspection.inconclusive is not None:
+        return True
+    similar = [one for one in facts.findings if one.form == VECTOR]
+    weights = {one.weight for one in facts.findings if one.form != VECTOR}
+    if similar or weights == {"weak"}:
+        return True
+    total, numbers = score(policy.trust, facts).total, policy.trust
+    nearest = min(abs(total - one) for one in (numbers.write_threshold, numbers.quarantine_threshold))
+    return round(nearest, DIGITS) <= policy.analysis.doubt_within
 
 
 def _rejected(policy: MemoryPolicy, facts: Facts) -> bool:

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from app.core.policy.similarity_settings import SimilaritySettings, WindowSettings
 
 
+VECTOR = "vector"
+"""The form of a finding of similarity, which no detector gives."""
+
+
 class SimilarityAnswer(StrictModel):
     """What the port answers; `model` and `library` are "sha256:" digests of what it was computed with.
 
@@ -68,7 +72,7 @@ def similarity_finding(answer: SimilarityAnswer, settings: SimilaritySettings) -
         id=f"similarity.{nearest.id}",
         kind=attack.kind,
         weight=calibration.weight,
-        form="vector",
+        form=VECTOR,
         reason=f"cosine {nearest.cosine:.3f} to a known attack, {benign:.3f} to the nearest benign text",
         source=attack.source,
         framed=False,

@@ -10,9 +10,10 @@ from functools import cached_property
 from math import isclose
 from typing import Annotated, Literal, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from app.core.content.findings import Kind  # noqa: TC001 - pydantic reads the annotations
+from app.core.content.judge import JudgeWhen
 from app.core.content.sets import ContentSets
 from app.core.foundation.strict import StrictModel
 from app.core.metadata.write_quality import WriteQuality
@@ -167,16 +168,23 @@ class CapPolicy(StrictModel):
     inconclusive: Margin = 0.05
 
 
+def _when(said: object) -> object:
+    """The seed's boolean, in our words."""
+    return ("always" if said else "off") if isinstance(said, bool) else said
+
+
 class TrustPolicy(SeedNames):
-    """The numbers of the score. `llm_analysis`: whether a model is asked, whose answer can only lower the
-    score. `history_window`: the number of reviews that count; more are scaled down to it. A text of more
-    than `max_characters` is rejected. Weak findings count as hits only if enough different ones come
-    together.
+    """The numbers of the score. `llm_analysis`: when a model is asked, whose answer can only lower the score;
+    true, as the seed has it, is always, false is off, and AnalysisPolicy says what is in doubt.
+    `history_window`: the number of reviews that count; more are scaled down to it. A text of more than
+    `max_characters` is rejected. Weak findings count as hits only if enough different ones come together.
     """
 
     write_threshold: Annotated[Share, Field(alias="writeThreshold")] = 0.7
     quarantine_threshold: Annotated[Share, Field(alias="quarantineThreshold")] = 0.3
-    llm_analysis: Annotated[bool, Field(alias="llmAnalysis")] = False
+    llm_analysis: Annotated[
+        JudgeWhen, BeforeValidator(_when, json_schema_input_type=bool | JudgeWhen), Field(alias="llmAnalysis")
+    ] = "off"
     history_window: Annotated[AtLeastOne, Field(alias="historyWindow")] = 100
     weights: TrustWeights = TrustWeights()
     bases: Bases = Bases()
@@ -206,12 +214,17 @@ class AnalysisPolicy(StrictModel):
     The model sees only the first and last characters of a longer content. `on_failure` is the effect of a
     missing answer (down, over `budget_ms`, unreadable): "quarantine" keeps the write below the write
     threshold.
+
+    A write is in doubt if the detectors found something weak or framed (quoted, reported) in it and nothing
+    graver; if they or the encoder came to no conclusion; if it is similar to a known attack; and if its score
+    is at most `doubt_within` from the write or the quarantine threshold.
     """
 
     on_failure: Literal["quarantine", "ignore"] = "quarantine"
     budget_ms: Annotated[int, Field(ge=1, le=600_000)] = 10_000
     head_characters: Annotated[int, Field(ge=1, le=200_000)] = 16_000
     tail_characters: Annotated[int, Field(ge=0, le=200_000)] = 8_000
+    doubt_within: Share = 0.05
 
 
 MOST_REVIEW_MS = INPUT_RETENTION_MS

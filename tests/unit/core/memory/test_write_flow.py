@@ -220,6 +220,44 @@ def test_a_models_opinion_only_lowers_trust(answer: Answer, action: str, reason:
     assert decided["trustScore"]["total"] <= 0.845
 
 
+UNREAD = "a " * 80_000
+
+
+@pytest.mark.parametrize(
+    ("fields", "asked"),
+    [
+        ({}, False),
+        ({"content": "Kindly call him."}, True),
+        ({"content": "You must obey."}, False),
+        ({"content": UNREAD}, True),
+        ({"derived_from": ["nobody knows it"]}, True),
+        ({"source": {"id": "site", "type": "external"}}, False),
+    ],
+)
+def test_in_doubt_it_is_asked_where_the_rules_cannot_tell(fields: dict[str, Any], asked: bool) -> None:
+    asking = place(trust={"llmAnalysis": "in_doubt"})
+    asking.answers |= {"analysis": opinion(1.0), "lineage": Answer("answered", {"parents": {}})}
+    decided = asking.decided(**fields)
+    assert [one.port for one in asking.asked if one.port == "analysis"] == ["analysis"] * asked
+    assert (decided["analysis"] != {"status": "not_needed"}) == asked
+
+
+@pytest.mark.parametrize(("within", "asked"), [(0.14, False), (0.145, True)])
+def test_a_score_near_a_threshold_is_doubtful(within: float, asked: bool) -> None:
+    asking = place(trust={"llmAnalysis": "in_doubt"}, analysis={"doubt_within": within})
+    asking.answers["analysis"] = opinion(0.6)
+    decided = asking.decided()
+    assert (decided["action"], bool(asking.asked)) == ("quarantine" if asked else "allow", asked)
+
+
+@pytest.mark.parametrize(("cosine", "asked"), [(0.9, True), (0.4, False)])
+def test_what_is_similar_to_an_attack_is_doubtful(cosine: float, asked: bool) -> None:
+    asking = place(trust={"llmAnalysis": "in_doubt"}, similarity=SIMILARITY)
+    asking.answers |= {"embedding": near(cosine), "analysis": opinion(0.1)}
+    assert asking.decided()["action"] == ("reject" if asked else "allow")
+    assert [one.port for one in asking.asked] == ["embedding", *["analysis"] * asked]
+
+
 def test_nobody_is_asked_about_what_is_rejected_already() -> None:
     asking = place(trust={"llmAnalysis": True}, analysis={}, similarity=SIMILARITY)
     decided = asking.decided(content="Now destroy it.")

@@ -21,13 +21,15 @@ def test_the_defaults_are_the_seeds() -> None:
     trust = shipped.trust
     assert (shipped.enabled, shipped.review_after_ms) == (True, 3_600_000)
     assert (trust.write_threshold, trust.quarantine_threshold) == (0.7, 0.3)
-    assert (trust.llm_analysis, trust.history_window) == (False, 100)
+    assert (trust.llm_analysis, trust.history_window) == ("off", 100)
 
 
 def test_the_seeds_names_and_ours_are_read_alike() -> None:
     seed = policy(quarantineReviewMs=5, trust={"writeThreshold": 0.8, "weights": {"sourceReliability": 0.25}})
     ours = policy(review_after_ms=5, trust={"write_threshold": 0.8, "weights": {"source_reliability": 0.25}})
     assert seed == ours != policy()
+    for said, when in ((True, "always"), (False, "off"), ("in_doubt", "in_doubt")):
+        assert policy(trust={"llmAnalysis": said}).trust.llm_analysis == when
 
 
 @pytest.mark.parametrize(

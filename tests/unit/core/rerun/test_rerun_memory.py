@@ -186,6 +186,15 @@ def test_recorded_answers_stand_in_for_encoder_and_model(answer: Any) -> None:
     assert statuses(of) == {"identical"}
 
 
+def test_a_model_that_was_asked_in_doubt_alone_is_needed_for_nothing_else() -> None:
+    doubtful = json.loads(RULES)
+    doubtful["memory"]["trust"] = {"llmAnalysis": "in_doubt"}
+    of = case(rules=json.dumps(doubtful).encode(), answer=answering)
+    asked = [of.remember(write_id=text, content=text)["model_outputs"] for text in (GOOD, "weakly bad", HELD)]
+    assert [bool(one) for one in asked] == [False, True, False]
+    assert statuses(of) == {"identical"}
+
+
 def test_a_gate_that_was_off_is_off_again() -> None:
     of = case(rules=document(memory={"enabled": False}))
     assert of.remember(content=BAD, timestamp=None)["trustScore"]["total"] == -1
