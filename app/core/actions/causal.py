@@ -18,19 +18,24 @@ from pydantic import Field, model_validator
 
 from app.core.actions.grading import check_proof
 from app.core.actions.model_questions import (
+    NOT_IN_DOUBT,
     UNTRUSTED,
+    AnalysisDetail,
+    AnalysisPart,
     BudgetMs,
     Characters,
+    IntegrityMode,
     ShownAction,
     budget_of,
+    find_milder,
+    needs_no_asking,
     scope_of,
     show_action,
 )
 from app.core.actions.pipeline import INCONCLUSIVE
-from app.core.actions.stage import PASSED, Detail, Gate, StageResult
+from app.core.actions.stage import PASSED, Gate, StageResult
 from app.core.foundation.prompts import ModelAnswer, Prompt, Share
 from app.core.foundation.requests import Request
-from app.core.foundation.strict import StrictModel
 from app.core.policy.bundles import BundlePart
 from app.core.quality_bundle.loosenings import Loosening
 from app.core.registry.registry_entries import MOST_CONSTRAINTS, ConstraintText
@@ -39,12 +44,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from app.core.actions.stage import ActionContext, Asking
+    from app.core.policy.bundles import Bundle
 
 EXTRACTION_PORT, PORT = "constraints", "causal"
 LONGEST_REASONING = 500
 
 
-class CausalPolicy(StrictModel):
+class CausalPolicy(AnalysisPart):
     """With `enabled: false` no model is asked and every action passes. `budget_ms` is the deadline of a
     judgement, `extraction_budget_ms` that of the extraction, which an agent's first action waits for.
     `most_characters`: of an action's parameters that the model is shown; a longer one that it finds harmless
@@ -68,6 +74,8 @@ def find_loosenings(before: CausalPolicy, after: CausalPolicy) -> Iterator[Loose
     """Switched off, and higher thresholds."""
     if before.enabled and not after.enabled:
         yield Loosening("no model judges actions against their agent's constraints any more", ("enabled",))
+    if before.enabled:
+        yield from find_milder(before, after)
     for name, meaning in (("escalate_at", "escalates"), ("block_at", "blocks")):
         old, new = getattr(before, name), getattr(after, name)
         if new > old:
@@ -140,7 +148,7 @@ sentences, at most 400 characters, that name what would happen.""",
 NOTHING_TO_JUDGE: dict[str, Any] = {"constraints": 0, "extracted": True}
 
 
-class CausalDetail(Detail):
+class CausalDetail(AnalysisDetail):
     """Empty if nothing was asked. `constraint`: the text of the one most at risk; `extracted`: a model listed
     the constraints, no person; `omitted_characters`: of the parameters, which the model was not shown."""
 
@@ -171,7 +179,14 @@ class Causal(Gate):
             return PASSED
         if agent.constraints is None and agent.system_prompt is None:
             return PASSED
+        if needs_no_asking(context, policy.ask):
+            return NOT_IN_DOUBT
         return _asking(policy, context, agent.system_prompt or "", agent.constraints)
+
+    def mode_in(self, bundle: Bundle) -> IntegrityMode:
+        """As the bundle says."""
+        part: CausalPolicy = bundle.parts[self.name]
+        return part.mode
 
 
 def _asking(

@@ -7,10 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 from pydantic import BaseModel, Field, model_validator
 
 from app.core.actions.grading import GraderState, grade, grading_of
-from app.core.actions.model_questions import BudgetMs, Characters  # noqa: TC001 - pydantic reads them
+from app.core.actions.model_questions import (
+    NOT_IN_DOUBT,
+    AnalysisDetail,
+    AnalysisPart,
+    BudgetMs,
+    Characters,
+    IntegrityMode,
+    find_milder,
+    needs_no_asking,
+)
 from app.core.actions.pipeline import INCONCLUSIVE
 from app.core.actions.rules import results_by_type
-from app.core.actions.stage import PASSED, Decided, Detail, RememberingGate, StageResult
+from app.core.actions.stage import PASSED, Decided, RememberingGate, StageResult
 from app.core.foundation.errors import BundleError
 from app.core.foundation.strict import Name, StrictModel
 from app.core.policy.bundles import BundlePart
@@ -25,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from app.core.actions.stage import ActionContext, Asking
+    from app.core.policy.bundles import Bundle
 
 MOST_RULES = 16
 LASTS_MS = 24 * 3600 * 1000
@@ -43,7 +53,7 @@ class QualitativeRule(StrictModel):
     when: Source | None = None
 
 
-class GraderPolicy(StrictModel):
+class GraderPolicy(AnalysisPart):
     """Without `rules` no model is asked and every action passes. `budget_ms` is the deadline of each answer.
     `most_characters`: of an action's parameters that the model is shown; a longer one that it finds in order
     is inconclusive. `proof`: what a model's proof must show, for every gate that asks about actions."""
@@ -66,6 +76,8 @@ def find_loosenings(before: GraderPolicy, after: GraderPolicy) -> Iterator[Loose
     stricter."""
     if not _proves_as_much(before.proof, after.proof):
         yield Loosening("the proof that a model needs shows less, or is not required", ("proof",))
+    if before.rules:
+        yield from find_milder(before, after)
     newer = {one.id: one for one in after.rules}
     for old in before.rules:
         new = newer.get(old.id)
@@ -97,7 +109,7 @@ class GradedRule(BaseModel):
     prompt_version: str
 
 
-class GraderDetail(Detail):
+class GraderDetail(AnalysisDetail):
     """Empty if nothing was asked. `state` is the grader's after this action."""
 
     rules: Annotated[list[GradedRule] | None, Field(title="graded")] = None
@@ -163,7 +175,14 @@ class Grader(RememberingGate):
         """Asks about the rules in the bundle's order until one is broken: a denial beats an escalation."""
         compiled: Qualitative = context.bundle.parts[self.name]
         rules = compiled.asked(context) if compiled.policy.rules else []
+        if rules and needs_no_asking(context, compiled.policy.ask):
+            return NOT_IN_DOUBT
         return _graded(compiled.policy, rules, context) if rules else PASSED
+
+    def mode_in(self, bundle: Bundle) -> IntegrityMode:
+        """As the bundle says."""
+        part: Qualitative = bundle.parts[self.name]
+        return part.policy.mode
 
     def keep(self, context: ActionContext, decided: Decided) -> GateMemory | None:
         """The state after this action, for as long as the session is remembered."""

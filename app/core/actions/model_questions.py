@@ -6,13 +6,18 @@ is the same question, whose answer may be kept. All of it is data of the caller,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
+from app.core.actions.stage import Detail, StageResult
 from app.core.foundation.canonical import canonical, wire_safe
+from app.core.foundation.strict import StrictModel
+from app.core.quality_bundle.loosenings import Loosening
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from app.core.actions.stage import ActionContext
 
 BudgetMs = Annotated[int, Field(ge=1, le=600_000)]
@@ -57,6 +62,47 @@ def show_action(context: ActionContext, most_characters: int) -> ShownAction:
         "tail": text[len(text) - (most_characters - head) :],
     }
     return ShownAction({**shown, "parameters_cut": cut}, omitted, sorted(context.read))
+
+
+class AnalysisDetail(Detail):
+    """What the details of the gates of the checkpoint `integrity` have in common. `unasked`: why no model was
+    asked. Where the bundle lets an objection pass: `would` is the outcome that it had, `objection` its
+    reason, `guidance` what the agent is to mind (mode `nudge`)."""
+
+    unasked: str | None = None
+    would: Annotated[Literal["block", "escalate"] | None, Field(title="would")] = None
+    objection: Annotated[str | None, Field(title="objection")] = None
+    guidance: Annotated[str | None, Field(title="guidance")] = None
+
+
+IntegrityMode = Literal["observe", "nudge", "enforce"]
+AskWhen = Literal["in_doubt", "always"]
+MODES: tuple[IntegrityMode, ...] = ("observe", "nudge", "enforce")
+NOT_IN_DOUBT = StageResult("pass", None, {"unasked": "the action resembles nothing harmful"})
+
+
+def needs_no_asking(context: ActionContext, ask: AskWhen) -> bool:
+    """Whether the gate `similarity` leaves no doubt. Where it did not run, abstained or did not get to its
+    end, there is doubt."""
+    return ask == "in_doubt" and context.resemblance == "pass"
+
+
+class AnalysisPart(StrictModel):
+    """What the bundle says for each gate of the checkpoint `integrity`. `mode`: with "enforce" an objection
+    holds the action up; with "observe" and "nudge" it passes, and the verdict says what would have been, with
+    "nudge" also what the agent is to mind. `ask`: "in_doubt" asks only about what the gate `similarity`, if
+    it ran before, did not let pass."""
+
+    mode: IntegrityMode = "enforce"
+    ask: AskWhen = "always"
+
+
+def find_milder(before: AnalysisPart, after: AnalysisPart) -> Iterator[Loosening]:
+    """A milder mode, and a model that is asked less often."""
+    if MODES.index(after.mode) < MODES.index(before.mode):
+        yield Loosening(f"an objection is only {after.mode}d, not {before.mode}d", ("mode",))
+    if before.ask == "always" != after.ask:
+        yield Loosening("the model is asked only about what similarity does not let pass", ("ask",))
 
 
 def budget_of(context: ActionContext, budget_ms: int) -> int:

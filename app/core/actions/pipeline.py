@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from app.core.actions.stage import StageResult
+from app.core.actions.stage import Gate, StageResult
 from app.core.foundation.requests import ask
 from app.core.policy.bundles import LAST_STAGE
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from app.core.actions.stage import ActionContext, Asking, Stage
     from app.core.foundation.requests import Answer, Request
 
-_WORST_FIRST = ("block", "escalate", "unanswered", "pass")
+_WORST_FIRST = ("block", "escalate", "nudged", "observed", "unanswered", "pass")
 _JUDGED = {"reasoning", "rules"}
 """What the detail of a gate that analyses has where a model has judged."""
 BUDGET_EXCEEDED = "budget_exceeded"
@@ -35,10 +35,10 @@ INCONCLUSIVE = "inconclusive"
 class Evaluation:
     """What the stages made of an action.
 
-    `integrity`: the worst that the stages of that checkpoint came to: "block", "escalate", "unanswered" or
-    "pass"; None: none of them asked. `outcome` is the real one, before shadow mode. `gates` are gateResults
-    without durationMs, `durations_ns` beside them: durations are the only part of a decision that a rerun
-    does not repeat.
+    `integrity`: the worst that the stages of that checkpoint came to: "block", "escalate", "nudged" or
+    "observed" (an objection that the bundle lets pass), "unanswered" or "pass"; None: none of them asked.
+    `outcome` is the real one, before shadow mode. `gates` are gateResults without durationMs, `durations_ns`
+    beside them: durations are the only part of a decision that a rerun does not repeat.
     """
 
     outcome: str = "ALLOW"
@@ -121,6 +121,7 @@ def _answered(
 ) -> Generator[Request, Answer, StageResult]:
     """What the stage comes to; its requests are handed on, and what they were answered is kept."""
     gate, analyses = stage.name, getattr(stage, "analyses", False)
+    mode = stage.mode_in(context.bundle) if isinstance(stage, Gate) else "enforce"
     decides = getattr(stage, "decides_unanswered", False)
     try:
         request = next(asking)
@@ -133,13 +134,37 @@ def _answered(
                 missed = unanswered(gate, request, answer, context.mode)
                 if missed.outcome == "skip":
                     done.advisories.append(_skipped(gate, request))
-                return missed
+                return _under(mode, gate, missed, done)
             request = asking.send(answer)
     except StopIteration as ended:
         result: StageResult = ended.value
         if analyses:
-            done.judge_integrity(result.outcome if _JUDGED & result.detail.keys() else "unanswered")
-        return result
+            objects = mode != "enforce" and result.outcome != "pass"
+            found = _STATES[mode] if objects else result.outcome
+            done.judge_integrity(found if _JUDGED & result.detail.keys() else "unanswered")
+        return _under(mode, gate, result, done)
+
+
+_STATES = {"observe": "observed", "nudge": "nudged"}
+_WOULD = {"block": "would deny this action", "escalate": "would ask a person"}
+
+
+def _under(mode: str, gate: str, found: StageResult, done: Evaluation) -> StageResult:
+    """What a result comes to under the mode of the gate's checkpoint: only `enforce` holds an action up. The
+    others let it pass, with an advisory; `nudge` also says to the agent what to mind. A missing answer is
+    an objection too, of which the detail says all."""
+    if mode == "enforce" or found.outcome not in _WOULD:
+        return found
+    objection = found.reason or gate
+    text = f"{gate} {_WOULD[found.outcome]}: {objection}"
+    done.advisories.append({"source": f"sluice.{gate}", "text": text, "severity": "warn"})
+    if "status" in found.detail:
+        return found._replace(outcome="pass", reason=None)
+    detail = {**found.detail, "would": found.outcome, "objection": objection}
+    if mode == "nudge":
+        why = [found.detail.get("reasoning"), *(one["reasoning"] for one in found.detail.get("rules", ()))]
+        detail["guidance"] = " ".join([f"{objection}.", *(one for one in why[-1:] if one)])
+    return found._replace(outcome="pass", reason=None, detail=detail)
 
 
 def unanswered(gate: str, request: Request, answer: Answer, mode: str) -> StageResult:

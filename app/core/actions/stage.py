@@ -173,6 +173,11 @@ class Gate(ABC):
     def evaluate(self, context: ActionContext) -> StageResult | Asking:
         """Decide, without changing anything; see `Stage`."""
 
+    def mode_in(self, bundle: Bundle) -> Literal["observe", "nudge", "enforce"]:
+        """How far a gate that asks goes with an objection under this bundle; pipeline.py has what follows."""
+        del bundle
+        return "enforce"
+
 
 class Decided(NamedTuple):
     """What came of an action. `real` is the outcome before shadow mode, `carried` whether its caller carries

@@ -233,7 +233,8 @@ def _add_checkpoints(body: dict[str, Any], evaluation: Evaluation, ruling: Rulin
     found, left = {}, body["advisories"]
     effect = "observed" if ruling.carried else "enforced"
     if evaluation.integrity not in {None, "unanswered"}:
-        found["integrity"] = "pass" if evaluation.integrity == "pass" else effect
+        objects = evaluation.integrity in {"block", "escalate"}
+        found["integrity"] = effect if objects else str(evaluation.integrity)
     for one in evaluation.gates:
         checkpoint, told = CONTENT.get(one["gate"]), one["detail"]
         if checkpoint is None or checkpoint not in told:

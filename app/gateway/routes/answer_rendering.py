@@ -36,7 +36,8 @@ def aip_verdict(record: Mapping[str, Any]) -> str:
     asked = [one["status"] for one in record["model_outputs"] if one["gate"] in ANALYSING]
     if not results or not asked:
         return "skipped"
-    broken = [one["failureReason"] or "" for one in results if not one["passed"]]
+    found = [(one["passed"], one["failureReason"], one["detail"].get("objection")) for one in results]
+    broken = [reason or objection or "" for passed, reason, objection in found if objection or not passed]
     if any(not one.startswith(UNDECIDED) for one in broken):
         return "boundary_violation"
     unanswered = [_UNANSWERED[one] for one in asked if one in _UNANSWERED]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import log
 from typing import Any
 
 from app.core.actions.causal import EXTRACT, JUDGE
@@ -74,3 +75,22 @@ def resembling(
     }
     seen = {"model": "m", "library": ALIKE["library"], "windows": 1, "of": 1, "unknown": 0.0, "lean": 0.0}
     return Answer("answered", {**seen, **named, **told})
+
+
+def in_doubt(gate: str, *probabilities: float, answers: tuple[Answer, ...] = ()) -> Session:
+    """A session whose gate asks a model only in doubt. Its actions do harm with these probabilities, as the
+    encoder has it; `answers`: the model's."""
+    parts: dict[str, dict[str, Any]] = {
+        "causal": {"causal": {"enabled": True, "ask": "in_doubt"}, "grader": {"proof": UNPROVED}},
+        "grader": {"grader": {"rules": [POLITE], "proof": UNPROVED, "ask": "in_doubt"}},
+    }
+    stages = [*COMPARED[:-1], gate, COMPARED[-1]]
+    policy = bundle(patterns={}, stages=stages, similarity={**ALIKE, "above": "doubtful"}, **parts[gate])
+    agent = entry("agent", "clerk", tenant_id="acme", tier="T3", constraints=LISTED)
+    return Session(point(agent, policy=policy), answers=[*map(likely, probabilities), *answers])
+
+
+def likely(probability: float) -> Answer:
+    """The encoder's answer from which the calibration of `ALIKE` makes this probability, to 6 digits."""
+    apart = log(probability / (1 - probability)) / 10
+    return resembling((0.5 + apart / 2,), (0.5 - apart / 2,))

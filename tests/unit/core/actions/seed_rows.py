@@ -6,13 +6,20 @@ settled, and says so.
 
 from __future__ import annotations
 
-from math import log
 from typing import Any, NamedTuple
 
 from app.core.actions.grading import PORT as GRADER
 from app.core.foundation.requests import Answer
 from app.core.policy.similarity_settings import EMBEDDING
-from tests.unit.core.actions.judging_scene import ALIKE, POLITE, UNPROVED, judgement, resembling, scoring
+from tests.unit.core.actions.judging_scene import (
+    ALIKE,
+    POLITE,
+    UNPROVED,
+    judgement,
+    likely,
+    resembling,
+    scoring,
+)
 from tests.unit.core.scene import bundle, counted, entry
 
 STAGES = [
@@ -94,12 +101,6 @@ ENTRIES = (
 HARMLESS = resembling((0.3,), (0.7,))
 """A probability of harm of .02."""
 GONE, LATE = Answer("unavailable", None, "no key"), Answer("overrun", None, "")
-
-
-def likely(probability: float) -> Answer:
-    """The encoder's answer from which the calibration of `ALIKE` makes this probability, to 6 digits."""
-    apart = log(probability / (1 - probability)) / 10
-    return resembling((0.5 + apart / 2,), (0.5 - apart / 2,))
 
 
 class Row(NamedTuple):

@@ -23,6 +23,7 @@ from tests.unit.core.actions.judging_scene import (
     compared,
     extraction,
     graded,
+    in_doubt,
     judged,
     judgement,
     resembling,
@@ -78,6 +79,10 @@ def verdicts() -> Iterator[dict[str, Any]]:
     yield from broken_sequences()
     yield judged(extraction(*LISTED), judgement(0.6)).verdict(agent_id="clerk")
     yield graded(0.9).verdict()
+    yield judged(extraction(*LISTED), judgement(0.6), mode="nudge").verdict(agent_id="clerk")
+    yield graded(0.1, mode="nudge").verdict()
+    for gate in ("causal", "grader"):
+        yield in_doubt(gate, 0.1).verdict(agent_id="clerk")
     yield shelved(FEW, policy("near"), answers=(scoring(0.6),)).verdict(rows_affected=9)
     others = [policy("a"), policy("b")]
     found = closest(others, ("a", 0.5))

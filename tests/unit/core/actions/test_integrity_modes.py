@@ -1,0 +1,116 @@
+"""The checkpoint `integrity`: what an objection comes to under each mode, and whom a model is asked about."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from app.core.actions.causal import CausalPolicy
+from app.core.actions.causal import find_loosenings as find_causal
+from app.core.actions.grader import GraderPolicy
+from app.core.actions.grader import find_loosenings as find_grader
+from app.core.foundation.requests import Answer
+from app.gateway.routes.answer_rendering import aip_verdict
+from tests.unit.core.actions.judging_scene import (
+    LISTED,
+    POLITE,
+    extraction,
+    graded,
+    in_doubt,
+    judged,
+    judgement,
+    scoring,
+)
+
+if TYPE_CHECKING:
+    from tests.unit.core.scene import Session
+
+MILD = {"observe": "observed", "nudge": "nudged"}
+GONE, LATE = Answer("unavailable", None, "no key"), Answer("overrun")
+
+
+def of(gate: str, verdict: dict[str, Any]) -> dict[str, Any]:
+    return next(one for one in verdict["gateResults"] if one["gate"] == gate)
+
+
+def objecting(gate: str, mode: str) -> tuple[Session, str, str]:
+    """A session whose model objects, who acts, and what the objection would have come to."""
+    if gate == "causal":
+        return judged(extraction(*LISTED), judgement(0.9, 2), mode=mode), "clerk", "block"
+    return graded(0.8, 0.75, mode=mode), "operator", "escalate"
+
+
+@pytest.mark.parametrize("gate", ["causal", "grader"])
+@pytest.mark.parametrize("mode", [*MILD])
+def test_a_milder_mode_lets_pass_and_says_what_would_have_been(gate: str, mode: str) -> None:
+    session, agent, would = objecting(gate, mode)
+    verdict = session.verdict(agent_id=agent)
+    assert (verdict["outcome"], verdict["blockReason"]) == ("ALLOW", None)
+    assert verdict["checkpoints"]["integrity"] == MILD[mode]
+    detail = of(gate, verdict)["detail"]
+    assert detail["would"] == would
+    assert ("guidance" in detail) == (mode == "nudge")
+    told = [one["text"] for one in verdict["advisories"] if one["source"] == f"sluice.{gate}"]
+    does = "would deny this action" if would == "block" else "would ask a person"
+    assert told == [f"{gate} {does}: {detail['objection']}"]
+    assert aip_verdict(verdict) == ("boundary_violation" if would == "block" else "ambiguous")
+
+
+def test_nudge_says_what_to_mind_with_the_model_s_reasons() -> None:
+    session, agent, _ = objecting("causal", "nudge")
+    guidance = of("causal", session.verdict(agent_id=agent))["detail"]["guidance"]
+    assert guidance == f"semantic_violation: 0.90: {LISTED[1]}. It would."
+    session, agent, _ = objecting("grader", "nudge")
+    guidance = of("grader", session.verdict(agent_id=agent))["detail"]["guidance"]
+    assert guidance == "inconclusive: rule polite: a message must be polite. so"
+
+
+@pytest.mark.parametrize("mode", ["enforce", *MILD])
+def test_where_the_model_objects_to_nothing_all_modes_pass(mode: str) -> None:
+    verdict = graded(0.9, mode=mode).verdict()
+    assert (verdict["outcome"], verdict["checkpoints"]["integrity"]) == ("ALLOW", "pass")
+    assert "would" not in of("grader", verdict)["detail"]
+
+
+@pytest.mark.parametrize("answer", [GONE, LATE])
+def test_a_missing_answer_holds_nothing_up_and_the_checkpoint_has_not_passed(answer: Answer) -> None:
+    session = graded(mode="observe")
+    session.answers.append(answer)
+    verdict = session.verdict()
+    assert (verdict["outcome"], verdict["checkpoints"]["integrity"]) == ("ALLOW", "observed")
+    assert of("grader", verdict)["detail"]["status"] == answer.status
+    assert "sluice.grader" in [one["source"] for one in verdict["advisories"]]
+    assert any("integrity" in one["text"] for one in verdict["advisories"])
+
+
+@pytest.mark.parametrize(
+    ("gate", "answer"), [("causal", judgement(0.9)), ("grader", scoring(0.1))], ids=["causal", "grader"]
+)
+def test_in_doubt_asks_about_what_similarity_did_not_let_pass(gate: str, answer: Answer) -> None:
+    spared = in_doubt(gate, 0.29)
+    verdict = spared.verdict(agent_id="clerk")
+    assert verdict["outcome"] == "ALLOW"
+    assert of(gate, verdict)["detail"] == {"unasked": "the action resembles nothing harmful"}
+    assert (verdict["checkpoints"]["integrity"], aip_verdict(verdict)) == ("observed", "skipped")
+    assert len(spared.asked) == 1
+    for probability in (0.31, 0.9):
+        asked = in_doubt(gate, probability, answers=(answer,))
+        assert asked.verdict(agent_id="clerk")["outcome"] == "BLOCK"
+        assert len(asked.asked) == 2
+
+
+def test_without_similarity_there_is_doubt() -> None:
+    session = graded(0.1, ask="in_doubt")
+    assert session.verdict()["outcome"] == "BLOCK"
+
+
+def test_a_milder_mode_and_fewer_questions_are_looser() -> None:
+    strict, mild = CausalPolicy(enabled=True), CausalPolicy(enabled=True, mode="nudge", ask="in_doubt")
+    assert [one.paths for one in find_causal(strict, mild)] == [("mode",), ("ask",)]
+    assert [*find_causal(mild, strict)] == []
+    graders = [
+        GraderPolicy.model_validate({"rules": [POLITE], "mode": one}) for one in ("enforce", "observe")
+    ]
+    assert [one.sentence for one in find_grader(*graders)] == ["an objection is only observed, not enforced"]
+    assert [*find_grader(*reversed(graders))] == []
