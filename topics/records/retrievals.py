@@ -196,6 +196,9 @@ class ServedItem(Record):
     confidence_score: float | None = None
     provenance_uri: str | None = None
     body: Any = None
+    unjudged: Annotated[
+        str | None, Field(description="why a model that was to judge the body did not; absent without")
+    ] = None
 
 
 class WithheldItem(Record):

@@ -14,6 +14,7 @@ from app.cli.machine.evaluate_report import ActionReport, ItemReport, WriteRepor
 from app.cli.output import WRONG, print_json, settings_or_stop, stop
 from app.core.actions.action_kinds import ACTION
 from app.core.actions.action_similarity import ActionSimilarity
+from app.core.actions.inbound import Inbound
 from app.core.actions.stages import shipped_stages
 from app.core.foundation.clock import milliseconds_of
 from app.core.foundation.errors import BundleError, CoreError
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from app.cli.machine.evaluate_report import KindReport
     from app.core.actions.action_similarity import SimilarityPolicy
+    from app.core.actions.inbound import InboundPolicy
     from app.core.policy.bundles import Bundle
     from app.offline.action_evaluation import JudgedAction
     from app.offline.panels import ActionRow, RetrievalRow, WriteRow
@@ -108,7 +110,8 @@ def evaluate_command(  # noqa: PLR0913 - Typer takes each option as a parameter
 
     --hosted asks a model too: llmAnalysis of every write, and about each
     action the gates causal (under five general constraints, which
-    docs/offline.md lists) and grader (under the bundle's rules). It says
+    docs/offline.md lists), grader (under the bundle's rules) and inbound
+    (if the bundle names it and says when). It says
     how many calls and tokens that took, and their cost at the prices that
     --price names.
 
@@ -177,6 +180,9 @@ def _judge_actions(rows: Sequence[ActionRow], trial: JudgingTerms) -> list[Judge
     if trial.models is not None:
         bundle = with_hosted(bundle)
         ports |= trial.models.ports("grader")
+        incoming: InboundPolicy = bundle.parts[Inbound.name]
+        if Inbound.name in bundle.stages and incoming.judge != "off":
+            ports |= trial.models.ports("analysis")
     if not ports:
         return list(judged_actions(rows, bundle, shipped_stages(), AT_MS))
     with Asking(ports) as asking:

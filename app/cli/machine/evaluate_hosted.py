@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -48,12 +48,13 @@ class HostedTrial:
         """`prices`: of a million tokens, by kind."""
         self._settings = settings
         self._prices = prices
-        self._models: dict[str, GuardedModel] = {}
+        self._models: defaultdict[str, list[GuardedModel]] = defaultdict(list)
         self._unanswered: Counter[str] = Counter()
 
     def ports(self, group: Literal["analysis", "grader"]) -> dict[str, Port]:
-        """The ports of a group. Raises PolicyError."""
-        self._models[group], ports = trial_model(self._settings, group)
+        """The ports of a group, of a model that closes with them. Raises PolicyError."""
+        model, ports = trial_model(self._settings, group)
+        self._models[group].append(model)
         return ports
 
     def note(self, unanswered: Mapping[str, int]) -> None:
@@ -64,11 +65,13 @@ class HostedTrial:
     def fields(self) -> dict[str, Any]:
         """By group: the model, calls, tokens, questions without an answer, and the cost; null where a kind of
         tokens was used whose price is not known."""
-        return {group: self._of(group, model) for group, model in self._models.items()}
+        return {group: self._of(group, models) for group, models in self._models.items()}
 
-    def _of(self, group: str, model: GuardedModel) -> dict[str, Any]:
-        used = asdict(model.usage)
-        told = {"model": model.name, **used, "unanswered": self._unanswered[group]}
+    def _of(self, group: str, models: Sequence[GuardedModel]) -> dict[str, Any]:
+        used: Counter[str] = Counter()
+        for one in models:
+            used.update(asdict(one.usage))
+        told = {"model": models[0].name, **used, "unanswered": self._unanswered[group]}
         tokens = {kind: used[kind] for kind in KINDS if used[kind]}
         known = tokens.keys() <= self._prices.keys() and bool(self._prices)
         cost = sum(count * self._prices[kind] for kind, count in tokens.items()) / MILLION if known else None

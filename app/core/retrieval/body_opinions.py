@@ -17,7 +17,7 @@ from app.core.retrieval.judgement import INCONCLUSIVE, STAGE, SUSPECT, UNSAFE
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-    from app.core.content.judge import ShownTexts
+    from app.core.content.judge import ContentJudgement, ShownTexts
     from app.core.quality_bundle.quality_bundle import QualityBundle
     from app.core.quality_bundle.quality_models import ContentJudge, ContentWeight
     from app.core.retrieval.context import RetrievalContext
@@ -58,7 +58,12 @@ def _take(
     context: RetrievalContext, bundle: QualityBundle, judged: Judged, said: object, shown: ShownTexts | None
 ) -> None:
     """Make of a body's answer what it comes to at the reader's tier."""
-    weight, reason = _weighed(bundle.file.content_judge, said, 0 if shown is None else shown.omitted)
+    policy, read = bundle.file.content_judge, _read(said)
+    weight, reason = (None, "") if read is None else _weighed(policy, read)
+    if weight is None:
+        judged.unjudged = _unjudged(said, read, shown)
+        if judged.unjudged is not None and policy.on_failure == "strong":
+            weight, reason = INCONCLUSIVE, f"inconclusive: {judged.unjudged}"
     action: QualityOutcome = "pass" if weight is None else bundle.content_outcome(context.tier, weight)
     if action == "pass":
         return
@@ -74,20 +79,22 @@ def _take(
         judged.outcome = "flag"
 
 
-def _weighed(policy: ContentJudge, said: object, omitted: int) -> tuple[ContentWeight | None, str]:
-    """As which finding an answer counts, and why; None: as none."""
+def _read(said: object) -> ContentJudgement | None:
     answers = said.get("answers") if isinstance(said, dict) else None
-    read = PROMPT.read(answers[0]) if isinstance(answers, list) and len(answers) == 1 else None
-    if read is None:
-        missing = said if isinstance(said, str) else "it cannot be read"
-        return _failed(policy, f"the model's answer on the body is missing: {missing}")
+    return PROMPT.read(answers[0]) if isinstance(answers, list) and len(answers) == 1 else None
+
+
+def _weighed(policy: ContentJudge, read: ContentJudgement) -> tuple[ContentWeight | None, str]:
+    """As which finding an answer counts, and why; None: as none."""
     reason = f"judged: trust {read.trust:.2f}: {', '.join(read.categories) or 'no category'}"
     if read.trust < policy.definite_below:
         return "definite", reason
-    if read.trust < policy.strong_below:
-        return "strong", reason
-    return _failed(policy, f"{omitted} characters were not judged") if omitted else (None, "")
+    return ("strong", reason) if read.trust < policy.strong_below else (None, "")
 
 
-def _failed(policy: ContentJudge, why: str) -> tuple[ContentWeight | None, str]:
-    return (INCONCLUSIVE, f"inconclusive: {why}") if policy.on_failure == "strong" else (None, "")
+def _unjudged(said: object, read: ContentJudgement | None, shown: ShownTexts | None) -> str | None:
+    """Why a body was not judged whole; None: it was."""
+    if read is None:
+        why = said if isinstance(said, str) else "it cannot be read"
+        return f"the model's answer on the body is missing: {why}"
+    return f"{shown.omitted} characters were not judged" if shown is not None and shown.omitted else None

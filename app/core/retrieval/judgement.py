@@ -79,7 +79,8 @@ class Judged:
     shadow mode.
 
     `stages`: each that ran; `entries`: of the registry's, those that the item's decision rests on. `asks`: a
-    model is to be asked about the body; `model_outputs`: what it was answered.
+    model is to be asked about the body; `model_outputs`: what it answered; `unjudged`: why it did not judge
+    the whole body without objection.
     """
 
     place: int
@@ -98,6 +99,7 @@ class Judged:
     rollout: str | None = None
     override: QualityOverrideEntry | ItemApproval | None = None
     asks: bool = False
+    unjudged: str | None = None
     model_outputs: tuple[dict[str, Any], ...] = ()
 
     @property

@@ -128,6 +128,8 @@ def _item(record: dict[str, Any], judged: Judged, unsafe: frozenset[str]) -> dic
         "provenance_uri": record["provenance_uri"],
         "body": judged.body.value if judged.released else None,
     }
+    if judged.unjudged is not None:
+        item["unjudged"] = judged.unjudged
     return _named(item, unsafe) if unsafe and judged.outcome == "downgrade" else item
 
 

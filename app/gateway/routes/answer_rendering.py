@@ -17,7 +17,7 @@ from app.gateway.openapi_shapes import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 ANALYSING = frozenset(("causal", "grader"))
 """The gates whose model judges reasoning. Their own module would bring every parser into the gateway."""
@@ -135,10 +135,11 @@ def render_evaluation(record: Mapping[str, Any], status: int | None = None) -> S
 
 def render_memory(record: Mapping[str, Any]) -> StoredAnswer:
     """The answer about a record of gate.memory.decisions: 200 whatever was decided; `action` says it."""
-    held = record["action"] != "allow"
+    held, analysis = record["action"] != "allow", record.get("analysis") or {}
     front = "enforced" if held else "observed" if record.get("shadowAction") else "pass"
+    unjudged = [analysis["detail"]] if analysis.get("status") == "ignored" else []
     facts = {
-        **_content_facts(record, front),
+        **_content_facts(record, front, unjudged),
         "log": {"memory_id": record["memory_id"], "action": record["action"]},
     }
     return StoredAnswer(200, written(answer_fields(record)), facts)
@@ -151,7 +152,8 @@ def render_retrieval(record: Mapping[str, Any]) -> StoredAnswer:
         front = "enforced"
     else:
         front = "nudged" if "flag" in outcomes else "pass"
-    facts = {**_content_facts(record, front), "log": {"served_id": record["served_id"]}}
+    unjudged = [one["unjudged"] for one in record["items"] if one.get("unjudged")]
+    facts = {**_content_facts(record, front, unjudged), "log": {"served_id": record["served_id"]}}
     return StoredAnswer(200, written(answer_fields(record)), facts)
 
 
@@ -183,13 +185,19 @@ def rendered(status: int, body: Mapping[str, Any], schema: str) -> StoredAnswer:
     return StoredAnswer(status, written(body), {"schema": schema})
 
 
-def _content_facts(record: Mapping[str, Any], front: str) -> dict[str, Any]:
-    """Of content that came in: the checkpoint `front` is what judged it."""
-    checkpoints = {"front": front, "autonomy": "observed", "integrity": "observed", "back": "observed"}
+def _content_facts(record: Mapping[str, Any], front: str, unjudged: Sequence[str]) -> dict[str, Any]:
+    """Of content that came in: the checkpoint `front` is what judged it. `unjudged`: why it did not judge
+    all of it, where that counts as nothing."""
+    shown = "observed" if unjudged and front == "pass" else front
+    checkpoints = {"front": shown, "autonomy": "observed", "integrity": "observed", "back": "observed"}
+    missing = [
+        {"source": "sluice.front", "text": f"front was not judged to its end: {why}", "severity": "warn"}
+        for why in dict.fromkeys(unjudged)
+    ]
     return {
         "schema": record["schema"],
         "checkpoints": checkpoints,
-        "advisories": [FRONT_ONLY],
+        "advisories": [*missing, FRONT_ONLY],
         "agent": record["agent_id"],
         "session": record["session_id"],
     }

@@ -1,16 +1,30 @@
-"""What X-AIP-Verdict says of a decision, and which decisions hold an integrity checkpoint."""
+"""What X-AIP-Verdict says of a decision, which hold an integrity checkpoint, and what passes the front."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from app.core.actions.pipeline import BUDGET_EXCEEDED, INCONCLUSIVE
 from app.core.actions.stages import GATES
+from app.core.foundation.requests import Answer
 from app.gateway.http.response_headers import ResponseFacts
-from app.gateway.routes.answer_rendering import ANALYSING, ATTESTED, UNDECIDED, aip_verdict, checkpoint_of
+from app.gateway.routes.answer_rendering import (
+    ANALYSING,
+    ATTESTED,
+    UNDECIDED,
+    aip_verdict,
+    checkpoint_of,
+    render_memory,
+    render_retrieval,
+)
+from tests.unit.core.rerun.reruns import Case, document
+from tests.unit.core.retrieval.scene import Scene, item, quality
 from tests.unit.gateway.test_response_headers import AIP_VERDICTS, CHECKPOINTS, headers_of
+
+if TYPE_CHECKING:
+    from app.gateway.idempotency import StoredAnswer
 
 JUDGED = {"reasoning": "It would.", "model": "m"}
 
@@ -64,3 +78,31 @@ def test_a_decision_says_what_became_of_the_analysis(record: Any, said: str, sto
 def test_the_gates_that_analyse_are_those_that_say_so() -> None:
     assert {gate.name for gate in GATES if gate.analyses} == ANALYSING
     assert (INCONCLUSIVE, BUDGET_EXCEEDED) == UNDECIDED
+
+
+def late(_: object) -> Answer:
+    """No answer of any port in time."""
+    return Answer("overrun", detail="over 9 ms")
+
+
+def fronts(answer: StoredAnswer) -> tuple[str, list[str]]:
+    """The state of `front`, and what is advised of it."""
+    advised = [one["text"] for one in answer.facts["advisories"] if one["source"] == "sluice.front"]
+    return answer.facts["checkpoints"]["front"], advised
+
+
+@pytest.mark.parametrize(("failure", "front"), [("strong", "enforced"), ("ignore", "observed")])
+def test_a_body_that_no_model_judged_does_not_pass_the_front(failure: str, front: str) -> None:
+    part = {"judge": "always", "on_failure": failure}
+    answer = render_retrieval(Scene(quality=quality(content_judge=part), port=late).served(item()))
+    told = "front was not judged to its end: the model's answer on the body is missing: overrun"
+    assert fronts(answer) == (front, [told])
+    assert fronts(render_retrieval(Scene().served(item()))) == ("pass", [])
+
+
+def test_a_memory_that_no_model_judged_does_not_pass_the_front() -> None:
+    asked = document(memory={"trust": {"llmAnalysis": True}, "analysis": {"on_failure": "ignore"}})
+    ignored = Case(bundle=asked, answer=late).remember()
+    told = "front was not judged to its end: overrun: over 9 ms"
+    assert fronts(render_memory(ignored)) == ("observed", [told])
+    assert fronts(render_memory(Case().remember())) == ("pass", [])

@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 from app.cli.main import cli
 from app.core.actions.causal import JUDGE
 from app.core.actions.grading import GRADE
+from app.core.content import judge as content
 from app.core.memory.analysis import SYSTEM
 from app.offline.action_evaluation import CONSTRAINTS
 from tests.messages_api import MessagesApi, failing, messages_api, saying
@@ -48,6 +49,18 @@ async def judge(exchange: Exchange) -> None:
         said: dict[str, Any] = {"violation_confidence": 0.95 if bad else 0.1, "constraint": 3 if bad else 0}
     elif told == GRADE.system:
         said = {"compliance": 0.2 if rude and "brief" in asked else 0.95}
+    elif told == content.SYSTEM:
+        words = ("exfil" if bad else "ordinary", ["exfiltration"] if bad else [])
+        texts = list(json.loads(asked)["texts"].values())
+        worst = 1 + next((place for place, one in enumerate(texts) if "exfil" in one), -1)
+        answer = {
+            "trust": 0.1 if bad else 0.9,
+            "explanation": words[0],
+            "categories": words[1],
+            "text": worst,
+        }
+        await saying(json.dumps(answer))(exchange)
+        return
     else:
         assert told == SYSTEM
         answer = {"trust": 0.1 if bad else 0.9, "categories": ["exfiltration"] if bad else []}
@@ -79,10 +92,9 @@ def serving() -> Iterator[MessagesApi]:
         loop.close()
 
 
-def evaluate(api: MessagesApi | None, file: Path, *words: str) -> Result:
-    document = bundle_document(
-        1, patterns=SMALL["patterns"], memory={"content": CONTENT}, grader={"rules": RULES}
-    )
+def evaluate(api: MessagesApi | None, file: Path, *words: str, **parts: Any) -> Result:
+    fixed = {"patterns": SMALL["patterns"], "memory": {"content": CONTENT}, "grader": {"rules": RULES}}
+    document = bundle_document(1, **{**fixed, **parts})
     bundle = written(file.parent / "bundle.json", document)
     environment: dict[str, str | None] = {"ANTHROPIC_API_KEY": None}
     if api is not None:
@@ -142,3 +154,20 @@ def test_without_a_key_nothing_is_measured(tmp_path: Path) -> None:
     told = evaluate(None, panel(tmp_path, row("b1", "benign", "one")))
     assert told.exit_code == 2
     assert "grader.api_key: no key is set" in told.output
+
+
+def test_what_actions_carry_is_judged_where_the_bundle_says_so(tmp_path: Path) -> None:
+    rows = [
+        row("h1", "harmful", "one", params={"to": "exfil"}),
+        row("b1", "benign", "one", tool="get_weather", params={"text": "hello"}),
+        write_row("w1", "benign", text="The user likes tea."),
+    ]
+    with serving() as api:
+        stages = ["controls", "inbound", "tier_auth"]
+        inbound = {"mode": "enforce", "judge": "always"}
+        words = ("--json", "--rows")
+        told = evaluate(api, panel(tmp_path, *rows), *words, stages=stages, inbound=inbound)
+    assert told.exit_code == 0, told.output
+    found = json.loads(told.stdout)
+    assert [one.get("gate") for one in found["rows"] if one.get("outcome") == "BLOCK"] == ["inbound"]
+    assert found["hosted"]["analysis"]["calls"] == 3
