@@ -23,8 +23,11 @@ from app.cli.demo.demo_sessions import STORY_AGAIN
 from app.cli.demo.material import RunOptions, prepare
 from app.cli.demo.run import perform
 from app.cli.demo.run_place import WorkerError
+from app.core.actions.stages import GATES
+from app.core.foundation.strict import json_object
 from app.core.retrieval.retrieval_kinds import RETRIEVAL
 from app.settings import ROOT
+from load.sites.model_server import MODEL, ModelServer
 from tests.conftest import KEPT
 from topics.catalog import ALARMS, DEAD_LETTERS, VERDICTS
 
@@ -53,7 +56,8 @@ class Silence:
 
 @pytest.fixture
 def wish(kafka: str, prefix: str, tmp_path: Path) -> RunOptions:
-    environment = {**os.environ, "KAFKA_BOOTSTRAP_SERVERS": kafka, "SLUICE_CACHE__FOLDER": str(KEPT)}
+    known = {name: value for name, value in os.environ.items() if not name.startswith("ANTHROPIC_")}
+    environment = {**known, "KAFKA_BOOTSTRAP_SERVERS": kafka, "SLUICE_CACHE__FOLDER": str(KEPT)}
     config = ROOT / "config"
     bundles = config / "bundles" / "default.json", config / "quality" / "default.json"
     run = prefix.strip(".")
@@ -61,10 +65,13 @@ def wish(kafka: str, prefix: str, tmp_path: Path) -> RunOptions:
 
 
 def test_a_run_answers_everything_and_leaves_nothing(wish: RunOptions, tmp_path: Path) -> None:
-    result = perform(wish, prepare(wish), Silence())
+    with ModelServer() as model:
+        asked = replace(wish, environment={**wish.environment, **model.environment})
+        result = perform(asked, prepare(asked), Silence())
     assert result.well
     assert not result.worker.alive()
     assert list(tmp_path.iterdir()) == []
+    _every_gate_is_shown(result)
     _limits_bite(result)
     _totals_are_the_inputs_own(result)
     _every_escalation_ends(result)
@@ -72,6 +79,20 @@ def test_a_run_answers_everything_and_leaves_nothing(wish: RunOptions, tmp_path:
     _unreadable_records_alone_are_dead_letters(result)
     _a_person_s_override_lets_an_item_through(result)
     _the_report_has_what_was_decided_and_what_nobody_decided_on(result)
+
+
+def _every_gate_is_shown(result: Result) -> None:
+    """The real SDK asked the model's server, and the encoder ran."""
+    found = {(one.gate, one.proposed.split()[0]): one for one in result.judged}
+    off = {gate.name for gate in GATES} - set(json_object(result.material.bundle)["stages"])
+    assert off <= {gate for gate, _ in found}
+    assert found["outbound", "send_note"].said.startswith("outbound_data: card")
+    assert found["inbound", "send_note"].said.startswith("injected_instructions")
+    assert "probability" in found["similarity", "plan_transfer"].said
+    assert found["policies", "note_refund"].said.startswith("policy_violated: refund-limit")
+    asking = [found[key] for key in (("causal", "order_supplies"), ("grader", "reply_to_customer"))]
+    assert [one.models for one in (*asking, found["policies", "export_customers"])] == [(MODEL,)] * 3
+    assert found["tier_auth", "look_up_order"].verdict == "allowed"
 
 
 def _limits_bite(result: Result) -> None:
@@ -172,6 +193,9 @@ def test_a_kept_demo_runs_on_until_it_is_stopped(wish: RunOptions, tmp_path: Pat
         assert run_place.recall(tmp_path) is not None
         assert result.gateway is not None
         assert b"Log in" in httpx2.get(f"{result.gateway.url}/login").content
+        unasked = {one.gate: one.said for one in result.judged if not one.answered}
+        assert unasked["causal"] == "inconclusive: causal got no answer of constraints"
+        assert unasked["grader"] == "inconclusive: grader got no answer of grader"
     finally:
         run_place.stop_kept(tmp_path)
     assert not result.worker.alive()

@@ -255,6 +255,7 @@ def summary_fields(result: Result, seconds: float) -> dict[str, Any]:
         "escalations": len(answers.escalations),
         "endings": Counter(one.get("decision", "expired") for one in answers.endings.values()),
         "guarded": [one._asdict() for one in result.refunds],
+        "judged": [one._asdict() for one in result.judged],
         "settled": len(settled(answers)),
         "dead_letters": [
             {"code": one.body["code"], "path": one.body["path"]} for one in answers.of(DEAD_LETTERS)

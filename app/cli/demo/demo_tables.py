@@ -14,6 +14,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from app.cli.demo.demo_answers import cause_of, examples_of, settled
+from app.cli.demo.judged import make_table
 from app.cli.demo.refunds import CLERK, REFUND
 from app.cli.ledger.ledger import report_parts
 from app.cli.ledger.quarantine import By, counted_parts
@@ -114,7 +115,8 @@ def print_opening(console: Console, material: Material) -> None:
 
 def print_result(console: Console, result: Result) -> None:
     """Every table, and what the commands report of the ledger."""
-    for part in (*_tables(result.answers, result.material.config.recipe), _guarded(result.refunds)):
+    shown_last = _guarded(result.refunds), make_table(result.judged)
+    for part in (*_tables(result.answers, result.material.config.recipe), *shown_last):
         print_parts(("", part), console)
     examined = result.examined
     reports: tuple[tuple[str, Iterable[RenderableType]], ...] = (

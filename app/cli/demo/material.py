@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from app.adapters.kafka.kafka_publish import Outgoing
-from app.cli.demo import refunds
+from app.cli.demo import judged, refunds
 from app.cli.demo.demo_sessions import (
     ALTERED,
     DAY_MS,
@@ -218,7 +218,8 @@ class RunOptions:
 class Material:
     """What is published, and from what it was made.
 
-    `opening` comes first and is answered before the `plan` goes on: the story reads before it acts.
+    `opening` comes first and is answered before the `plan` goes on: the story reads before it acts. `judged`
+    are actions as config/demo/judged.toml has them.
     """
 
     rows: Sequence[ActionRow]
@@ -230,6 +231,7 @@ class Material:
     bundle: bytes
     quality: bytes
     policy: Sequence[ControlRecord]
+    judged: Sequence[dict[str, Any]]
 
     @property
     def retrievals(self) -> list[Planned]:
@@ -265,9 +267,14 @@ def prepare(wish: RunOptions) -> Material:
     opening = [input_of(RETRIEVAL, fields, now) for fields in reading.story(telling)]
     registry = generated_registry(rows, readings, trust.feed.public.text)
     clerk = refunds.registry_entries(TENANT, trust.agent.public.text)
-    policy = [*trust.policy(bundle, registry), *trust.entries(clerk), trust.quality_bundle(quality)]
+    shown = judged.read_config(wish.config)
+    own = judged.make_bundle(bundle, wish.bundle.parent, shown)
+    entries = [*clerk, *judged.registry_entries(TENANT, shown)]
+    policy = [*trust.policy(bundle, registry), *trust.entries(entries), trust.bundle(own)]
+    policy.append(trust.quality_bundle(quality))
     plan = make_plan(sessions, story, now)
-    return Material(rows, writes, sessions, opening, plan, config, bundle, quality, policy)
+    actions = shown["action"]
+    return Material(rows, writes, sessions, opening, plan, config, bundle, quality, policy, actions)
 
 
 def _drawing(seed: int | str) -> random.Random:

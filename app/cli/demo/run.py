@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from app.broker.handle import Broker
     from app.broker.process_identity import ProcessIdentity
     from app.cli.demo.demo_answers import Answers
+    from app.cli.demo.judged import JudgedAction
     from app.cli.demo.material import Material, RunOptions
     from app.cli.demo.refunds import Refund
     from app.cli.demo.run_gateway import RunGateway
@@ -78,6 +79,7 @@ class Result:
     material: Material
     answers: Answers
     refunds: Sequence[Refund]
+    judged: Sequence[JudgedAction]
     examined: Examined
     gateway: RunGateway | None = None
 
@@ -90,6 +92,7 @@ class Result:
         answers, found = self.answers, self.examined
         answered = not (answers.unanswered or answers.answered_twice or answers.held or answers.unfounded)
         guarded = bool(self.refunds) and all(one.well for one in self.refunds)
+        guarded = guarded and len(self.judged) == len(self.material.judged)
         return (
             answered
             and guarded
@@ -133,7 +136,7 @@ def _performed(wish: RunOptions, folder: Path, material: Material, narrator: Nar
             people = [wish.trust.delegate([TENANT])] if wish.keep else []
             asyncio.run(publish_policy(place.bootstrap_servers, place.prefix, [*material.policy, *people]))
             entries = sum(topic == REGISTRY for topic, _, _ in material.policy)
-            step.say(f"two bundles and {entries} generated entries, signed with this run's own keys")
+            step.say(f"three bundles and {entries} generated entries, signed with this run's own keys")
         with narrator.step("Worker") as step:
             worker = start_worker(place, wish.environment)
             started.callback(_stopped, narrator, "Stop worker", worker.stop)
@@ -143,7 +146,8 @@ def _performed(wish: RunOptions, folder: Path, material: Material, narrator: Nar
             talk = Talk(place, material, wish, step, worker)
             answers = asyncio.run(talk.hold())
             step.say(f"{answers.published} inputs published, {answers.answered} answered")
-        result = Result(place, worker.identity, material, answers, talk.refunds, examine(place, narrator))
+        examined = examine(place, narrator)
+        result = Result(place, worker.identity, material, answers, talk.refunds, talk.judged, examined)
         if wish.keep and result.well:
             if broker.kind != "external":
                 locate.remember(wish.home, broker)

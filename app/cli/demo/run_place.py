@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PARTITIONS = 8
-SETTINGS_PREFIX = "SLUICE_"
+SETTINGS_PREFIX, MODEL_SETTINGS = "SLUICE_", "SLUICE_GRADER__"
+ENCODER = "all-minilm-l6-v2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +67,15 @@ class RunPlace:
         }
 
     def for_worker(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """The worker's whole environment: `environment` with this run's settings instead of its own."""
-        kept = {name: value for name, value in environment.items() if not name.startswith(SETTINGS_PREFIX)}
-        return {**kept, **self.for_commands(), "SLUICE_WORKER__READY_FILE": str(self.ready_file)}
+        """The worker's whole environment: `environment` with this run's settings instead of its own, but for
+        those of the hosted model."""
+        kept = {
+            name: value
+            for name, value in environment.items()
+            if not name.startswith(SETTINGS_PREFIX) or name.startswith(MODEL_SETTINGS)
+        }
+        own = {"SLUICE_WORKER__READY_FILE": str(self.ready_file), "SLUICE_EMBEDDING__ENCODER": ENCODER}
+        return {**kept, **self.for_commands(), **own}
 
 
 READY_S = 60.0

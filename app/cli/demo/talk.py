@@ -11,6 +11,7 @@ from app.adapters.kafka.kafka_publish import publish
 from app.adapters.kafka.kafka_read import open_reader
 from app.cli.demo.demo_answers import TOPICS, Answers
 from app.cli.demo.follow_ups import make_approvals, make_outcomes, make_reports, make_reviews, override_items
+from app.cli.demo.judged import JudgedAction, judge_actions
 from app.cli.demo.refunds import ESCALATED, SESSION, Refund, make_refunds
 from app.cli.demo.throwaway_trust import publish_policy
 from topics.catalog import BY_NAME
@@ -46,6 +47,8 @@ class Talk:
         self._step, self._worker = step, worker
         self.refunds: list[Refund] = []
         """What became of what the agent behind the client wanted."""
+        self.judged: list[JudgedAction] = []
+        """What the gates made of the actions that are meant for one of them."""
         self._answers = Answers(place.prefix, material.config.recipe.story.session)
 
     async def hold(self) -> Answers:
@@ -60,6 +63,7 @@ class Talk:
         names = [f"{place.prefix}{name}" for name in TOPICS]
         async with open_reader(place.bootstrap_servers, names, "beginning") as reader:
             batches = reader.follow(None)
+            judged = asyncio.create_task(judge_actions(place, self._material.judged))
             await self._exchange(self._material.opening, batches)
             await self._exchange(self._material.plan, batches)
             patience_s = recipe.review_s + PATIENCE_S
@@ -79,6 +83,8 @@ class Talk:
             expired = time.monotonic() + patience_s
             await self._read(batches, lambda: answers.held > 0 and time.monotonic() < expired)
             self.refunds = await refunds
+            await self._read(batches, lambda: not judged.done())
+            self.judged = await judged
             await self._read(batches, lambda: time.monotonic() < in_force)
             await self._exchange(overrides.again, batches)
         return answers

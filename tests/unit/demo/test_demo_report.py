@@ -13,6 +13,7 @@ from app.broker.process_identity import ProcessIdentity
 from app.cli.demo.demo import sentence, summary_fields
 from app.cli.demo.demo_answers import Answers
 from app.cli.demo.demo_tables import print_result
+from app.cli.demo.judged import JudgedAction
 from app.cli.demo.refunds import Refund
 from app.cli.demo.run import Examined, Result
 from app.cli.demo.run_place import RunPlace
@@ -41,10 +42,14 @@ def result(material: Material, *reruns: Rerun) -> Result:
     report = Report({}, (), len(reruns))
     examined = Examined(report, tally, GateCounts({}), quality_report(QualityTally()))
     place = RunPlace("demo-test", Path("kept"), "broker:9092", "", Path("keys"))
-    return Result(place, ProcessIdentity(1, ""), material, Answers(place.prefix), REFUNDS, examined)
+    return Result(place, ProcessIdentity(1, ""), material, Answers(place.prefix), REFUNDS, JUDGED, examined)
 
 
 REFUNDS = [Refund("refund-1", 10, "approve", 1, "10 sent back")]
+JUDGED = [
+    JudgedAction("grader", "reply hello", "allowed", "passes", ("m-1",), answered=True),
+    JudgedAction("causal", "order chair", "needs_human", "inconclusive: no answer", (), answered=False),
+]
 
 
 def printed(of: Result) -> str:
