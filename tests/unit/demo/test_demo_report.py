@@ -42,7 +42,15 @@ def result(material: Material, *reruns: Rerun) -> Result:
     report = Report({}, (), len(reruns))
     examined = Examined(report, tally, GateCounts({}), quality_report(QualityTally()))
     place = RunPlace("demo-test", Path("kept"), "broker:9092", "", Path("keys"))
-    return Result(place, ProcessIdentity(1, ""), material, Answers(place.prefix), REFUNDS, JUDGED, examined)
+    return Result(
+        place,
+        ProcessIdentity(1, ""),
+        material,
+        Answers(place.prefix),
+        REFUNDS,
+        JUDGED * (len(material.judged) // 2),
+        examined,
+    )
 
 
 REFUNDS = [Refund("refund-1", 10, "approve", 1, "10 sent back")]
