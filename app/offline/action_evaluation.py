@@ -12,7 +12,7 @@ from app.core.actions.action_kinds import ACTION
 from app.core.actions.action_similarity import ActionSimilarity
 from app.core.actions.assessment import GATE as REGISTRATION
 from app.core.actions.causal import Causal
-from app.core.actions.grader import Grader, GraderPolicy
+from app.core.actions.grader import Grader, GraderPolicy, Qualitative
 from app.core.actions.stages import GATES
 from app.core.content import judge
 from app.core.decide.decision_point import DecisionPoint
@@ -143,14 +143,21 @@ def without_similarity(bundle: Bundle) -> Bundle:
     return judging
 
 
-def with_hosted(bundle: Bundle) -> Bundle:
-    """The bundle with the gates that ask a hosted model, which needs no proof to be measured."""
+def with_hosted(bundle: Bundle, *, in_doubt: bool = False) -> Bundle:
+    """The bundle with the gates that ask a hosted model, which needs no proof to be measured. `in_doubt`:
+    they ask only about what similarity does not let pass."""
     missing = tuple(one for one in JUDGING if one not in bundle.stages)
     place = bundle.stages.index(BEFORE) if BEFORE in bundle.stages else len(bundle.stages)
     judging = copy(bundle)
     judging.stages = (*bundle.stages[:place], *missing, *bundle.stages[place:])
+    asked: dict[str, Any] = {"ask": "in_doubt"} if in_doubt else {}
     part: CausalPolicy = bundle.parts[Causal.name]
-    judging.parts = {**bundle.parts, Causal.name: part.model_copy(update={"enabled": True})}
+    compiled: Qualitative = bundle.parts[Grader.name]
+    judging.parts = {
+        **bundle.parts,
+        Causal.name: part.model_copy(update={"enabled": True, **asked}),
+        Grader.name: compiled._replace(policy=compiled.policy.model_copy(update=asked)),
+    }
     grader: GraderPolicy = bundle.written[Grader.name]
     unproved = grader.model_copy(update={"proof": ProofPolicy(required=False)})
     judging.written = {**bundle.written, Grader.name: unproved}

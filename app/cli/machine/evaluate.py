@@ -76,6 +76,10 @@ def evaluate_command(  # noqa: PLR0913 - Typer takes each option as a parameter
         bool,
         typer.Option("--hosted", help="Ask the hosted models of [grader] and [analysis] too, with your key."),
     ] = False,
+    in_doubt: Annotated[
+        bool,
+        typer.Option("--in-doubt", help="Ask a hosted model only about what similarity does not let pass."),
+    ] = False,
     price: Annotated[
         list[str] | None,
         typer.Option(
@@ -113,7 +117,8 @@ def evaluate_command(  # noqa: PLR0913 - Typer takes each option as a parameter
     docs/offline.md lists), grader (under the bundle's rules) and inbound
     (if the bundle names it and says when). It says
     how many calls and tokens that took, and their cost at the prices that
-    --price names.
+    --price names. With --similarity --in-doubt it asks only about what
+    similarity sends on.
 
     Exit codes: 0 measured, 1 a retrieval's outcome differs from its label
     under its own tables, 2 could not do it.
@@ -121,7 +126,7 @@ def evaluate_command(  # noqa: PLR0913 - Typer takes each option as a parameter
     try:
         panel = load_by_kind(files)
         models = HostedTrial(settings_or_stop(), prices_of(price or [])) if hosted else None
-        trial = JudgingTerms(unsigned_bundle(bundle), source_type, similarity, models)
+        trial = JudgingTerms(unsigned_bundle(bundle), source_type, similarity, models, in_doubt=in_doubt)
         judged = {name: EVALUATIONS[name].judge(found, trial) for name, found in panel.items()}
     except (NotAPanel, PolicyFileError, CoreError, NotMeasured, PolicyError, NoPrice) as error:
         stop(str(error))
@@ -166,6 +171,7 @@ class JudgingTerms(NamedTuple):
     source_type: str
     similarity: bool | None
     models: HostedTrial | None
+    in_doubt: bool = False
 
 
 def _judge_actions(rows: Sequence[ActionRow], trial: JudgingTerms) -> list[JudgedAction]:
@@ -178,7 +184,7 @@ def _judge_actions(rows: Sequence[ActionRow], trial: JudgingTerms) -> list[Judge
         bundle, likeness = trial.bundle, _likeness(rows, part)
         ports[EMBEDDING] = encoder_of(settings_or_stop(), list(likeness.libraries.values()))
     if trial.models is not None:
-        bundle = with_hosted(bundle)
+        bundle = with_hosted(bundle, in_doubt=trial.in_doubt)
         ports |= trial.models.ports("grader")
         incoming: InboundPolicy = bundle.parts[Inbound.name]
         if Inbound.name in bundle.stages and incoming.judge != "off":
