@@ -7,7 +7,8 @@ Authors keep a bundle as a file that may build on others. What is signed is the 
 `"extends": "default.json"` takes another bundle's fields where this one has none of its own.
 `"include": ["patterns/sql.json", "content/override.json"]` adds the fields of those files: pattern sets to
 this bundle's `patterns`, what content is judged with to its `memory`, policies to those of the gate. Lists
-are appended, objects merged.
+are appended, objects merged. `budgets` in such a file has fields for the parts of gates: they count where the
+bundle, with what it extends, says nothing else.
 
 Both name files beside the bundle's or below it, and no other: what is signed and published is what its author
 has in one folder, and a bundle from elsewhere takes no file of the machine that checks it. `"extends":
@@ -62,6 +63,7 @@ _PLACES = {
     "policies": ("policies",),
 }
 """Where the fields of an included file belong; those of pattern sets are named nowhere else."""
+BUDGETS = "budgets"
 
 
 def whole_bundle(path: Path) -> bytes:
@@ -116,6 +118,9 @@ def _document(path: Path) -> dict[str, Any]:
 
 def _append(bundle: dict[str, Any], more: dict[str, Any], name: str) -> None:
     for key, value in more.items():
+        if key == BUDGETS:
+            bundle.update(_filled(bundle, value, f"{name}: $.{BUDGETS}"))
+            continue
         place = _PLACES.get(key, PATTERNS)
         holder = bundle
         for step in place:
@@ -123,6 +128,16 @@ def _append(bundle: dict[str, Any], more: dict[str, Any], name: str) -> None:
             if not isinstance(holder, dict):
                 raise BundleError(f"$.{'.'.join(place)}: not an object")
         holder[key] = _together(holder[key], value, f"{name}: $.{key}") if key in holder else value
+
+
+def _filled(said: dict[str, Any], profile: Any, where: str) -> dict[str, Any]:
+    """What was said, with the profile's fields where nothing was said, at any depth. Raises BundleError if
+    the profile has anything but an object where an object was said."""
+    if not isinstance(profile, dict):
+        raise BundleError(f"{where}: not an object")
+    objects = {name: one for name, one in said.items() if name in profile and isinstance(one, dict)}
+    filled = {name: _filled(one, profile[name], f"{where}.{name}") for name, one in objects.items()}
+    return {**profile, **said, **filled}
 
 
 def _together(known: Any, more: Any, where: str) -> Any:

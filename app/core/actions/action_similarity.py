@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from app.core.actions.model_questions import BudgetMs, budget_of
+from app.core.actions.model_questions import BudgetMs, budget_of, find_shorter_budget
 from app.core.actions.pipeline import INCONCLUSIVE
 from app.core.actions.stage import PASSED, Detail, Gate, StageResult
 from app.core.foundation.canonical import wire_safe
@@ -97,13 +97,10 @@ class SimilarityPolicy(StrictModel):
 
 
 def find_loosenings(before: SimilarityPolicy, after: SimilarityPolicy) -> Iterator[Loosening]:
-    """Switched off, higher thresholds, weaker outcomes, more abstentions; another library, calibration or
-    cut counts as looser."""
-    if before.enabled and not after.enabled:
-        yield Loosening("no action is compared with known ones any more", ("enabled",))
-    for name in ("library", "calibration", "windows"):
-        if before.enabled and getattr(before, name) != getattr(after, name):
-            yield Loosening(f"another {name}, which may find less", (name,))
+    """Switched off, higher thresholds, weaker outcomes, more abstentions, less time; another library,
+    calibration or cut counts as looser."""
+    if before.enabled:
+        yield from _find_less_compared(before, after)
     for name in ("pass_below", "harmful_above"):
         old, new = getattr(before, name), getattr(after, name)
         if new > old:
@@ -119,6 +116,15 @@ def find_loosenings(before: SimilarityPolicy, after: SimilarityPolicy) -> Iterat
         old, new = getattr(before, name), getattr(after, name)
         if _STRICTNESS[new] < _STRICTNESS[old]:
             yield Loosening(f"{name} is {new}, not {old}", (name,))
+
+
+def _find_less_compared(before: SimilarityPolicy, after: SimilarityPolicy) -> Iterator[Loosening]:
+    if not after.enabled:
+        yield Loosening("no action is compared with known ones any more", ("enabled",))
+    for name in ("library", "calibration", "windows"):
+        if getattr(before, name) != getattr(after, name):
+            yield Loosening(f"another {name}, which may find less", (name,))
+    yield from find_shorter_budget(before.budget_ms, after.budget_ms)
 
 
 class PatternAnswer(StrictModel):

@@ -28,6 +28,7 @@ from app.core.actions.model_questions import (
     ShownAction,
     budget_of,
     find_milder,
+    find_shorter_budget,
     needs_no_asking,
     scope_of,
     show_action,
@@ -71,11 +72,13 @@ class CausalPolicy(AnalysisPart):
 
 
 def find_loosenings(before: CausalPolicy, after: CausalPolicy) -> Iterator[Loosening]:
-    """Switched off, and higher thresholds."""
+    """Switched off, milder, less time, and higher thresholds."""
     if before.enabled and not after.enabled:
         yield Loosening("no model judges actions against their agent's constraints any more", ("enabled",))
     if before.enabled:
         yield from find_milder(before, after)
+        for name in ("budget_ms", "extraction_budget_ms"):
+            yield from find_shorter_budget(getattr(before, name), getattr(after, name), name)
     for name, meaning in (("escalate_at", "escalates"), ("block_at", "blocks")):
         old, new = getattr(before, name), getattr(after, name)
         if new > old:

@@ -15,6 +15,7 @@ from app.core.actions.model_questions import (
     Characters,
     IntegrityMode,
     find_milder,
+    find_shorter_budget,
     needs_no_asking,
 )
 from app.core.actions.pipeline import INCONCLUSIVE
@@ -72,12 +73,13 @@ class GraderPolicy(AnalysisPart):
 
 
 def find_loosenings(before: GraderPolicy, after: GraderPolicy) -> Iterator[Loosening]:
-    """A rule that is gone, and less of a proof. A changed rule counts too: nobody can tell which criterion is
-    stricter."""
+    """A rule that is gone, a milder mode, less time, and less of a proof. A changed rule counts too: nobody
+    can tell which criterion is stricter."""
     if not _proves_as_much(before.proof, after.proof):
         yield Loosening("the proof that a model needs shows less, or is not required", ("proof",))
     if before.rules:
         yield from find_milder(before, after)
+        yield from find_shorter_budget(before.budget_ms, after.budget_ms)
     newer = {one.id: one for one in after.rules}
     for old in before.rules:
         new = newer.get(old.id)

@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
 from pydantic import BaseModel, Field, model_validator
 
-from app.core.actions.model_questions import BudgetMs, Characters, budget_of, scope_of
+from app.core.actions.model_questions import (
+    BudgetMs,
+    Characters,
+    budget_of,
+    find_shorter_budget,
+    scope_of,
+)
 from app.core.actions.outbound import (
     MODES,
     MOST_CHARACTERS,
@@ -73,7 +79,7 @@ class InboundPolicy(StrictModel):
 
 
 def find_loosenings(before: InboundPolicy, after: InboundPolicy) -> Iterator[Loosening]:
-    """A milder mode, a model that is asked less often, and lower thresholds."""
+    """A milder mode, a model that is asked less often or has less time, and lower thresholds."""
     if MODES.index(after.mode) < MODES.index(before.mode):
         yield Loosening(f"injected instructions are only {after.mode}, not {before.mode}", ("mode",))
     if before.mode == "off":
@@ -81,6 +87,8 @@ def find_loosenings(before: InboundPolicy, after: InboundPolicy) -> Iterator[Loo
     if OFTENER.index(after.judge) < OFTENER.index(before.judge):
         sentence = f"the model is asked about parameters {after.judge}, not {before.judge}"
         yield Loosening(sentence, ("judge",))
+    if before.judge != "off":
+        yield from find_shorter_budget(before.budget_ms, after.budget_ms)
     for name, meaning in (("escalate_below", "escalates"), ("block_below", "blocks")):
         old, new = getattr(before, name), getattr(after, name)
         if new < old and before.judge != "off":

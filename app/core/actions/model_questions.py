@@ -105,6 +105,13 @@ def find_milder(before: AnalysisPart, after: AnalysisPart) -> Iterator[Loosening
         yield Loosening("the model is asked only about what similarity does not let pass", ("ask",))
 
 
+def find_shorter_budget(before_ms: int, after_ms: int, name: str = "budget_ms") -> Iterator[Loosening]:
+    """Less time for an answer: in standard mode more actions go on without one."""
+    if after_ms < before_ms:
+        sentence = f"{name} is {after_ms}, not {before_ms}: in standard mode more actions go on unjudged"
+        yield Loosening(sentence, (name,))
+
+
 def budget_of(context: ActionContext, budget_ms: int) -> int:
     """The time for an answer in ms: the bundle's, or the caller's deadline where that is less."""
     deadline_ms = context.action.deadline_ms

@@ -17,7 +17,13 @@ from pydantic import BaseModel, Field, model_validator
 
 from app.core.actions.grader import LASTS_MS, GraderMemory
 from app.core.actions.grading import grade, grading_of
-from app.core.actions.model_questions import BudgetMs, Characters, budget_of, show_action
+from app.core.actions.model_questions import (
+    BudgetMs,
+    Characters,
+    budget_of,
+    find_shorter_budget,
+    show_action,
+)
 from app.core.actions.pipeline import INCONCLUSIVE
 from app.core.actions.rules import results_by_type
 from app.core.actions.stage import PASSED, Decided, Detail, RememberingGate, StageResult
@@ -91,7 +97,9 @@ class PolicyShelf(StrictModel):
 
 
 def find_loosenings(before: PolicyShelf, after: PolicyShelf) -> Iterator[Loosening]:
-    """A policy that is gone, milder, for fewer tools, or changed; fewer of the closest."""
+    """A policy that is gone, milder, for fewer tools, or changed; fewer of the closest; less time."""
+    if before.policies:
+        yield from find_shorter_budget(before.budget_ms, after.budget_ms)
     newer = {one.id: one for one in after.policies}
     for old in before.policies:
         path, new = (f"policies[{old.id}]",), newer.get(old.id)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from app.core.actions.stages import BUNDLE_FORM, load_bundle
 from app.core.foundation.errors import BundleError
 from app.offline.policy_files import whole_bundle
 from app.settings import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from app.core.policy.bundles import Bundle
 
 MORE = {"more": [{"id": "m"}]}
 
@@ -28,10 +31,14 @@ def folder(tmp_path: Path) -> Path:
     return own
 
 
-def whole(folder: Path, **fields: object) -> dict[str, object]:
+def whole(folder: Path, **fields: object) -> dict[str, Any]:
     (folder / "b.json").write_text(json.dumps({"id": "b", **fields}))
-    found: dict[str, object] = json.loads(whole_bundle(folder / "b.json"))
+    found: dict[str, Any] = json.loads(whole_bundle(folder / "b.json"))
     return found
+
+
+def loaded(document: dict[str, Any]) -> Bundle:
+    return load_bundle(json.dumps(document).encode())
 
 
 @pytest.mark.parametrize("name", ["beside.json", "below/more.json", "./beside.json"])
@@ -84,3 +91,63 @@ def test_what_a_base_includes_lies_beside_the_base(folder: Path) -> None:
 def test_the_shipped_bundle_is_extended_from_anywhere(folder: Path) -> None:
     shipped = json.loads(whole_bundle(ROOT / "config" / "bundles" / "default.json"))
     assert whole(folder, extends="shipped:default.json") == {**shipped, "id": "b"}
+
+
+HOSTED = "shipped:budgets/hosted.json"
+RULES = {
+    "policies": {
+        "policies": [
+            {
+                "id": "minimal",
+                "title": "Data minimisation",
+                "text": "Only the data that the purpose needs.",
+                "source": {"document": "GDPR", "place": "Article 5(1)(c)"},
+            }
+        ]
+    },
+    "grader": {"rules": [{"id": "polite", "reason": "be polite", "criterion": "It is polite."}]},
+}
+BUDGETS = {
+    "inbound": {"budget_ms": 5000},
+    "causal": {"budget_ms": 5000, "extraction_budget_ms": 20000},
+    "policies": {"budget_ms": 5000},
+    "grader": {"budget_ms": 5000, "proof": {"most_p99_ms": 5000.0}},
+}
+
+
+def test_the_profile_for_hosted_models_sets_these_budgets_and_nothing_else(folder: Path) -> None:
+    shipped = whole(folder, extends="shipped:default.json")
+    found = whole(folder, extends="shipped:default.json", include=[HOSTED])
+    assert found == {**shipped, **BUDGETS}
+    looser = [one.paths for one in BUNDLE_FORM.find_loosenings(*map(loaded, (shipped, found)))]
+    assert looser == [], "the gates that ask are not among the shipped stages"
+    named = {"stages": ["controls", "inbound", "causal", "policies", "grader", "tier_auth"]}
+    asking = {"inbound": {"mode": "enforce", "judge": "always"}, "causal": {"enabled": True}, **RULES}
+    before = whole(folder, extends="shipped:default.json", **named, **asking)
+    after = whole(folder, extends="shipped:default.json", **named, **asking, include=[HOSTED])
+    there = list(BUNDLE_FORM.find_loosenings(loaded(before), loaded(after)))
+    assert [one.paths for one in there] == [("grader.proof",)], "a longer budget is not looser"
+    back = [one.paths for one in BUNDLE_FORM.find_loosenings(loaded(after), loaded(before))]
+    budgets = ("inbound.budget_ms", "causal.budget_ms", "causal.extraction_budget_ms")
+    assert back == [(one,) for one in (*budgets, "policies.budget_ms", "grader.budget_ms")]
+
+
+def test_what_the_bundle_says_counts_before_the_profile(folder: Path) -> None:
+    (folder / "below" / "base.json").write_text(json.dumps({"policies": {"budget_ms": 90, "closest": 2}}))
+    own = {"causal": {"budget_ms": 70}, "grader": {"proof": {"least_agreement": 0.95}}}
+    included = [HOSTED, "shipped:policies/gdpr.json"]
+    found = whole(folder, extends="below/base.json", include=included, **own)
+    assert found["causal"] == {"budget_ms": 70, "extraction_budget_ms": 20000}
+    assert found["grader"] == {
+        "budget_ms": 5000,
+        "proof": {"least_agreement": 0.95, "most_p99_ms": 5000.0},
+    }
+    assert (found["policies"]["budget_ms"], found["policies"]["closest"]) == (90, 2)
+    assert len(found["policies"]["policies"]) > 1
+
+
+@pytest.mark.parametrize("wrong", [[], {"causal": 5000}])
+def test_a_profile_that_is_not_made_of_objects_is_refused(folder: Path, wrong: object) -> None:
+    (folder / "p.json").write_text(json.dumps({"budgets": wrong}))
+    with pytest.raises(BundleError, match=r"p\.json: \$\.budgets.*: not an object"):
+        whole(folder, causal={"enabled": True}, include=["p.json"])

@@ -79,14 +79,15 @@ UNRESOLVED = {
     "condition": "facts.supplier.name == action.parameters.supplier",
     "facts": {"supplier": {"id": "supplier-9"}},
 }
-SEEDS = bundle(
-    stages=STAGES,
-    rules=[ASSERTED, UNRESOLVED],
-    similarity=ALIKE,
-    causal={"enabled": True},
-    policies={"policies": POLICIES},
-    grader={"rules": [{**POLITE, "when": "has(action.parameters.text)"}], "proof": UNPROVED},
-)
+PARTS: dict[str, Any] = {
+    "stages": STAGES,
+    "rules": [ASSERTED, UNRESOLVED],
+    "similarity": ALIKE,
+    "causal": {"enabled": True},
+    "policies": {"policies": POLICIES},
+    "grader": {"rules": [{**POLITE, "when": "has(action.parameters.text)"}], "proof": UNPROVED},
+}
+SEEDS = bundle(**PARTS)
 ENTRIES = (
     entry("fact", "bank-stmt-2025-08", value={"amount": 100.0}, valid_from="2025-01-01T00:00:00.000Z"),
     entry("agent", "bound", tenant_id="acme", tier="T4", constraints=[CONSTRAINT]),

@@ -18,9 +18,11 @@ from app.core.actions.causal import CausalPolicy
 from app.core.actions.grader import GraderPolicy
 from app.core.actions.grading import PORT as GRADER
 from app.core.actions.policies import PolicyShelf
+from app.core.actions.stages import load_bundle
 from app.core.policy.similarity_settings import EMBEDDING
 from app.core.state.remembered import Remembered
 from app.core.state.session import Account
+from app.offline.policy_files import whole_bundle
 from tests.unit.core.actions.judging_scene import judgement, scoring
 from tests.unit.core.actions.seed_rows import (
     BOUND,
@@ -30,6 +32,7 @@ from tests.unit.core.actions.seed_rows import (
     GONE,
     HARMLESS,
     LATE,
+    PARTS,
     SEEDS,
     STAGES,
     TABLE,
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
 
     from app.core.decide.decision_point import DecisionPoint
     from app.core.foundation.requests import Answer, Request
+    from app.core.policy.bundles import Bundle
     from app.core.state.decision import Decision
 
 POINT = point(*ENTRIES, policy=SEEDS)
@@ -154,6 +158,30 @@ def test_over_its_budget_a_gate_fails_open_in_standard_and_closed_in_high_stakes
     for mode in ("standard", "high_stakes"):
         unanswered = session_of(gone).verdict(**action, mode=mode)
         assert (unanswered["outcome"], first_objection(unanswered)) == ("ESCALATE", gate)
+
+
+@pytest.fixture(scope="module")
+def hosted(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    """The table's bundle with the profile for hosted models."""
+    path = tmp_path_factory.mktemp("hosted") / "b.json"
+    include = {"extends": "shipped:default.json", "include": ["shipped:budgets/hosted.json"]}
+    path.write_text(json.dumps({**include, **PARTS}))
+    return load_bundle(whole_bundle(path))
+
+
+@pytest.mark.parametrize("row", [one for one in BUDGETS if one[2] != EMBEDDING], ids=lambda one: one[0])
+@pytest.mark.parametrize(("deadline_ms", "waits_ms"), [(None, 5000), (300, 300)])
+def test_with_the_profile_for_hosted_models_a_gate_waits_longer_and_ends_alike(
+    hosted: Bundle, row: tuple[str, dict[str, Any], str, int, str], deadline_ms: int | None, waits_ms: int
+) -> None:
+    """`shipped:budgets/hosted.json`; the caller's deadline still shortens it."""
+    _, action, port, _, gate = row
+    told = {**action, "deadline_ms": deadline_ms}
+    for mode, ended in (("high_stakes", "BLOCK"), ("standard", "ALLOW")):
+        session = session_of({port: [LATE]})
+        session.point = point(*ENTRIES, policy=hosted)
+        assert session.verdict(**told, mode=mode)["outcome"] == ended, gate
+        assert {one.budget_ms for one in session.asked if one.port == port} == {waits_ms}
 
 
 def test_on_the_voice_path_the_caller_s_deadline_is_the_budget_of_every_stage() -> None:
