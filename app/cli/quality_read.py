@@ -20,6 +20,7 @@ from app.settings import real_names
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from app.adapters.kafka.kafka_read import Start
     from app.core.reports.ledger_values import Basis, Sink
 
 From = Annotated[
@@ -36,7 +37,7 @@ def read_or_stop(topics: Sequence[str], sinks: Mapping[str, Sink], exported: Pat
     values = LedgerValues(sinks)
     try:
         if exported is None:
-            source = _of_broker(topics, values.take)
+            source = of_broker(topics, values.take)
         else:
             source = f"the export {exported.name}"
             with exported.open("rb") as lines:
@@ -48,10 +49,16 @@ def read_or_stop(topics: Sequence[str], sinks: Mapping[str, Sink], exported: Pat
     return values.basis(source)
 
 
-def _of_broker(topics: Sequence[str], take: Callable[[bytes | None], None]) -> str:
+def of_broker(
+    topics: Sequence[str], take: Callable[[bytes | None], None], start: Start | int = "beginning"
+) -> str:
+    """Hand the values of these topics, by base name, to `take`; what cannot be read ends the command.
+
+    Returns where they are from.
+    """
     settings = settings_or_stop()
     names = real_names(settings)
-    reading = read_values(settings.kafka.bootstrap_servers, [names[base] for base in topics], take)
+    reading = read_values(settings.kafka.bootstrap_servers, [names[base] for base in topics], take, start)
     try:
         asyncio.run(reading)
     except UnknownTopics as error:

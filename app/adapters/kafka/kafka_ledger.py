@@ -13,6 +13,7 @@ from topics.catalog import CATALOG
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from app.adapters.kafka.kafka_read import Start
     from app.verifier.ledger_findings import Report
 
 
@@ -45,13 +46,17 @@ def located(record: StoredRecord) -> Located:
 
 
 async def read_values(
-    bootstrap_servers: str, topics: Sequence[str], take: Callable[[bytes | None], None]
+    bootstrap_servers: str,
+    topics: Sequence[str],
+    take: Callable[[bytes | None], None],
+    start: Start | int = "beginning",
 ) -> None:
     """Hand every committed value of the topics, by their names on the broker, to `take`, a batch at a time.
+    `start`: see `open_reader`.
 
     Raises KafkaUnreachable, UnknownTopics, and NotADecisionError with the record's place.
     """
-    async with open_reader(bootstrap_servers, topics, "beginning") as reader:
+    async with open_reader(bootstrap_servers, topics, start) as reader:
         async for batch in reader.to_end():
             for record in batch:
                 _taken(record, take)

@@ -83,9 +83,10 @@ class TopicReader:
 
 @asynccontextmanager
 async def open_reader(
-    bootstrap_servers: str, topics: Sequence[str], start: Start
+    bootstrap_servers: str, topics: Sequence[str], start: Start | int
 ) -> AsyncIterator[TopicReader]:
-    """A reader whose positions are settled when it is handed over.
+    """A reader whose positions are settled when it is handed over. A `start` in ms since the epoch is the
+    first record of each partition that was written then or later.
 
     Raises UnknownTopics, and KafkaUnreachable here or from any of the reader's methods.
     """
@@ -93,10 +94,15 @@ async def open_reader(
     try:
         async with _consumer(bootstrap_servers, "read_uncommitted") as asking:
             ends = await ends_of(asking, partitions)
+            starts = await _starts(asking, ends, start) if isinstance(start, int) else {}
         async with _consumer(bootstrap_servers, "read_committed") as consumer:
             consumer.assign(partitions)
-            seek = consumer.seek_to_beginning if start == "beginning" else consumer.seek_to_end
-            await seek(*partitions)
+            if isinstance(start, str):
+                await (consumer.seek_to_beginning if start == "beginning" else consumer.seek_to_end)(
+                    *partitions
+                )
+            for part, offset in starts.items():
+                consumer.seek(part, offset)
             yield TopicReader(consumer, ends)
     except KafkaError as error:
         raise KafkaUnreachable(f"{bootstrap_servers}: {error}") from error
@@ -114,6 +120,14 @@ async def ends_of(
     asking.pause(*partitions)
     ends: dict[TopicPartition, int] = await asking.end_offsets(partitions)
     return ends
+
+
+async def _starts(
+    asking: AIOKafkaConsumer, ends: dict[TopicPartition, int], since_ms: int
+) -> dict[TopicPartition, int]:
+    """Where each partition has its first record of that time or later; its end if there is none."""
+    found = await asking.offsets_for_times(dict.fromkeys(ends, since_ms))
+    return {part: end if found[part] is None else found[part].offset for part, end in ends.items()}
 
 
 def _consumer(bootstrap_servers: str, isolation: str) -> AIOKafkaConsumer:

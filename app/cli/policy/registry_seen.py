@@ -15,11 +15,16 @@ from app.cli.policy.control_topics import (
     AsJson,
     folded_or_stop,
 )
+from app.cli.quality_read import of_broker
+from app.core.actions.causal import EXTRACT, EXTRACTION_PORT
 from app.core.foundation.clock import rfc3339
 from app.core.trust.change_log import change_log, entries_in_force
-from topics.catalog import REGISTRY
+from topics.catalog import REGISTRY, VERDICTS
+from topics.json_text import parse
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from app.core.trust.fold import Folded
     from app.core.trust.revisions import Accepted
 
@@ -29,6 +34,8 @@ Named = Annotated[
 ]
 _REVISION = re.compile(r"@[0-9]+")
 LIFTED = "lifted"
+_ASKED = f'"{EXTRACTION_PORT}"'.encode()
+_CLOCKS_APART_MS = 60_000
 
 
 def list_entries(
@@ -57,7 +64,10 @@ def show(name: Named = None, as_json: AsJson = False) -> None:
     """Show the entry in force under a name, whole, with the hash that decisions record.
 
     It also shows since when the entry is in force, who signed it, and its
-    earlier revisions.
+    earlier revisions. For an agent with a system prompt, it shows the
+    constraints that the gate `causal` judges by: those that were signed,
+    or those that a model found in the prompt, as the newest verdict under
+    this revision has them.
 
     Exit codes: 0 shown, 1 no entry of this name, 2 could not do it.
 
@@ -69,11 +79,14 @@ def show(name: Named = None, as_json: AsJson = False) -> None:
     found = _named(folded, name)
     if not found:
         stop(f"{name}: nothing of this name is in force; `sluice registry list` shows what is", WRONG)
+    extracted = _read_extracted(found)
     if as_json:
-        print_json([_fields(one) | {"spec": one.document["spec"]} for one in found])
+        specs = ({"spec": one.document["spec"], **_constraints_field(one, extracted)} for one in found)
+        print_json([_fields(one) | more for one, more in zip(found, specs, strict=True)])
         return
     for one in found:
         _show(one, folded)
+        _print_constraints(_constraints_field(one, extracted).get("constraints"))
 
 
 def log(name: Named = None, as_json: AsJson = False) -> None:
@@ -114,6 +127,81 @@ def _fields(one: Accepted) -> dict[str, Any]:
         "hash": one.hash,
         "offset": one.arrival.offset,
     }
+
+
+class _Extracted:
+    """The newest extraction of each entry, by the entry's key, in the verdicts that are taken."""
+
+    def __init__(self, entries: Iterable[Accepted]) -> None:
+        self._hashes = {one.key: one.hash for one in entries}
+        self.newest: dict[str, dict[str, Any]] = {}
+
+    def take(self, value: bytes | None) -> None:
+        """The next record of gate.verdicts."""
+        verdict = parse(value) if value is not None and _ASKED in value else None
+        if not isinstance(verdict, dict):
+            return
+        used = verdict.get("registry_hashes", {})
+        for key in (key for key, its_hash in self._hashes.items() if used.get(key) == its_hash):
+            for output in verdict["model_outputs"]:
+                self._keep(key, verdict, output)
+
+    def _keep(self, key: str, verdict: dict[str, Any], output: dict[str, Any]) -> None:
+        found = EXTRACT.read(output["payload"]) if output["port"] == EXTRACTION_PORT else None
+        known = self.newest.get(key)
+        if found is None or (known is not None and verdict["decided_at"] < known["decided_at"]):
+            return
+        self.newest[key] = {
+            "source": "model",
+            "texts": found.constraints,
+            "model": found.model,
+            "prompt_version": found.prompt_version,
+            "verdict_id": verdict["verdict_id"],
+            "decided_at": verdict["decided_at"],
+        }
+
+
+def _is_read_by_a_model(one: Accepted) -> bool:
+    spec = one.document["spec"]
+    return one.kind == "agent" and spec.get("constraints") is None and spec.get("system_prompt") is not None
+
+
+def _read_extracted(found: list[Accepted]) -> dict[str, dict[str, Any]]:
+    """What models extracted under these revisions; reads the verdicts since the first of them."""
+    sought = [one for one in found if _is_read_by_a_model(one)]
+    if not sought:
+        return {}
+    extracted = _Extracted(sought)
+    since_ms = min(one.at_ms for one in sought) - _CLOCKS_APART_MS
+    of_broker([VERDICTS], extracted.take, max(0, since_ms))
+    return extracted.newest
+
+
+def _constraints_field(one: Accepted, extracted: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The field `constraints` of an agent; null: it has none, or no model has read its prompt yet."""
+    if one.kind != "agent":
+        return {}
+    signed = one.document["spec"].get("constraints")
+    if signed is not None:
+        return {"constraints": {"source": "signed", "texts": signed}}
+    return {"constraints": extracted.get(one.key, {"source": None} if _is_read_by_a_model(one) else None)}
+
+
+def _print_constraints(said: dict[str, Any] | None) -> None:
+    if said is None:
+        return
+    if said["source"] is None:
+        told = "no verdict since then has the constraints of its system prompt"
+    elif said["source"] == "signed":
+        told = "constraints, as they were signed:"
+    else:
+        told = (
+            f"constraints, as {shown(said['model'])} found them in its system prompt (prompt version "
+            f"{shown(said['prompt_version'])}; {shown(said['verdict_id'])}, {shown(said['decided_at'])}):"
+        )
+    console.print(f"  {told}", highlight=False, soft_wrap=True)
+    for number, text in enumerate(said.get("texts", ()), 1):
+        console.print(f"  {number}. {shown(text)}", highlight=False, soft_wrap=True)
 
 
 def _table(found: list[Accepted]) -> Table:
