@@ -139,6 +139,9 @@ def _what(fields: dict[str, Any], given: Any) -> Iterator[Fact]:
         before, after = session.get("before", {}), session.get("after", {})
         totals = (f"{word} {before.get(name)} -> {after.get(name)}" for word, name in _TOTALS)
         yield "totals", visible(f"{', '.join(totals)}; {fields.get('rows_reserved')} rows reserved")
+        if isinstance(read := session.get("read"), dict):
+            told = (f"{kind} {one.get('times')} (last {one.get('last')})" for kind, one in read.items())
+            yield "had read", visible(f"untrusted content: {', '.join(told)}")
         remembered = session.get("remembered")
         for gate, value in remembered.items() if isinstance(remembered, dict) else ():
             yield "seen by", visible(f"{gate} before: {_text(value)}")

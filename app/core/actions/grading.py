@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from app.core.actions.stage import ActionContext
     from app.core.foundation.requests import Answer
+    from app.core.policy.bundles import Bundle
     from app.core.registry.model_proofs import ProofPolicy
 
 PORT = "grader"
@@ -39,6 +40,8 @@ PART = "grader"
 """The gate's part of the bundle, which says what a proof must show."""
 SHARING = ("grader", "policies")
 """The gates that share the state: each remembers that the agent is governed."""
+ASKING = frozenset({*SHARING, "causal"})
+"""The gates that a model's proof is for."""
 GraderState = Literal["autonomous", "governed"]
 
 
@@ -117,6 +120,12 @@ class Checked(NamedTuple):
 
     why: str | None
     entries: Mapping[str, str]
+
+
+def judges_unproved(bundle: Bundle) -> bool:
+    """Whether a gate of the bundle asks a hosted model that needs no proof."""
+    part = bundle.written.get(PART)
+    return part is not None and not part.proof.required and not ASKING.isdisjoint(bundle.stages)
 
 
 def check_proof(context: ActionContext, port: str, answer: ModelAnswer) -> Checked:

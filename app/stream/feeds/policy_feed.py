@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from aiokafka.errors import KafkaError
 
+from app.core.actions.grading import judges_unproved
 from app.core.registry.loading import FACT
 from app.core.trust.signed_entries import BUNDLE, QUALITY_BUNDLE
 from app.stream.process import one_line
@@ -143,6 +144,7 @@ class PolicyFeed:
         self._records: list[Arrival] = []
         self._folded = 0
         self._told: set[str] = set()
+        self._unproved: set[str] = set()
         self._entries: Sequence[Accepted] = ()
         self._turn = asyncio.Lock()
 
@@ -178,6 +180,7 @@ class PolicyFeed:
             log.error("policy: the default bundle is not in force; what was in force stays")
         else:
             self._tell_in_force(found.entries)
+            self._tell_unproved(found.entries)
             use(found.point, found.refused)
 
     def _tell_refused(self, refused: Sequence[Refused]) -> None:
@@ -185,6 +188,15 @@ class PolicyFeed:
         for line in describe_refused([one for one in refused if str(one) not in self._told]):
             log.warning("policy: refused, what was in force stays: %s", line)
         self._told = {str(one) for one in refused}
+
+    def _tell_unproved(self, entries: Sequence[Accepted]) -> None:
+        """Log, once for each, the bundles under which a hosted model judges that nobody has proved."""
+        bundles = [one.bundle for one in entries if one.bundle is not None]
+        named = [one for one in bundles if one.hash not in self._unproved and judges_unproved(one)]
+        self._unproved |= {one.hash for one in named}
+        lines = (f"bundle {one.id} lets hosted models judge without a proof" for one in named)
+        for line in _bounded(lines, "bundles"):
+            log.warning("policy: %s (grader.proof.required is false)", line)
 
     def _tell_in_force(self, entries: Sequence[Accepted]) -> None:
         if self._entries:

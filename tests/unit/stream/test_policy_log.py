@@ -92,6 +92,20 @@ async def test_a_change_says_what_replaces_what_and_who_signed_it(
     ]
 
 
+async def test_a_bundle_that_needs_no_proof_of_a_model_is_told_once(
+    topics: Topics, caplog: pytest.LogCaptureFixture
+) -> None:
+    told = Told(topics, caplog)
+    await told.next()
+    stages = ["controls", "grader", "tier_auth"]
+    topics.bundle(bundle_document(4, stages=stages, grader={"proof": {"required": False}}), ALICE)
+    replaced = "INFO policy: bundle small revision 4 replaces revision 3, signed by alice"
+    unproved = "bundle small lets hosted models judge without a proof (grader.proof.required is false)"
+    assert await told.next() == [replaced, f"WARNING policy: {unproved}"]
+    topics.entry(agent("writer"), ALICE)
+    assert not any("proof" in one for one in await told.next())
+
+
 async def test_a_refused_record_is_told_once_with_place_and_reason_and_changes_nothing(
     topics: Topics, caplog: pytest.LogCaptureFixture
 ) -> None:

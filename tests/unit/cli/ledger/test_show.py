@@ -133,6 +133,7 @@ def test_it_tells_what_a_gate_remembered_and_calls_its_detail_as_the_gate_does(t
     assert "frozen until (ms since 1970): 1" in out
     assert "secret-then-out: no (first a-9, after_ms 7, undecided false)" in out
     assert "seen by" in out
+    assert "had read untrusted content: external 2 (last i-3)" in " ".join(out.split())
     remembered = 'sequence before: {"firsts": {"r": [[1, "a-1", true]]}, "denials": [1]}'
     assert remembered in " ".join(out.split())  # as wide as the terminal is
 
