@@ -162,6 +162,8 @@ def _entry(told: _Told, why: str, **spec: Any) -> ToolDraft:
     kept = {} if known is None else {"action_type": known.action_type, "reversible": known.reversible}
     trusts = known is not None and known.trusts_row_claims
     whole = {"action_type": None, "reversible": None, **kept, **spec, "trusts_row_claims": trusts}
+    if told.hint("openWorldHint") is True or (known is not None and known.returns_untrusted):
+        whole["returns_untrusted"] = True
     calls = told.seen.calls
     counted = ", ".join(f"{count} {verdict}" for verdict, count in sorted(told.seen.verdicts.items()))
     seen = f"; seen {calls}: {counted}" if calls else ""

@@ -84,3 +84,22 @@ def test_an_unregistered_tool_is_known_by_the_reason_of_its_denial(bundle: Bundl
         "list_rooms": ("T1", True),
         "mystery": ("T3", None),
     }
+
+
+@pytest.mark.parametrize(
+    ("hints", "spec", "marked"),
+    [
+        (READ_ONLY | {"openWorldHint": True}, {}, True),
+        (READ_ONLY | {"openWorldHint": False}, {}, None),
+        (READ_ONLY | {"openWorldHint": "yes"}, {}, None),
+        (READ_ONLY, {"returns_untrusted": True}, True),
+    ],
+)
+def test_what_comes_from_the_open_world_is_untrusted_and_stays_so(
+    bundle: Bundle, hints: dict[str, Any], spec: dict[str, Any], marked: bool | None
+) -> None:
+    entries = [EntryFile(kind="tool", id="a.tool", revision=4, spec=spec)]
+    (draft,) = make_drafts(
+        bundle, build_registry(entries), load_tool_words(WORDS), SeenTools().tools, {"a.tool": hints}
+    )
+    assert draft.entry["spec"].get("returns_untrusted") is marked
