@@ -243,9 +243,13 @@ def _add_checkpoints(body: dict[str, Any], evaluation: Evaluation, ruling: Rulin
         left[-1:-1] = [_advice(one["gate"], text) for text in _told(one["gate"], told)]
     body["checkpoints"] = body["checkpoints"] | found
     idle = [name for name in ("front", "integrity", "back") if name not in found]
+    left[-1:] = [{**NOT_RUN, "text": _not_run(idle)}] if idle else []
+
+
+def _not_run(idle: list[str]) -> str:
     together = ", ".join(idle[:-1]) + " and " + idle[-1] if len(idle) > 1 else idle[0]
     are = "are" if len(idle) > 1 else "is"
-    left[-1] = {**NOT_RUN, "text": f"{together} {are} observed only: no such check ran"}
+    return f"{together} {are} observed only: no such check ran"
 
 
 def _told(gate: str, detail: dict[str, Any]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,6 +15,7 @@ from app.gateway.routes.answer_rendering import aip_verdict
 from tests.unit.core.actions.judging_scene import (
     LISTED,
     POLITE,
+    UNPROVED,
     extraction,
     graded,
     in_doubt,
@@ -22,9 +23,7 @@ from tests.unit.core.actions.judging_scene import (
     judgement,
     scoring,
 )
-
-if TYPE_CHECKING:
-    from tests.unit.core.scene import Session
+from tests.unit.core.scene import Session, bundle, entry, point
 
 MILD = {"observe": "observed", "nudge": "nudged"}
 GONE, LATE = Answer("unavailable", None, "no key"), Answer("overrun")
@@ -114,3 +113,18 @@ def test_a_milder_mode_and_fewer_questions_are_looser() -> None:
     ]
     assert [one.sentence for one in find_grader(*graders)] == ["an objection is only observed, not enforced"]
     assert [*find_grader(*reversed(graders))] == []
+
+
+@pytest.mark.parametrize("mode", ["standard", "high_stakes"])
+def test_where_all_four_checkpoints_ran_none_is_said_to_be_missing(mode: str) -> None:
+    """Seed 002: all four run on every request."""
+    stages = ["controls", "inbound", "outbound", "grader", "tier_auth"]
+    parts = {name: {"mode": "enforce"} for name in ("inbound", "outbound")}
+    grader = {"rules": [POLITE], "proof": UNPROVED}
+    policy = bundle(patterns={}, stages=stages, **parts, grader=grader)
+    told = entry("tool", "tell", tier="T1", action_type="MESSAGE", reversible=True)
+    session = Session(point(told, policy=policy), answers=[scoring(0.9)])
+    verdict = session.verdict(toolName="tell", parameters={"to": "a customer"}, mode=mode)
+    assert verdict["outcome"] == "ALLOW"
+    assert set(verdict["checkpoints"].values()) == {"pass"}
+    assert "sluice.checkpoints" not in [one["source"] for one in verdict["advisories"]]
