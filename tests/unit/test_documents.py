@@ -28,6 +28,8 @@ from topics.record_reading import Unreadable, read
 from topics.records import ProposedAction, ProposedMemoryWrite, ProposedRetrieval
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from topics.records.base import Record
 
 ALL = [one for document in documents() for one in blocks(document)]
@@ -55,7 +57,7 @@ def test_what_looks_like_a_command_is_marked_as_one() -> None:
 
 
 @pytest.mark.parametrize("block", RECORDS, ids=lambda one: one.name)
-def test_a_record_is_read_by_its_model(block: Block) -> None:
+def test_a_record_is_read_by_its_model(block: Block, tmp_path: Path) -> None:
     record = json.loads(block.text)
     if "expect" in record:
         TypeAdapter(Case).validate_json(block.text, strict=True)
@@ -65,6 +67,10 @@ def test_a_record_is_read_by_its_model(block: Block) -> None:
         ApprovalPolicy.model_validate_json(json.dumps(record["approvals"]))
     elif "content_judge" in record:
         ContentJudge.model_validate_json(json.dumps(record["content_judge"]))
+    elif "include" in record:
+        own = tmp_path / "own.json"
+        own.write_text(json.dumps({"extends": "shipped:default.json", **record}), encoding="utf-8")
+        load_bundle(whole_bundle(own))
     elif "label" in record:
         KnownAction.model_validate_json(block.text, strict=True)
     elif set(record) <= PARTS.keys():

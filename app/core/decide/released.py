@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 Kept = Literal["read", "form", "made", "registered", "absent"]
 """`read`: by the content's detectors, and what they find counts as if it were in the content. `form`: of a
-form without room for words, else null. `made`: by the gate, of the input's coordinates. `registered`: the id
-of a signed registry entry. `absent`: never released."""
+form without room for words, else null. `made`: by the gate, of the input's coordinates or in words of its
+own. `registered`: the id of a signed registry entry. `absent`: never released."""
 
 RELEASED: Mapping[type[Record], Mapping[str, Kept]] = {
     AdmittedMemory: {
@@ -51,6 +51,7 @@ RELEASED: Mapping[type[Record], Mapping[str, Kept]] = {
         "items.content_class": "read",
         "items.provenance_uri": "read",
         "items.body": "read",
+        "items.unjudged": "made",
         "withheld.item_id": "read",
         "withheld.ledger_event_id": "made",
         "withheld.escalation_id": "made",
