@@ -17,7 +17,7 @@ import orjson
 
 from app.core.state.session import KEY_PREFIX
 from load.bench.given import action_events, bench_env, memory_writes
-from load.bench.workers.latency import Latency, Message, Probe, percentiles
+from load.bench.workers.latency import ONE_IN, Beside, Latency, Message, Probe, by_turns
 from topics.catalog import (
     ACTIONS,
     MEMORY_DECISIONS,
@@ -39,8 +39,7 @@ SECONDS = 30
 WARM_UP_S = 8
 PATIENCE_S = 60
 SESSIONS = 400
-ONE_IN = 20
-BYSTANDER_RATE, TURNS, TURN_S, TURN_WARM_UP_S = 50, 2, 14, 4
+BYSTANDER_RATE, TURNS, TURN_S, TURN_WARM_UP_S = 50, 3, 14, 4
 LARGE, SMALL, LARGE_ACTIONS, LARGE_ONE_IN = "large-session", "small-session", 1024, 5
 ENCODER = {"SLUICE_EMBEDDING__ENCODER": "all-minilm-l6-v2"}
 
@@ -68,37 +67,23 @@ async def actions_with_writes(round_: Round, seed: int, *, similarity: bool) -> 
     return BystanderFigures(probe.result(WARM_UP_S), share, measured / max(1, len(decided)))
 
 
-@dataclass(frozen=True, slots=True)
-class LargeSessionFigures:
-    """The other sessions' latency while a small session acts, and while the large one does; its state's
-    bytes."""
-
-    small: Latency
-    large: Latency
-    state_bytes: int
-
-
-async def actions_with_large_session(round_: Round, seed: int) -> LargeSessionFigures:
-    """In one worker by turns: the others beside a small session, then beside the large one, then again."""
+async def actions_with_large_session(round_: Round, seed: int) -> tuple[Beside, int]:
+    """In one worker by turns: the others beside a small session, and beside the large one. Also the bytes of
+    the large one's state."""
     await round_.create_topics()
     inputs = round_.topic(ACTIONS)
     with bench_env.worker(round_) as child:
         await bench_env.until_ready(round_, child)
         await _fill_large(round_)
-        turns: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
-        missing = dict.fromkeys(turns, 0)
-        for turn in range(2 * TURNS):
-            acts = turn % 2 == 1
-            probe = Probe(round_.bootstrap, inputs, round_.topic(VERDICTS))
-            session = LARGE if acts else f"{SMALL}-{turn}"
-            await probe.run(BYSTANDER_RATE, list(_with_session(inputs, seed * 100 + turn, session)))
-            turns[acts] += probe.late(TURN_WARM_UP_S)
-            missing[acts] += probe.missing
+
+        def messages(turn: int, large: bool) -> list[Message]:
+            session = LARGE if large else f"{SMALL}-{turn}"
+            return list(_with_session(inputs, seed * 100 + turn, session))
+
+        beside = await by_turns(round_, BYSTANDER_RATE, TURNS, TURN_WARM_UP_S, messages)
     changelog = await bench_env.committed(round_.bootstrap, round_.topic(SESSIONS_CHANGELOG))
     size = max(len(one.value or b"") for one in changelog if one.key == KEY_PREFIX + LARGE.encode())
-    return LargeSessionFigures(
-        percentiles(turns[False], missing[False]), percentiles(turns[True], missing[True]), size
-    )
+    return beside, size
 
 
 async def _fill_large(round_: Round) -> None:

@@ -11,8 +11,9 @@ import orjson
 
 from app.core.actions.grader import Grader
 from load.bench.given import action_events, bench_env
-from load.bench.measurement import at_least, at_most, none, reported
-from load.bench.workers.latency import Latency, Message, Probe
+from load.bench.measurement import at_least, reported
+from load.bench.workers.bystanders import RATE, TURN_S, TURN_WARM_UP_S, TURNS
+from load.bench.workers.latency import ONE_IN, Beside, Message, by_turns, compare_beside
 from load.sites.model_server import ModelServer
 from topics.catalog import ACTIONS, VERDICTS
 
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
 EVENTS = 2_500
 TAKES_MS = 300
 IN_FLIGHT = 32
-RATE, SECONDS, WARM_UP_S, SESSIONS = 200, 30, 8, 400
-ONE_IN = 20
+SESSIONS = 400
 LOOK_S = 1.0
 OF_BOUND = 0.8
 UNDISTURBED = 1.25
@@ -64,25 +64,21 @@ async def worker_rate(round_: Round, count: int, *, asks: bool) -> JudgedRate:
     return JudgedRate(rate, judged / count)
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedBeside:
-    """The latency of actions that ask no model, and the share of the others that it judged."""
-
-    others: Latency
-    judged: float
-
-
-async def actions_beside_judged(round_: Round, seed: int, *, asks: bool) -> JudgedBeside:
-    """One action in twenty asks the model, or is the same and asks none; the others are timed."""
+async def actions_beside_judged(round_: Round, seed: int) -> tuple[Beside, float]:
+    """How long actions that ask no model take, while one in twenty asks it, and while that one asks none.
+    Also the share of those that were to ask and that it judged."""
     await round_.create_topics(grader=True)
-    messages = list(mixed(round_.topic(ACTIONS), seed, asks=asks))
+    inputs = round_.topic(ACTIONS)
+
+    def messages(turn: int, asks: bool) -> list[Message]:
+        return list(mixed(inputs, seed * 100 + turn, asks=asks))
+
     with ModelServer(TAKES_MS) as server, bench_env.worker(round_, **server.environment, **ROOM) as child:
         await bench_env.until_ready(round_, child)
-        probe = Probe(round_.bootstrap, round_.topic(ACTIONS), round_.topic(VERDICTS))
-        await probe.run(RATE, messages)
-        verdicts = await _verdicts(round_, len(messages))
+        beside = await by_turns(round_, RATE, TURNS, TURN_WARM_UP_S, messages)
+        verdicts = await _verdicts(round_, (2 * TURNS + 1) * RATE * TURN_S)
     judged = sum(_was_judged(one.value) for one in verdicts)
-    return JudgedBeside(probe.result(WARM_UP_S), judged / (len(messages) // ONE_IN))
+    return beside, judged / ((TURNS + 1) * RATE * TURN_S // ONE_IN)
 
 
 async def _verdicts(round_: Round, count: int) -> list[Any]:
@@ -97,7 +93,7 @@ async def _verdicts(round_: Round, count: int) -> list[Any]:
 
 def mixed(topic: str, seed: int, *, asks: bool) -> Iterator[Message]:
     """Every twentieth in a session of its own, and not timed."""
-    for number, (key, value) in enumerate(action_events.events(RATE * SECONDS, SESSIONS, seed)):
+    for number, (key, value) in enumerate(action_events.events(RATE * TURN_S, SESSIONS, seed)):
         if number % ONE_IN:
             yield Message(topic, key, value)
         else:
@@ -127,24 +123,17 @@ async def judging(bench: Bench) -> list[Measurement]:
     count = bench.extent.of(EVENTS)
     own: list[JudgedRate] = []
     asked: list[JudgedRate] = []
-    plain: list[JudgedBeside] = []
-    beside: list[JudgedBeside] = []
+    beside: list[tuple[Beside, float]] = []
     for number in bench.rounds:
         own.append(await worker_rate(bench.round("unjudged"), count, asks=False))
         asked.append(await worker_rate(bench.round("judged"), count, asks=True))
-        plain.append(await actions_beside_judged(bench.round("plain"), number, asks=False))
-        beside.append(await actions_beside_judged(bench.round("beside"), number, asks=True))
+        beside.append(await actions_beside_judged(bench.round("beside"), number))
     of_bound = [b.rate / min(bound(), a.rate) for a, b in zip(own, asked, strict=True)]
-    p99s = [b.others.p99 / a.others.p99 for a, b in zip(plain, beside, strict=True)]
-    shares = [one.judged for one in asked] + [one.judged for one in beside]
-    rate = f"{RATE}/s, one in {ONE_IN} judged"
+    shares = [one.judged for one in asked] + [share for _, share in beside]
     return [
         reported("worker, the same actions, no model", [one.rate for one in own], "events/s", "yardstick"),
         reported("worker, a model of 300 ms", [one.rate for one in asked], "events/s", "see the ratio"),
         at_least("rate / min(32 / .3 s, the worker's own)", of_bound, OF_BOUND),
         at_least("actions judged by the model", shares, 1, "share"),
-        reported(f"others' p99 at {rate}, no model", [one.others.p99 for one in plain], "ms", "yardstick"),
-        reported(f"others' p99 at {rate}, model", [one.others.p99 for one in beside], "ms"),
-        at_most("others' p99, model / no model", p99s, UNDISTURBED),
-        none("missing verdicts", [float(one.others.missing) for one in (*plain, *beside)], "actions"),
+        *compare_beside([one for one, _ in beside], f"others at {RATE}/s", "judged", UNDISTURBED),
     ]

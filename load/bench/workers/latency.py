@@ -11,17 +11,22 @@ import aiokafka
 
 from load.bench.given import action_events, bench_env
 from load.bench.given.bench_env import PARTITIONS, Round
+from load.bench.measurement import at_most, none, reported
 from load.bench.workers.throughput import Sizes, bare_arguments
 from topics.catalog import ACTIONS, VERDICTS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    from load.bench.measurement import Measurement
 
 RATES = (10, 100, 300, 1_000)
 SECONDS = 20
 WARM_UP_S = 4
 SESSIONS = 2_000
 LINGER_MS = 10.0
+ONE_IN = 20
+"""Of the actions beside which others are timed, one in so many costs more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +112,51 @@ class Probe:
         async for record in reader:
             number = self._seen.get(record.key, 0)
             self._seen[record.key] = number + 1
-            if sent := self._sent[record.key]:
+            if sent := self._sent.get(record.key):
                 self.measured.append((sent[number], time.perf_counter()))
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """How long the same actions take beside others that cost little, and beside others that cost more."""
+
+    little: Latency
+    more: Latency
+
+
+async def by_turns(
+    round_: Round, rate: int, turns: int, warm_up_s: float, messages: Callable[[int, bool], Sequence[Message]]
+) -> Beside:
+    """In a worker that runs: `turns` beside others that cost little and as many beside others that cost more,
+    without the first `warm_up_s` seconds of each; before them one turn that does not count.
+
+    Both have the same worker and broker, and what disturbs the machine disturbs both. `messages`: of a turn's
+    number, and whether the others cost more. The order is little, more, more, little, and so on.
+    """
+    inputs, outputs = round_.topic(ACTIONS), round_.topic(VERDICTS)
+    await Probe(round_.bootstrap, inputs, outputs).run(rate, messages(2 * turns, True))
+    found: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
+    missing = dict.fromkeys(found, 0)
+    for turn in range(2 * turns):
+        more = turn % 4 in (1, 2)
+        probe = Probe(round_.bootstrap, inputs, outputs)
+        await probe.run(rate, messages(turn, more))
+        found[more] += probe.late(warm_up_s)
+        missing[more] += probe.missing
+    return Beside(*(percentiles(found[more], missing[more]) for more in (False, True)))
+
+
+def compare_beside(every: Sequence[Beside], who: str, more: str, most: float) -> list[Measurement]:
+    """The p99 beside others that cost more against the one beside others that cost little."""
+    ratios = [one.more.p99 / one.little.p99 for one in every]
+    return [
+        reported(f"{who}, p50, none {more}", [one.little.p50 for one in every], "ms", "yardstick"),
+        reported(f"{who}, p50, one in {ONE_IN} beside them {more}", [one.more.p50 for one in every], "ms"),
+        reported(f"{who}, p99, none {more}", [one.little.p99 for one in every], "ms", "yardstick"),
+        reported(f"{who}, p99, one in {ONE_IN} beside them {more}", [one.more.p99 for one in every], "ms"),
+        at_most(f"{who}, p99, beside {more} ones / without", ratios, most),
+        none("missing verdicts", [float(one.little.missing + one.more.missing) for one in every], "actions"),
+    ]
 
 
 async def worker_latencies(round_: Round, seed: int) -> dict[int, Latency]:

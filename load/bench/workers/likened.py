@@ -15,8 +15,8 @@ import orjson
 
 from load.bench.given import action_events, bench_env
 from load.bench.given.bench_policy import LIKENED
-from load.bench.workers.bystanders import ENCODER, ONE_IN, RATE, SECONDS, WARM_UP_S
-from load.bench.workers.latency import Latency, Message, Probe
+from load.bench.workers.bystanders import ENCODER, RATE, TURN_S, TURN_WARM_UP_S, TURNS
+from load.bench.workers.latency import ONE_IN, Beside, Message, by_turns
 from topics.catalog import ACTIONS, VERDICTS
 
 if TYPE_CHECKING:
@@ -65,30 +65,35 @@ async def plain_rate(round_: Round, count: int, seed: int) -> float:
     return _rate(sorted(one.timestamp for one in await bench_env.committed(round_.bootstrap, outputs)))
 
 
-async def bystanders(round_: Round, seed: int, *, asking: bool) -> tuple[Latency, float]:
+async def bystanders(round_: Round, seed: int) -> tuple[Beside, float]:
     """How long actions that are compared with nothing take, while one in twenty, of another agent and in a
-    session of its own, is compared. Without `asking` that one has the other bundle too.
-    Also the share of those that were compared."""
+    session of its own, is compared, and while that one is an action of the same agent. Also the share of
+    those of the other agent that were compared."""
     await round_.create_topics(beside=True)
     inputs = round_.topic(ACTIONS)
-    found: list[Message] = []
-    for number, (session, value) in enumerate(events(RATE * SECONDS, seed, 1)):
+
+    def messages(turn: int, compared: bool) -> list[Message]:
+        return list(_mixed(inputs, seed * 100 + turn, compared=compared))
+
+    with bench_env.worker(round_, **ENCODER) as child:
+        await bench_env.until_ready(round_, child)
+        beside = await by_turns(round_, RATE, TURNS, TURN_WARM_UP_S, messages)
+    verdicts = [
+        orjson.loads(one.value) for one in await bench_env.committed(round_.bootstrap, round_.topic(VERDICTS))
+    ]
+    others = [one for one in verdicts if one["agent_id"] == LIKENED]
+    return beside, sum(map(_compared, others)) / len(others)
+
+
+def _mixed(inputs: str, seed: int, *, compared: bool) -> Iterator[Message]:
+    for number, (session, value) in enumerate(events(RATE * TURN_S, seed, 1)):
         if number % ONE_IN:
-            found.append(Message(inputs, session, value))
+            yield Message(inputs, session, value)
             continue
         alone = f"alone-{seed}-{number}"
         fields = {**orjson.loads(value), "session_id": alone}
-        fields["agent_id"] = LIKENED if asking else fields["agent_id"]
-        found.append(Message(inputs, alone.encode(), orjson.dumps(fields), 0))
-    with bench_env.worker(round_, **ENCODER) as child:
-        await bench_env.until_ready(round_, child)
-        probe = Probe(round_.bootstrap, inputs, round_.topic(VERDICTS))
-        await probe.run(RATE, found)
-    others = [
-        orjson.loads(one.value) for one in await bench_env.committed(round_.bootstrap, round_.topic(VERDICTS))
-    ]
-    compared = sum(_compared(one) for one in others)
-    return probe.result(WARM_UP_S), compared / (RATE * SECONDS // ONE_IN)
+        fields["agent_id"] = LIKENED if compared else fields["agent_id"]
+        yield Message(inputs, alone.encode(), orjson.dumps(fields), outputs=0)
 
 
 def _compared(verdict: dict[str, Any]) -> bool:

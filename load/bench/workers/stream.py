@@ -85,24 +85,11 @@ async def likenesses(bench: Bench) -> list[Measurement]:
 
 async def unlikened(bench: Bench) -> list[Measurement]:
     """Actions that are compared with nothing, beside some that are, and beside as many that are not."""
-    without: list[tuple[Latency, float]] = []
-    asking: list[tuple[Latency, float]] = []
-    for number in bench.rounds:
-        for asks in (number % 2 == 0, number % 2 == 1):  # a broker's first round is its slowest
-            found = await likened.bystanders(bench.round("unlikened"), number, asking=asks)
-            (asking if asks else without).append(found)
-    shares, (asked, plain) = (
-        [share for _, share in asking],
-        ([one for one, _ in of] for of in (asking, without)),
-    )
-    ratios = [b.p99 / a.p99 for a, b in zip(plain, asked, strict=True)]
-    rate = f"{bystanders.RATE}/s"
+    every = [await likened.bystanders(bench.round("unlikened"), number) for number in bench.rounds]
+    who = f"others at {bystanders.RATE}/s"
     return [
-        reported(f"actions p99 at {rate}, none compared", [one.p99 for one in plain], "ms", "yardstick"),
-        reported(f"actions p99 at {rate}, 5 % others compared", [one.p99 for one in asked], "ms"),
-        at_most("p99 beside actions that are compared / without", ratios, UNDISTURBED),
-        reported("share of the others that were compared", shares, "share"),
-        none("missing verdicts", [float(one.missing) for one in (*plain, *asked)], "actions"),
+        *latency.compare_beside([one for one, _ in every], who, "compared", UNDISTURBED),
+        reported("share of those beside them that were compared", [share for _, share in every], "share"),
     ]
 
 
@@ -185,15 +172,16 @@ async def large(bench: Bench) -> list[Measurement]:
     every = [
         await bystanders.actions_with_large_session(bench.round("large"), number) for number in bench.rounds
     ]
-    ratios = [one.large.p50 / one.small.p50 for one in every]
-    missing = [float(one.large.missing + one.small.missing) for one in every]
+    found = [one for one, _ in every]
+    ratios = [one.more.p50 / one.little.p50 for one in found]
+    missing = [float(one.little.missing + one.more.missing) for one in found]
     rate = f"{bystanders.BYSTANDER_RATE}/s"
     return [
-        reported("the large session's state", [float(one.state_bytes) for one in every], "bytes"),
-        reported(f"others' p50 at {rate}, a small one", [one.small.p50 for one in every], "ms", "yardstick"),
-        reported(f"others' p50 at {rate}, a large one", [one.large.p50 for one in every], "ms"),
-        reported(f"others' p99 at {rate}, a small one", [one.small.p99 for one in every], "ms", "yardstick"),
-        reported(f"others' p99 at {rate}, a large one", [one.large.p99 for one in every], "ms"),
+        reported("the large session's state", [float(size) for _, size in every], "bytes"),
+        reported(f"others' p50 at {rate}, a small one", [one.little.p50 for one in found], "ms", "yardstick"),
+        reported(f"others' p50 at {rate}, a large one", [one.more.p50 for one in found], "ms"),
+        reported(f"others' p99 at {rate}, a small one", [one.little.p99 for one in found], "ms", "yardstick"),
+        reported(f"others' p99 at {rate}, a large one", [one.more.p99 for one in found], "ms"),
         at_most("others' p50, large / small", ratios, LARGE_SESSION_RATIO),
         none("missing verdicts", missing, "actions"),
     ]
