@@ -45,6 +45,14 @@ class Lasting(Protocol):
 
 
 @runtime_checkable
+class Recalling(Protocol):
+    """A port that remembers answers: whoever asks for one of them need not wait."""
+
+    def recall(self, payload: object) -> object | None:
+        """The answer to this request if it is at hand, else None. At once."""
+
+
+@runtime_checkable
 class Patient(Protocol):
     """A port that is asked within a turn. The budget begins with the turn: load makes its answers late, and
     leaves no question without one."""
@@ -102,5 +110,9 @@ class AnalysisOff:
 
     async def ask(self, payload: object) -> object:
         """The answer that the core reads as "off"."""
+        return self.recall(payload)
+
+    def recall(self, payload: object) -> object:
+        """The same answer, at once."""
         del payload
         return {"off": self._reason}

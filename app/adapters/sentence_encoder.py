@@ -103,18 +103,27 @@ class SentenceEncoder:
 
     async def ask(self, payload: object) -> object:
         """`payload` as `similarity_request` or `similarity_question` writes it. Raises PortUnavailable."""
+        known = self.recall(payload)
+        if known is not None:
+            return known
         asked = cast("dict[str, Any]", payload)
-        text, named, windows = asked["text"], asked["library"], asked.get("windows", WHOLE_ACTIONS)
-        library = self._patterns.get(named) if isinstance(named, str) else named
+        library = self._library(asked)
         if library is None:
-            raise PortUnavailable(f"no library of known actions is {named}")
-        written = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-        key = (library.hash, windows, asked.get("weights", (asked.get("most", 0),)), written)
+            raise PortUnavailable(f"no library of known actions is {asked['library']}")
+        key = _key(asked, library)
+        return await asyncio.shield(self._waiting.get(key) or self._begun(key, asked["text"], library))
+
+    def recall(self, payload: object) -> object | None:
+        """The answer on a text that was seen before, else None."""
+        asked = cast("dict[str, Any]", payload)
+        library = self._library(asked)
+        if library is None:
+            return None
+        key = _key(asked, library)
         known = self._remembered.get(key)
         if known is not None:
             self._remembered.move_to_end(key)
-            return known
-        return await asyncio.shield(self._waiting.get(key) or self._begun(key, text, library))
+        return known
 
     async def close(self) -> None:
         """End the child, for good; who still waits gets PortUnavailable."""
@@ -126,6 +135,10 @@ class SentenceEncoder:
         await asyncio.wait([starting])
         if not starting.cancelled() and starting.exception() is None:
             await starting.result().close(self._settings.close_timeout_s)
+
+    def _library(self, asked: dict[str, Any]) -> AnyLibrary | None:
+        named = asked["library"]
+        return self._patterns.get(named) if isinstance(named, str) else named
 
     def _begun(self, key: Key, text: str, library: AnyLibrary) -> asyncio.Task[dict[str, Any]]:
         if len(self._waiting) >= self._settings.waiting:
@@ -209,6 +222,16 @@ class ClosestTexts:
     async def ask(self, payload: object) -> object:
         """`payload` as `ask_for_closest` writes it. Raises PortUnavailable."""
         return await self._encoder.ask(payload)
+
+    def recall(self, payload: object) -> object | None:
+        """The answer on an action that was seen before, else None."""
+        return self._encoder.recall(payload)
+
+
+def _key(asked: dict[str, Any], library: AnyLibrary) -> Key:
+    written = hashlib.sha256(asked["text"].encode("utf-8", "surrogatepass")).digest()
+    weights = asked.get("weights", (asked.get("most", 0),))
+    return library.hash, asked.get("windows", WHOLE_ACTIONS), weights, written
 
 
 def _named(found: list[Any] | None, ids: list[str]) -> dict[str, Any] | None:

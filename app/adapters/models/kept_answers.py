@@ -150,10 +150,10 @@ class KeptAnswers:
 
     async def ask(self, payload: object) -> object:
         """As the inner port answers. Raises PortUnavailable and PortBusy."""
-        name = sha256(canonical([*self._inner.asks, payload])).digest()
-        if name in self._kept:
-            self._kept.move_to_end(name)
-            return self._kept[name]
+        known = self.recall(payload)
+        if known is not None:
+            return known
+        name = self._name(payload)
         asked = self._under_way.get(name)
         if asked is None:
             asked = self._under_way[name] = _Asked(asyncio.ensure_future(self._answer(name, payload)))
@@ -166,6 +166,17 @@ class KeptAnswers:
                 asked.task.cancel()
                 if self._under_way.get(name) is asked:
                     del self._under_way[name]
+
+    def recall(self, payload: object) -> object | None:
+        """The answer that is kept in this process, else None."""
+        name = self._name(payload)
+        if name not in self._kept:
+            return None
+        self._kept.move_to_end(name)
+        return self._kept[name]
+
+    def _name(self, payload: object) -> bytes:
+        return sha256(canonical([*self._inner.asks, payload])).digest()
 
     async def _answer(self, name: bytes, payload: object) -> object:
         if self._store is not None:

@@ -5,8 +5,8 @@ in the processor's cache, which measures 15 % of the whole. For a request the sh
 within the request's budget.
 
 Lanes keep the order within each session while many sessions run: a session that waits delays only its own
-inputs. An input whose evaluation sends no request is decided in the same synchronous step in which it is
-delivered; a lane (and a task) exists only while a session waits.
+inputs. An input whose evaluation sends no request, or only requests whose answers are at hand, is decided in
+the same synchronous step in which it is delivered; a lane (and a task) exists only while a session waits.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, TypeVar
 from app.core.decide.kinds import message_of
 from app.core.foundation.errors import guarded as answered
 from app.core.foundation.requests import Answer, Request
-from app.ports import Lasting, Patient, Port, PortBusy, PortUnavailable
+from app.ports import Lasting, Patient, Port, PortBusy, PortUnavailable, Recalling
 from app.stream.process import start_task
 from topics.record_reading import Unreadable
 
@@ -92,6 +92,7 @@ class Ports:
     def __init__(self, ports: Mapping[str, Port]) -> None:
         self._ports = ports
         self._patient = {name: port for name, port in ports.items() if isinstance(port, Patient)}
+        self._recalling = {name: port for name, port in ports.items() if isinstance(port, Recalling)}
         self._begun = False
 
     async def start(self, patience_s: float) -> None:
@@ -109,6 +110,12 @@ class Ports:
         for port in self._ports.values():
             if isinstance(port, Lasting):
                 await port.close()
+
+    def recall(self, request: Request) -> Answer | None:
+        """The answer if the port has it at hand, else None."""
+        port = self._recalling.get(request.port)
+        known = None if port is None else port.recall(request.payload)
+        return None if known is None else Answer("answered", known)
 
     async def answer(self, request: Request) -> Answer:
         """The answer with which the core is resumed. Any exception except PortUnavailable and PortBusy is
@@ -244,8 +251,11 @@ class Lanes:
         return self._settle(evaluation, evaluation.advance()), evaluation
 
     def _settle(self, evaluation: InputInProgress, step: Request | Decision) -> Request | None:
-        if isinstance(step, Request):
-            return step
+        while isinstance(step, Request):
+            known = self._ports.recall(step)
+            if known is None:
+                return step
+            step = evaluation.advance(known)
         self._finish(evaluation, step)
         return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from app.core.state.decision import Decision, Shared
 from app.core.state.session import SessionState
 from app.offline.policy_files import whole_bundle
 from app.settings import ROOT, Settings
-from app.stream.engine.evaluation import InputInProgress, receive, unread
+from app.stream.engine.evaluation import InputInProgress, Lanes, Ports, receive, unread
 from app.stream.engine.outbox import Outbox
 from topics.catalog import ACTIONS, DEAD_LETTERS, VERDICTS
 
@@ -106,3 +107,37 @@ def test_an_input_that_is_not_to_be_read_is_denied_unread() -> None:
     blind = InputInProgress(point(), unread(tried.arrival), tried.state, Shared(), at_home=True)
     verdict = answered(blind.advance(), Chain(0))[VERDICTS]
     assert (verdict["verdict"], verdict["action_id"]) == ("denied", None)
+
+
+class Remembering:
+    """Answers, and has at hand what it answered."""
+
+    def __init__(self) -> None:
+        self.answers: list[object] = []
+
+    async def ask(self, payload: object) -> object:
+        await asyncio.sleep(0)
+        self.answers.append(payload)
+        return payload
+
+    def recall(self, payload: object) -> object | None:
+        return payload if payload in self.answers else None
+
+
+async def test_an_answer_that_is_at_hand_is_decided_upon_as_the_input_is_delivered() -> None:
+    port, decided = Remembering(), asyncio.Queue[bytes]()
+    lanes = Lanes(
+        Ports({"anything": port}),
+        lambda inbound: InputInProgress(point(), inbound, SessionState(b"s:s"), Shared(), at_home=True),
+        lambda evaluation, _: decided.put_nowait(evaluation.arrival.value or b""),
+        lambda fault: decided.put_nowait(repr(fault).encode()),
+    )
+    asked = receive(evaluation("high_stakes", ask=True).arrival)
+    lanes.enter(b"s", asked)
+    lanes.enter(b"s", asked)
+    assert (decided.qsize(), len(lanes.waiting[b"s"])) == (0, 1)
+    assert [await decided.get(), await decided.get()] == [asked.arrival.value] * 2
+    await asyncio.sleep(0)
+    lanes.enter(b"other", asked)
+    assert (decided.get_nowait(), lanes.waiting) == (asked.arrival.value, {})
+    assert port.answers == [{}]
