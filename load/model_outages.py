@@ -1,9 +1,10 @@
-"""Gates that ask a model, while the model's server and the Redis of kept answers come and go.
+"""All that asks a model, while the model's server and the Redis of kept answers come and go.
 
-Actions come in shares, each with a fault in its middle: the model's server is stopped, and hangs; Redis is
-stopped, and hangs; a worker is killed. Every action asks both gates under high_stakes. What the server says
-follows from the question alone, so every answer to one question must be the same, whoever got it from where.
-When all is over, every decision is executed again without server and Redis.
+Inputs come in shares, each with a fault in its middle: the model's server is stopped, and hangs; Redis is
+stopped, and hangs; a worker is killed. Of four inputs two are actions under high_stakes, which ask at every
+gate that can; one is a memory write and one a retrieval with a body, both of which are judged always. What
+the server says follows from the question alone, so every answer to one question must be the same, whoever
+got it from where. When all is over, every decision is executed again without server, Redis and encoder.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ import asyncio
 import json
 import signal
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from app.cli.demo.throwaway_trust import publish_policy
-from app.core.actions.causal import JUDGE
-from app.core.actions.grading import GRADE
+from app.core.actions.causal import EXTRACTION_PORT
+from app.core.policy.similarity_settings import EMBEDDING
 from load.bench.given.bench_env import publish
+from load.inputs.memory_traffic import QUALITY
+from load.inputs.retrieval_traffic import YOUNG
 from load.interruptions import WORKERS, both_decide, kill_idle, until
 from load.recounts import figures
 from load.recounts.input_answers import account
@@ -28,9 +31,10 @@ from load.scene import SLOW_S, STALL_S
 from load.sites import neutral_policy
 from load.sites.fleet import Fleet, RunFailed
 from load.sites.model_server import MODEL, ModelServer
+from load.sites.quality_policy import RECORDED_HASH, RECORDED_URI
 from load.sites.redis_server import RedisServer
 from load.sites.site import gather, prepare, records_of
-from topics.catalog import ACTIONS, VERDICTS
+from topics.catalog import ACTIONS, MEMORY_DECISIONS, MEMORY_WRITES, QUALITY_DECISIONS, RETRIEVALS, VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -39,25 +43,12 @@ if TYPE_CHECKING:
     from load.scene import Bed
     from load.sites.site import Evidence, Scale, Site
 
-STAGES = ("controls", "slow_probe", "poison", "consequence", "causal", "grader", "tier_auth")
-GATES = ("causal", "grader")
-CLERK, PROMPT = "load-clerk", "You keep the books. Never change an entry that is closed."
-RULES = [{"id": "asked", "reason": "only what was asked", "criterion": "It does only what was asked for."}]
-PROOF = {
-    "golden": "sha256:" + "0a" * 32,
-    "prompts": {"grader": GRADE.version, "causal": JUDGE.version},
-    "cases": 160,
-    "agreement": 0.95,
-    "flips": 1,
-    "p50_ms": 40.0,
-    "p99_ms": 120.0,
-    "proved_at": "2026-11-01T00:00:00.000Z",
-}
-"""Signed as any proof; what it says of a stand-in is made up."""
-BUDGET_MS = 3000
 OPEN_S = 1.0
+IMPATIENT = (("MAX_RETRIES", "0"), ("OPEN_S", str(OPEN_S)), ("MAX_KEPT", "16"))
 TAKES_MS = 20
 LEAST, TEXTS, LOOK_S, FAULT_S = 120, 40, 0.1, 1.5
+DECISIONS = (VERDICTS, MEMORY_DECISIONS, QUALITY_DECISIONS)
+LET = frozenset({"ALLOW", "allow", "pass"})
 UNDISTURBED = ("calm", "redis_gone", "redis_hangs", "killed", "again")
 """Shares in which the model answers every question."""
 
@@ -96,7 +87,7 @@ async def models(bed: Bed, scale: Scale) -> list[RunFigure]:
     evidence = await gather(site)
     return [
         *_answers(evidence, shares.count),
-        *_verdicts(evidence),
+        *_decisions(evidence),
         chain_errors(evidence),
         *bites(fleet.tally, evidence, ("moved", "killed")),
         *await executed_again(evidence),
@@ -104,24 +95,16 @@ async def models(bed: Bed, scale: Scale) -> list[RunFigure]:
 
 
 async def _site(bed: Bed, server: ModelServer, redis: RedisServer) -> Site:
-    site = await prepare(bed.broker.bootstrap_servers, bed.folder / "models", bed.site_name("models"), STAGES)
-    parts = {
-        "causal": {"enabled": True, "budget_ms": BUDGET_MS},
-        "grader": {"budget_ms": BUDGET_MS, "rules": RULES},
-    }
-    bundle = {**neutral_policy.bundle(2, stages=STAGES), **parts}
-    spec = {"tenant_id": neutral_policy.TENANT, "tier": "T2", "system_prompt": PROMPT}
-    entry = {"kind": "agent", "id": CLERK, "revision": 1, "spec": spec}
-    proof = {"kind": "model_proof", "id": MODEL, "revision": 1, "spec": PROOF}
-    records = [site.trust.bundle(json.dumps(bundle).encode()), *site.trust.entries([entry, proof])]
-    await publish_policy(site.bootstrap_servers, site.prefix, records)
+    site = await prepare(
+        bed.broker.bootstrap_servers, bed.folder / "models", bed.site_name("models"), neutral_policy.ASKING
+    )
+    await publish_policy(site.bootstrap_servers, site.prefix, neutral_policy.asking(site.trust, MODEL))
     site.settings.update(
         server.environment
         | {
+            "SLUICE_EMBEDDING__ENCODER": "all-minilm-l6-v2",
             "SLUICE_GRADER__REDIS_URL": redis.url,
-            "SLUICE_GRADER__MAX_RETRIES": "0",
-            "SLUICE_GRADER__OPEN_S": str(OPEN_S),
-            "SLUICE_GRADER__MAX_KEPT": "16",
+            **{f"SLUICE_{of}__{name}": value for of in ("GRADER", "ANALYSIS") for name, value in IMPATIENT},
             "SLUICE_MEMORY__MAX_QUARANTINE_SIZE": str(neutral_policy.MOST_HELD),
         }
     )
@@ -129,7 +112,7 @@ async def _site(bed: Bed, server: ModelServer, redis: RedisServer) -> Site:
 
 
 class _Shares:
-    """Publishes actions and waits for their verdicts. `count`: how many there were."""
+    """Publishes inputs and waits for their decisions. `count`: how many there were."""
 
     def __init__(self, site: Site, fleet: Fleet, each: int) -> None:
         self._site = site
@@ -162,47 +145,65 @@ class _Shares:
             await asyncio.sleep(OPEN_S / 2)
 
     async def _publish(self, name: str, count: int) -> None:
-        numbers = range(self.count, self.count + count)
+        made: defaultdict[str, list[tuple[bytes, bytes]]] = defaultdict(list)
+        for number in range(self.count, self.count + count):
+            topic, fields = _input(name, number)
+            made[topic].append((fields["session_id"].encode(), json.dumps(fields).encode()))
         self.count += count
-        await publish(
-            self._site.bootstrap_servers,
-            self._site.real(ACTIONS),
-            [(f"{name}-{one}".encode(), _action(name, one)) for one in numbers],
-        )
+        for topic, messages in made.items():
+            await publish(self._site.bootstrap_servers, self._site.real(topic), messages)
 
     async def _decided(self) -> list[dict[str, Any]]:
         deadline = time.monotonic() + STALL_S
         while True:
             self._fleet.check()
-            verdicts = [json.loads(one.value or b"") for one in await records_of(self._site, VERDICTS)]
-            if len(verdicts) >= self.count:
-                return verdicts
+            each = [await records_of(self._site, topic) for topic in DECISIONS]
+            decisions = [json.loads(one.value or b"") for records in each for one in records]
+            if len(decisions) >= self.count:
+                return decisions
             if time.monotonic() > deadline:
-                raise RunFailed(f"{self.count - len(verdicts)} actions are undecided")
+                raise RunFailed(f"{self.count - len(decisions)} inputs are undecided")
             await asyncio.sleep(LOOK_S)
 
 
-def _action(name: str, number: int) -> bytes:
-    """Half of the texts come in every share, the others in this one alone."""
-    text = f"entry {number % TEXTS}" if number % 2 else f"entry {name} {number}"
-    fields = {
-        "action_id": f"{name}-{number}",
-        "agent_id": CLERK,
-        "session_id": f"{name}-{number}",
-        "mode": "high_stakes",
-        "toolName": neutral_policy.READ_TOOL,
-        "parameters": {"text": text},
-        "rows_affected": 0,
-    }
-    return json.dumps(fields).encode()
+def _input(name: str, number: int) -> tuple[str, dict[str, Any]]:
+    """Topic and fields. Half of the texts come in every share, the others in this one alone."""
+    kind, place = number % 4, number // 4
+    text = f"entry {place % TEXTS}" if place % 2 else f"entry {name} {number}"
+    session = {"agent_id": neutral_policy.CLERK, "session_id": f"{name}-{number}"}
+    if kind == 0:
+        source = {"id": "load-source", "type": "external"}
+        return MEMORY_WRITES, {
+            "write_id": f"w-{number}",
+            **session,
+            "content": text,
+            "source": source,
+        } | QUALITY
+    if kind == 1:
+        known = {
+            "provenance_uri": RECORDED_URI,
+            "provenance_hash": RECORDED_HASH,
+        }
+        item = {"item_id": f"i-{number}", "content_class": "law", "timestamp": YOUNG, **known}
+        items = [{**item, "confidence_score": 0.95, "body": text}]
+        return RETRIEVALS, {"request_id": f"r-{number}", **session, "items": items}
+    tool = {"mode": "high_stakes", "toolName": neutral_policy.READ_TOOL, "parameters": {"text": text}}
+    return ACTIONS, {"action_id": f"a-{number}", **session, **tool, "rows_affected": 0}
 
 
-def _outputs(verdict: dict[str, Any]) -> list[dict[str, Any]]:
-    return [one for one in verdict["model_outputs"] if one["gate"] in GATES]
+def _outputs(decision: dict[str, Any]) -> list[dict[str, Any]]:
+    """What models were asked; the encoder, which is here all the time, is none."""
+    return [one for one in decision.get("model_outputs", []) if one["port"] != EMBEDDING]
 
 
-def _answered(verdict: dict[str, Any]) -> bool:
-    return all(one["status"] == "answered" for one in _outputs(verdict))
+def _answered(decision: dict[str, Any]) -> bool:
+    return all(map(_says_something, _outputs(decision)))
+
+
+def _says_something(output: dict[str, Any]) -> bool:
+    """Of several questions asked at once, each may have failed by itself."""
+    together = (output["payload"] or {}).get("answers", [])
+    return output["status"] == "answered" and not any("failed" in one for one in together)
 
 
 def _answers(evidence: Evidence, count: int) -> list[RunFigure]:
@@ -217,31 +218,47 @@ def _answers(evidence: Evidence, count: int) -> list[RunFigure]:
     ]
 
 
-def _verdicts(evidence: Evidence) -> list[RunFigure]:
-    topic = evidence.site.real(VERDICTS)
-    verdicts = [json.loads(one.value or b"") for one in evidence.ledger if one.topic == topic]
-    texts = {_key(one): json.loads(one.value or b"")["parameters"]["text"] for one in evidence.inputs}
-    said: defaultdict[tuple[str, str, int], set[str]] = defaultdict(set)
-    for one in verdicts:
-        for place, output in enumerate(_outputs(one)):
-            if output["status"] == "answered":
-                question = (
-                    output["port"],
-                    "" if output["port"] == "constraints" else texts[one["session_id"]],
-                )
-                said[(*question, place)].add(json.dumps(output["payload"], sort_keys=True))
-    disturbed = [one for one in verdicts if not _answered(one)]
-    let = [one for one in disturbed if one["outcome"] == "ALLOW"]
+def _decisions(evidence: Evidence) -> list[RunFigure]:
+    topics = {evidence.site.real(topic) for topic in DECISIONS}
+    decisions = [json.loads(one.value or b"") for one in evidence.ledger if one.topic in topics]
+    texts = {_key(one): _text(json.loads(one.value or b"")) for one in evidence.inputs}
+    said: defaultdict[tuple[str, str, int, str], set[str]] = defaultdict(set)
+    for one in decisions:
+        places: Counter[str] = Counter()
+        for output in _outputs(one):
+            places[output["gate"]] += output["port"] != EXTRACTION_PORT
+            if _says_something(output):
+                text = "" if output["port"] == EXTRACTION_PORT else texts[one["session_id"]]
+                question = (output["gate"], output["port"], places[output["gate"]], text)
+                said[question].add(json.dumps(output["payload"], sort_keys=True))
+    disturbed = [one for one in decisions if not _answered(one)]
+    kinds = Counter(one["schema"].split("/")[1] for one in disturbed)
+    let = [one for one in disturbed if _came_to(one) in LET]
     without_cause = [one for one in disturbed if one["session_id"].startswith(UNDISTURBED)]
-    outcomes = {one["outcome"] for one in verdicts if _answered(one)}
+    compared = [one for one in decisions for of in one.get("model_outputs", []) if of["port"] == EMBEDDING]
     return [
-        figures.some("answered", len(verdicts) - len(disturbed), "verdicts"),
-        figures.some("without_an_answer", len(disturbed), "verdicts"),
-        figures.none("allowed_without_an_answer", len(let), "verdicts"),
-        figures.none("without_an_answer_though_the_model_was_there", len(without_cause), "verdicts"),
+        figures.some("answered", len(decisions) - len(disturbed), "decisions"),
+        *(figures.some(f"without_an_answer.{kind}", count, "decisions") for kind, count in kinds.items()),
+        figures.exactly("kinds_without_an_answer", len(kinds), len(DECISIONS), "kinds"),
+        figures.none("let_through_without_an_answer", len(let), "decisions"),
+        figures.none("without_an_answer_though_the_model_was_there", len(without_cause), "decisions"),
         figures.none("questions_answered_in_two_ways", _several(said.values()), "questions"),
-        figures.at_least("outcomes", len(outcomes), 2, "outcomes"),
+        figures.some("compared", len(compared), "actions"),
+        figures.at_least(
+            "outcomes", len({_came_to(one) for one in decisions if _answered(one)}), 6, "outcomes"
+        ),
     ]
+
+
+def _came_to(decision: dict[str, Any]) -> str:
+    """A verdict's, a memory decision's or a quality decision's outcome."""
+    return str(decision.get("action") or decision["outcome"])
+
+
+def _text(fields: dict[str, Any]) -> str:
+    if "items" in fields:
+        return str(fields["items"][0]["body"])
+    return str(fields.get("content") or fields["parameters"]["text"])
 
 
 def _key(record: Any) -> str:

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 PORT, HELD = "slow", "held"
 BUDGET_MS = 60_000
 LOOK_S = 0.05
+ANALYSIS_KEY = "SLUICE_ANALYSIS__API_KEY"
+"""Set for a run with a model's server of its own."""
 
 
 class SlowProbe:
@@ -86,7 +88,8 @@ class SlowPort:
 
 
 class SlowAnalysis:
-    """The model that is asked about memories: never objects, and is slow where the text says so."""
+    """The model that is asked about memories in a run without a server of its own: never objects, and is slow
+    where the text says so."""
 
     def __init__(self, slow: SlowPort) -> None:
         self._slow = slow
@@ -147,9 +150,10 @@ def main() -> None:
     given = parser.parse_args()
     tell_when_asked()
     slow = SlowPort(given.slow_s, given.withhold, Gauge(given.gauge))
+    own_analysis = {} if ANALYSIS_KEY in os.environ else {analysis.PORT: SlowAnalysis(slow)}
     additions = Additions(
         stages={SlowProbe.name: SlowProbe(), Poison.name: Poison()},
-        ports={PORT: slow, HELD: HeldStop(given.hold), analysis.PORT: SlowAnalysis(slow)},
+        ports={PORT: slow, HELD: HeldStop(given.hold), **own_analysis},
         before_commit=Trap(given.trap).spring,
     )
     try:

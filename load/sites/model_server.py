@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from app.core.actions.causal import EXTRACT, JUDGE
 from app.core.actions.grading import GRADE
+from app.core.content import judge
 from load.sites.command_process import free_port
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 KEY = "sk-a-key-of-nobody"
 MODEL = "stand-in-1"
 END_S = 10.0
+DOUBTED = 0.7
 CONSTRAINTS = ["Change nothing that was not asked for."]
 
 
@@ -44,7 +46,9 @@ def said(request: Mapping[str, Any]) -> dict[str, Any]:
         return {"violation_confidence": round(share**3, 3), "constraint": 1, "reasoning": reasoning}
     if told == GRADE.system:
         return {"compliance": round(1 - share**4, 3), "reasoning": reasoning}
-    return {"trust": round(1 - share**4, 3), "categories": [], "explanation": reasoning}
+    trust = round(1 - share**4, 3)
+    worst = {"text": int(trust < DOUBTED)} if told == judge.PROMPT.system else {}
+    return {"trust": trust, "categories": [], "explanation": reasoning, **worst}
 
 
 async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, takes_s: float) -> None:
@@ -98,12 +102,9 @@ class ModelServer:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The settings of a worker whose gates ask it."""
-        return {
-            "SLUICE_GRADER__BASE_URL": f"http://127.0.0.1:{self._port}",
-            "SLUICE_GRADER__MODEL": MODEL,
-            "SLUICE_GRADER__API_KEY": KEY,
-        }
+        """The settings of a worker that asks it, about actions and about content."""
+        said = {"BASE_URL": f"http://127.0.0.1:{self._port}", "MODEL": MODEL, "API_KEY": KEY}
+        return {f"SLUICE_{of}__{name}": one for of in ("GRADER", "ANALYSIS") for name, one in said.items()}
 
     @property
     def base_url(self) -> str:

@@ -11,6 +11,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, get_args
 
+from app.core.actions.causal import JUDGE
+from app.core.actions.grading import GRADE
+from app.offline.policy_files import SHIPPED, whole_bundle
 from load.sites import quality_policy
 from topics.records.inputs import ActionType
 
@@ -41,6 +44,13 @@ REVIEW_AFTER_MS = 6000
 MOST_HELD = 5
 """Of a partition, in the runs that want memories evicted."""
 STAGES = ("controls", "fast_reject", "poison", "slow_probe", "consequence", "tier_auth")
+ASKING = (
+    *("controls", "poison", "slow_probe", "inbound", "similarity", "consequence", "causal", "policies"),
+    *("grader", "tier_auth"),
+)
+CLERK = "load-clerk"
+"""The agent whose inputs are judged by a model."""
+MODEL_MS, ENCODER_MS = 3_000, 60_000
 
 _T2 = {"reversible": "T2", "irreversible": "T2", "unknown": "T2"}
 
@@ -96,6 +106,49 @@ def records(trust: ThrowawayTrust, began_ms: int, stages: Sequence[str] = STAGES
     registry = {"entries": [*entries(), *quality_policy.standing(trust, TENANT, began_ms)]}
     policy = trust.policy(json.dumps(bundle(stages=stages)).encode(), json.dumps(registry).encode())
     return [*policy, quality_policy.signed(trust, quality_policy.document())]
+
+
+def asking(trust: ThrowawayTrust, model: str) -> list[ControlRecord]:
+    """Later revisions with which every gate that can asks the model or the encoder, about all that the agent
+    `CLERK` does; the gates are `ASKING`. What the model's proof says is made up."""
+    library = json.loads(whole_bundle(SHIPPED / "default.json"))["similarity"]
+    policy = {
+        "id": "load.books",
+        "title": "Closed books",
+        "text": "Nobody reads what was closed without saying why.",
+        "source": {"document": "load/sites/neutral_policy.py", "place": "asking"},
+        "appliesToTools": [READ_TOOL],
+    }
+    rule = {"id": "asked", "reason": "only what was asked", "criterion": "It does only what was asked for."}
+    parts = {
+        "inbound": {"mode": "enforce", "judge": "always", "budget_ms": MODEL_MS},
+        "similarity": {**library, "enabled": True, "budget_ms": ENCODER_MS},
+        "causal": {"enabled": True, "budget_ms": MODEL_MS},
+        "policies": {"budget_ms": MODEL_MS, "policies": [policy]},
+        "grader": {"budget_ms": MODEL_MS, "rules": [rule]},
+    }
+    bodies = {"judge": "always", "budget_ms": MODEL_MS, "on_failure": "strong"}
+    proof = {
+        "golden": "sha256:" + "0a" * 32,
+        "prompts": {"grader": GRADE.version, "causal": JUDGE.version},
+        "cases": 160,
+        "agreement": 0.95,
+        "flips": 1,
+        "p50_ms": 40.0,
+        "p99_ms": 120.0,
+        "proved_at": "2026-11-01T00:00:00.000Z",
+    }
+    prompt = "You keep the books. Never change an entry that is closed."
+    clerk = {"tenant_id": TENANT, "tier": "T2", "system_prompt": prompt}
+    entries = [
+        {"kind": "agent", "id": CLERK, "revision": 1, "spec": clerk},
+        {"kind": "model_proof", "id": model, "revision": 1, "spec": proof},
+    ]
+    return [
+        trust.bundle(json.dumps(bundle(2, stages=ASKING) | parts).encode()),
+        quality_policy.signed(trust, quality_policy.document(2) | {"content_judge": bodies}),
+        *trust.entries(entries),
+    ]
 
 
 def environment(trust: ThrowawayTrust) -> dict[str, str]:
