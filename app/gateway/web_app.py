@@ -85,6 +85,7 @@ def build_app(parts: GatewayParts) -> Edge:
             await parts.subjects.close()
             await parts.exchange.close()
             await parts.registry.close()
+            await parts.visitors.close()
             await parts.answers.close()
             await parts.rate.close()
 

@@ -70,10 +70,12 @@ PATIENCE_MS = 30_000
 
 @dataclass
 class PageSite:
-    """A gateway with pages, and a browser. Keys and log-ins are made once: each costs a slow hash."""
+    """A gateway with pages, its settings, and a browser. Keys and log-ins are made once: each costs a slow
+    hash."""
 
     site: Site
     gateway: Gateway
+    given: dict[str, Any]
     browser: Browser
     keys: dict[tuple[str, str], str] = field(default_factory=dict)
     log_ins: dict[str, Any] = field(default_factory=dict)
@@ -271,7 +273,7 @@ def running_pages(kafka: str, folder: Path, name: str, **settings: Any) -> Itera
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=binary, args=ARGUMENTS)
             with running_gateway(made, **given) as gateway:
-                at = PageSite(made, gateway, browser)
+                at = PageSite(made, gateway, given, browser)
                 yield at
                 at.leave_open()
                 began = time.monotonic()

@@ -12,6 +12,8 @@ from playwright.sync_api import expect
 
 from app.cli.demo.throwaway_trust import OWNER, REVIEWER
 from load.sites import neutral_policy, quality_policy
+from load.sites.redis_server import RedisServer
+from tests.kafka.gateway_process import running_gateway
 from tests.kafka.pages_site import (
     ATTEMPTS,
     PATIENT_AGENT,
@@ -42,7 +44,8 @@ RULES: dict[Literal["light", "dark"], dict[str, Any]] = {
 @pytest.fixture(scope="module")
 def at(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageSite]:
     """One site for all tests here."""
-    with running_pages(kafka, tmp_path_factory.mktemp("pages"), module_prefix.rstrip(".")) as made:
+    folder, name = tmp_path_factory.mktemp("pages"), module_prefix.rstrip(".")
+    with RedisServer(folder) as redis, running_pages(kafka, folder, name, redis_url=redis.url) as made:
         yield made
 
 
@@ -65,6 +68,17 @@ def test_who_logs_in_gets_a_session_and_who_logs_out_loses_it(at: PageSite) -> N
         page.goto("/review/login?next=//evil.example/")
         log_in(page, "olga")
         page.wait_for_url("**/review/escalations")
+
+
+def test_a_log_in_counts_at_every_gateway_of_the_redis_and_so_does_its_end(at: PageSite) -> None:
+    with at.visiting("vic") as page, running_gateway(at.site, **at.given) as other:
+        page.goto(f"{other.url}/review/posture")
+        expect(page.get_by_role("main")).to_be_visible()
+        assert page.url == f"{other.url}/review/posture"
+        page.get_by_role("button", name="Log out").click()
+        page.wait_for_url("**/review/login")
+        page.goto(f"{at.gateway.url}/review/posture")
+        assert "/review/login?next=" in page.url
 
 
 def test_an_approval_on_the_page_lets_the_action_run_and_the_ledger_names_the_person(at: PageSite) -> None:

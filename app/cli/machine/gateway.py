@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from app.gateway.http.edge import Edge
     from app.gateway.http.rate_limits import RateLimit
     from app.gateway.idempotency import AnswerStore
+    from app.gateway.pages.accounts import PeopleStore
+    from app.gateway.pages.log_ins import LogIns
     from app.gateway.routes.slack_routes import SlackApp
     from app.settings import Settings
 
@@ -144,6 +146,7 @@ def build_gateway(settings: Settings, fail: Callable[[], None]) -> Edge:
     people_key = None if given.reviewers_key is None else private_keys_or_stop([given.reviewers_key])[0]
     try:
         answers, rate = _answer_store(settings), _rate_limit(settings)
+        log_ins = _log_ins(settings, people)
     except (ValueError, sqlite3.Error) as error:
         stop(f"gateway.redis_url or gateway.idempotency_file: {error}")
     exchange = Exchange(kafka.bootstrap_servers, kafka.topic_prefix, answers=(*ANSWERS, QUARANTINE))
@@ -168,11 +171,23 @@ def build_gateway(settings: Settings, fail: Callable[[], None]) -> Edge:
             ),
             RecentRecords(exchange.connection, kafka.topic_prefix, given.session_records),
             DelegatedAnswers(people_key, registry, decisions, given.wait_s),
-            Visitors(people, visits),
+            Visitors(people, visits, log_ins),
             fail,
             _slack_app(settings),
         )
     )
+
+
+def _log_ins(settings: Settings, people: PeopleStore) -> LogIns | None:
+    """Where gateways that sign for the same people keep their sessions; None: each has its own. Raises
+    ValueError."""
+    from app.gateway.pages.shared_log_ins import SharedLogIns  # noqa: PLC0415 - an extra
+
+    given = settings.gateway
+    if given.redis_url is None or given.reviewers_key is None:
+        return None
+    url, secret = given.redis_url.get_secret_value(), given.reviewers_key.read_bytes()
+    return SharedLogIns(url, settings.kafka.topic_prefix, secret, people.get, given.login_longest_s)
 
 
 def _slack_app(settings: Settings) -> SlackApp | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -26,7 +25,8 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from app.gateway.http.rate_limits import RateLimit
-    from app.gateway.pages.visitors import Session, Visitors
+    from app.gateway.pages.log_ins import Session
+    from app.gateway.pages.visitors import Visitors
 
     Handler = Callable[[Visit], Awaitable[Response]]
 
@@ -54,7 +54,7 @@ class PageRoutes:
         base = ESCALATIONS if visit.request.url.path.startswith(f"{ROOT}/escalations/") else QUARANTINE
         opened = self.views.subjects.opened(base, an_id, visit.caller)
         if opened is None:
-            visit.session.said.append(("bad", "It has ended already: your answer was not sent."))
+            await self.visitors.say(visit.session, ("bad", "It has ended already: your answer was not sent."))
             return rendering.redirect(visit.request.url.path)
         try:
             told, is_over = await self._give(opened, form, visit.session, facts_of(visit.request).request_id)
@@ -62,23 +62,24 @@ class PageRoutes:
                 await self.views.subjects.waiting.end(base, an_id, SHOWN_WITHIN_S)
         except HttpError as error:
             told = ("bad", f"{error.code}: {error.message}")
-        visit.session.said.append(told)
+        await self.visitors.say(visit.session, told)
         return rendering.redirect(visit.request.url.path)
 
     async def people_page(self, visit: Visit) -> Response:
         """Who is logged in, for admins, who may end log-ins."""
         if "admin" not in visit.session.account.roles:
             raise HttpError(403, "not_an_admin", "only admins see who is logged in")
-        tenant, now = visit.session.account.tenant_id, time.monotonic()
+        tenant = visit.session.account.tenant_id
         if visit.request.method == "POST":
             form = await read_form(visit.request)
             self.visitors.check(visit.request, form, visit.session)
-            for one in self.visitors.of_tenant(tenant):
+            for one in await self.visitors.of_tenant(tenant):
                 if one.handle == form.get("session"):
-                    self.visitors.log_out(one)
-                    visit.session.said.append(("good", f"ended a log-in of {one.account.name}"))
+                    await self.visitors.log_out(one)
+                    await self.visitors.say(visit.session, ("good", f"ended a log-in of {one.account.name}"))
             return rendering.redirect(f"{ROOT}/people")
-        return self.views.page(visit, "people.html", found=self.visitors.of_tenant(tenant), now=now)
+        found, now = await self.visitors.of_tenant(tenant), self.visitors.now_s()
+        return self.views.page(visit, "people.html", found=found, now=now)
 
     async def live(self, visit: Visit) -> Response:
         """Server-sent events: `changed` whenever something of the tenant opens, changes or ends."""
@@ -89,7 +90,7 @@ class PageRoutes:
     async def log_out(self, visit: Visit) -> Response:
         """End the session."""
         self.visitors.check(visit.request, await read_form(visit.request), visit.session)
-        self.visitors.log_out(visit.session)
+        await self.visitors.log_out(visit.session)
         response = rendering.redirect(f"{ROOT}/login")
         self.visitors.clear_cookie(response)
         return response
@@ -139,7 +140,7 @@ class PageRoutes:
         tenant, number = session.account.tenant_id, -1
         self.streams += 1
         try:
-            while session in self.visitors.of_tenant(tenant):
+            while await self.visitors.is_open(session):
                 new = await self.views.subjects.waiting.changed(tenant, number, HEARTBEAT_S)
                 yield ": still here\n\n" if new == number or number < 0 else "event: changed\ndata: now\n\n"
                 number = new
@@ -176,7 +177,7 @@ def _for_people(routes: PageRoutes, handler: Handler) -> Callable[[Request], Awa
     async def answer(request: Request) -> Response:
         session = None
         try:
-            session = routes.visitors.session(request)
+            session = await routes.visitors.session(request)
             if session is None:
                 return _to_login(request)
             facts_of(request).caller = f"{session.account.tenant_id}/{session.caller.key_id}"
@@ -184,6 +185,7 @@ def _for_people(routes: PageRoutes, handler: Handler) -> Callable[[Request], Awa
             if wait_s is not None:
                 raise HttpError(429, "too_many_requests", "too many requests").after(round(wait_s) + 1)
             response = await handler(Visit(request, session))
+            await routes.visitors.keep(session)
         except HttpError as error:
             response = rendering.error_page(error, session=session)
         if session is not None:

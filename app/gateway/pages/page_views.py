@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from app.gateway.delegated_answers import DelegatedAnswers
     from app.gateway.http.api_keys import Caller
-    from app.gateway.pages.visitors import Session
+    from app.gateway.pages.log_ins import Session
 
 ROOT = "/review"
 
@@ -54,8 +54,7 @@ class PageViews:
 
     def page(self, visit: Visit, name: str, **context: Any) -> Response:
         """A page with what all have: the person, what was said, how much waits."""
-        caller, said = visit.caller, visit.session.said[:]
-        visit.session.said.clear()
+        caller, said = visit.caller, visit.session.show()
         counts = {base: len(self.subjects.of(base, caller)) for base in (ESCALATIONS, QUARANTINE)}
         delegate = self.people.delegate(visit.session.account.tenant_id)
         about: dict[str, Any] = {

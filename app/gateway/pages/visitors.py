@@ -1,22 +1,17 @@
-"""Who visits the pages: log-ins and their sessions, CSRF tokens, limits of attempts, single sign-on.
-
-Sessions are in this process alone: after a restart people log in again, and several gateways need a proxy
-that keeps a browser at one of them.
-"""
+"""Who visits the pages: log-ins and their sessions, CSRF tokens, limits of attempts, single sign-on."""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
 import time
-from collections import OrderedDict
-from dataclasses import dataclass, field
 from hmac import compare_digest
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
-from app.gateway.http.api_keys import ApiKeyFileError, Caller
+from app.gateway.http.api_keys import ApiKeyFileError
 from app.gateway.http.http_errors import HttpError
+from app.gateway.pages.log_ins import ATTEMPTS, ATTEMPTS_OF_AN_ADDRESS, WITHIN_S, OwnLogIns, Session, id_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -25,16 +20,13 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from app.gateway.pages.accounts import Account, PeopleStore
+    from app.gateway.pages.log_ins import LogIns, Said
 
 TOKEN_BYTES = 32
 MOST_SESSIONS = 10_000
 MOST_OF_ONE_ACCOUNT = 8
-MOST_REMEMBERED = 10_000
 VERIFIED_AT_ONCE = 2
 """Each takes 64 MiB and some 100 ms of a core."""
-ATTEMPTS, WITHIN_S = 10, 900.0
-ATTEMPTS_OF_AN_ADDRESS = 100
-"""Failed log-ins of one name, and of one address, within `WITHIN_S` seconds; further ones are refused."""
 COOKIE, LOGIN_COOKIE = "sluice_session", "sluice_login"
 CSRF_FIELD = "csrf_token"
 
@@ -55,88 +47,50 @@ class Visits(NamedTuple):
         return self.url is not None and self.url.startswith("https://")
 
 
-@dataclass(slots=True)
-class Session:
-    """A person who is logged in. Times are monotonic seconds; `said` is shown on the next page once."""
-
-    id: str
-    account: Account
-    csrf: str
-    began_s: float
-    seen_s: float
-    by_sso: bool
-    said: list[tuple[str, str]] = field(default_factory=list)
-
-    @property
-    def caller(self) -> Caller:
-        """As the routes of the API know a caller: of all agents of the tenant."""
-        return Caller(f"person:{self.account.name}", self.account.tenant_id, None)
-
-    @property
-    def handle(self) -> str:
-        """Names the session to others than its own browser."""
-        return self.csrf[:12]
-
-
-class Failures:
-    """Failed log-ins by what they came from, as many names as fit."""
-
-    def __init__(self) -> None:
-        self._times: OrderedDict[str, list[float]] = OrderedDict()
-
-    def wait_s(self, name: str, most: int, now_s: float) -> float | None:
-        """Seconds until another attempt may be made; None: now."""
-        recent = [at for at in self._times.get(name, ()) if now_s - at < WITHIN_S]
-        return None if len(recent) < most else recent[-most] + WITHIN_S - now_s
-
-    def note(self, name: str, now_s: float) -> None:
-        """One more."""
-        recent = [at for at in self._times.pop(name, ()) if now_s - at < WITHIN_S]
-        self._times[name] = [*recent, now_s][-ATTEMPTS_OF_AN_ADDRESS:]
-        while len(self._times) > MOST_REMEMBERED:
-            self._times.popitem(last=False)
-
-    def take_back(self, name: str) -> None:
-        """The last one: it went well."""
-        times = self._times.get(name)
-        if times:
-            times.pop()
-
-
 class Visitors:
     """Lets people in and out."""
 
     def __init__(
-        self, people: PeopleStore, visits: Visits, clock: Callable[[], float] = time.monotonic
+        self,
+        people: PeopleStore,
+        visits: Visits,
+        log_ins: LogIns | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        """`clock` gives seconds."""
+        """`log_ins`: where sessions are kept; None: in this process. `clock` gives seconds."""
         self._people = people
         self._visits = visits
         self._clock = clock
-        self._sessions: OrderedDict[str, Session] = OrderedDict()
-        self._failures = Failures()
+        self._log_ins = OwnLogIns(clock) if log_ins is None else log_ins
         self._verifying = asyncio.Semaphore(VERIFIED_AT_ONCE)
         prefix = "__Host-" if visits.is_https else ""
         self._cookie, self._login_cookie = prefix + COOKIE, prefix + LOGIN_COOKIE
 
-    def session(self, request: Request) -> Session | None:
+    async def session(self, request: Request) -> Session | None:
         """The session of a request that is in force; None: log in first. Raises HttpError."""
-        now = self._clock()
-        found = self._sessions.get(request.cookies.get(self._cookie, ""))
-        if found is not None and not self._is_in_force(found, now):
-            self._sessions.pop(found.id, None)
+        token = request.cookies.get(self._cookie, "")
+        found = await self._log_ins.find(token) if token else None
+        if found is not None and not self._is_in_force(found):
+            await self.log_out(found)
             found = None
         named = self._named_by_proxy(request)
         if found is not None and found.by_sso and found.account.name != named:
-            self.log_out(found)
+            await self.log_out(found)
             found = None
         if named is not None and (found is None or found.account.name != named):
             account = self._account(named)
-            found = None if account is None else self._begin(account, by_sso=True)
+            found = None if account is None else await self._begin(account, by_sso=True)
         if found is not None:
-            found.seen_s = now
-            self._sessions.move_to_end(found.id)
+            found.seen_s = self._clock()
         return found
+
+    async def keep(self, session: Session) -> None:
+        """Keep what a request changed in its session. Raises HttpError."""
+        await self._log_ins.save(session)
+
+    async def say(self, session: Session, told: Said) -> None:
+        """Have the session's next page say something. Raises HttpError."""
+        await self._log_ins.say(session, told)
 
     def login_token(self, request: Request) -> str:
         """What the form of the log-in carries: the browser's own, else a new one."""
@@ -148,14 +102,12 @@ class Visitors:
         of these pages, 429 after too many failures."""
         known = request.cookies.get(self._login_cookie, "")
         self._check_form(request, form, known)
-        name, now = form.get("name", "")[:256], self._clock()
+        name = form.get("name", "")[:256]
         address = "" if request.client is None else request.client.host
-        keys = ((f"name {name}", ATTEMPTS), (f"address {address}", ATTEMPTS_OF_AN_ADDRESS))
-        waits = [wait for key, most in keys if (wait := self._failures.wait_s(key, most, now)) is not None]
-        if waits:
-            raise HttpError(429, "too_many_attempts", "too many failed log-ins").after(round(max(waits) + 1))
-        for key, _ in keys:
-            self._failures.note(key, now)  # counted before it is verified: many at once get no more
+        limits = ((f"name {name}", ATTEMPTS), (f"address {address}", ATTEMPTS_OF_AN_ADDRESS))
+        attempt = await self._log_ins.attempt(limits)  # before it is verified: many at once get no more
+        if not isinstance(attempt, str):
+            raise HttpError(429, "too_many_attempts", "too many failed log-ins").after(round(attempt + 1))
         async with self._verifying:
             try:
                 account = await asyncio.to_thread(self._people.verify, name, form.get("password", ""))
@@ -163,27 +115,41 @@ class Visitors:
                 raise HttpError(503, "unavailable", str(error)) from None
         if account is None:
             return None
-        for key, _ in keys:
-            self._failures.take_back(key)
-        return self._begin(account, by_sso=False)
+        await self._log_ins.take_back(limits, attempt)
+        return await self._begin(account, by_sso=False)
 
     def check(self, request: Request, form: Mapping[str, str], session: Session) -> None:
         """Refuse a form that was not sent from a page of this session. Raises HttpError: 403."""
         self._check_form(request, form, session.csrf)
 
-    def log_out(self, session: Session) -> None:
+    async def log_out(self, session: Session) -> None:
         """End a session."""
-        self._sessions.pop(session.id, None)
+        await self._log_ins.end(session)
 
-    def of_tenant(self, tenant: str) -> list[Session]:
+    async def of_tenant(self, tenant: str) -> list[Session]:
         """The sessions in force of a tenant's people."""
-        now = self._clock()
-        found = [one for one in self._sessions.values() if one.account.tenant_id == tenant]
-        return [one for one in found if self._is_in_force(one, now)]
+        return [
+            one
+            for one in await self._log_ins.every()
+            if one.account.tenant_id == tenant and self._is_in_force(one)
+        ]
+
+    async def is_open(self, session: Session) -> bool:
+        """Whether this session is still in force."""
+        found = await self._log_ins.find(session.token)
+        return found is not None and self._is_in_force(found)
+
+    def now_s(self) -> float:
+        """By the clock of the sessions' times."""
+        return self._clock()
+
+    async def close(self) -> None:
+        """Give up connections."""
+        await self._log_ins.close()
 
     def set_cookie(self, response: Response, session: Session) -> None:
         """Give the browser its session."""
-        self._set(response, self._cookie, session.id, int(self._visits.longest_s))
+        self._set(response, self._cookie, session.token, int(self._visits.longest_s))
 
     def set_login_cookie(self, response: Response, token: str) -> None:
         """Give the browser the token of its log-in form."""
@@ -193,20 +159,22 @@ class Visitors:
         """Take the session from the browser."""
         self._set(response, self._cookie, "", 0)
 
-    def _begin(self, account: Account, *, by_sso: bool) -> Session:
-        now = self._clock()
-        own = [one for one in self._sessions.values() if one.account.name == account.name]
-        for one in own[: max(0, len(own) - MOST_OF_ONE_ACCOUNT + 1)]:
-            del self._sessions[one.id]
-        tokens = [secrets.token_urlsafe(TOKEN_BYTES) for _ in range(2)]
-        session = Session(tokens[0], account, tokens[1], now, now, by_sso)
-        self._sessions[session.id] = session
-        while len(self._sessions) > MOST_SESSIONS:
-            self._sessions.popitem(last=False)
+    async def _begin(self, account: Account, *, by_sso: bool) -> Session:
+        now, known = self._clock(), {one.id: one for one in await self._log_ins.every()}
+        in_force = [one for one in known.values() if self._is_in_force(one)]
+        own = [one for one in in_force if one.account.name == account.name]
+        kept = {one.id for one in in_force[max(0, len(in_force) - MOST_SESSIONS + 1) :]}
+        kept -= {one.id for one in own[: max(0, len(own) - MOST_OF_ONE_ACCOUNT + 1)]}
+        for over in known.keys() - kept:
+            await self.log_out(known[over])
+        token, csrf = (secrets.token_urlsafe(TOKEN_BYTES) for _ in range(2))
+        session = Session(id_of(token), account, csrf, now, now, by_sso, token=token)
+        await self._log_ins.add(session)
         return session
 
-    def _is_in_force(self, session: Session, now_s: float) -> bool:
+    def _is_in_force(self, session: Session) -> bool:
         """Within its times, and of an account that is still as it was at the log-in."""
+        now_s = self._clock()
         in_time = (
             now_s - session.seen_s < self._visits.idle_s and now_s - session.began_s < self._visits.longest_s
         )
