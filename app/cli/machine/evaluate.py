@@ -74,7 +74,9 @@ def evaluate_command(  # noqa: PLR0913 - Typer takes each option as a parameter
     ] = None,
     hosted: Annotated[
         bool,
-        typer.Option("--hosted", help="Ask the hosted models of [grader] and [analysis] too, with your key."),
+        typer.Option(
+            "--hosted", help="Ask the models of the settings grader and analysis too, with your key."
+        ),
     ] = False,
     in_doubt: Annotated[
         bool,

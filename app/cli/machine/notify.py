@@ -38,7 +38,7 @@ def register(cli: typer.Typer) -> None:
 def notify() -> None:
     """Tell people and programs what waits for a person: Slack channels, signed webhooks, until stopped.
 
-    The settings [slack] and [notify] say where. Nothing is lost while a
+    The settings slack and notify say where. Nothing is lost while a
     destination is away: it is told later. Run one; a second one takes
     over when the first ends. docs/notifications.md has the rest.
 

@@ -39,7 +39,7 @@ def new(  # noqa: PLR0913 - options of a command
         list[str], typer.Option(help="reviewer, vp or admin; may be given several times.", show_default=True)
     ] = ["reviewer"],  # noqa: B006 - Typer reads the default, and copies it
     approver: Annotated[
-        str | None, typer.Option(help="The registered approver that the person is. [default: NAME]")
+        str | None, typer.Option(help="The registered approver that the person is; default: NAME.")
     ] = None,
     generate: Annotated[bool, typer.Option("--generate", help="Make a password and show it once.")] = False,
     sso: Annotated[bool, typer.Option("--sso", help="Without a password: only by single sign-on.")] = False,

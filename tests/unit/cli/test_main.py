@@ -5,11 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from typer.testing import CliRunner
 
-from app.cli.main import VERBS, cli
+from app.cli.main import VERBS, cli, load_verb
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 RUNNER = CliRunner()
 HEAVY = (
@@ -39,6 +43,23 @@ def test_a_verb_is_listed_with_the_beginning_of_its_own_help(name: str) -> None:
     shown = RUNNER.invoke(cli, [name, "--help"], env={"COLUMNS": "200"})
     assert shown.exit_code == 0, shown.output
     assert " ".join(VERBS[name].says.split()) in " ".join(shown.output.split())
+
+
+def commands(of: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Each command below one, with the words that run it."""
+    yield path, of
+    for name in of.list_commands(None) if hasattr(of, "list_commands") else ():
+        yield from commands(of.get_command(None, name), (*path, name))
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_help_shows_every_word_that_it_is_written_with(name: str) -> None:
+    """Rich takes a word in square brackets for markup, and leaves it out."""
+    for path, one in commands(load_verb(name), (name,)):
+        shown = RUNNER.invoke(cli, [*path, "--help"], env={"COLUMNS": "400"}).output
+        written = [one.help or "", *(param.help or "" for param in one.params if hasattr(param, "help"))]
+        missing = [word for text in written for word in text.split() if word.strip("`") not in shown]
+        assert missing == [], path
 
 
 def test_every_verb_is_in_the_help() -> None:
