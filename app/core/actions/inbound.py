@@ -156,6 +156,7 @@ class Inbound(Gate):
     detail = InboundDetail
     part = BundlePart(name, InboundPolicy, find_loosenings, InboundPolicy())
     decides_unanswered = True
+    leaves_denials = True
 
     def evaluate(self, context: ActionContext) -> StageResult | Asking:
         """Asks a model only where the bundle says so and the detectors are not sure."""

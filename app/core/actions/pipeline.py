@@ -2,8 +2,8 @@
 
 A generator without I/O: a stage's Request is yielded and the pipeline resumed with the Answer. BLOCK ends it;
 ESCALATE goes on to Gate 4, which says who must agree. Where the caller's own word made the action stricter,
-the stages between that need no answer from outside may still BLOCK: else a caller could claim so much that a
-person is asked for what is denied without the claim.
+or a gate escalates for what the parameters hold, the stages between that need no answer from outside may
+still BLOCK: else a caller could claim or write so much that a person is asked for what is denied without it.
 
 Of an action that a person has approved every stage runs: what escalates is what the person agreed to, and a
 BLOCK is one all the same.
@@ -81,11 +81,11 @@ def run(
     stages: tuple[Stage, ...], context: ActionContext, stopwatch: Callable[[], int]
 ) -> Generator[Request, Answer, Evaluation]:
     """Evaluate the stages on a context. `stopwatch` returns ns."""
-    done, waits = Evaluation(), False
+    done, waits, blockable = Evaluation(), False, context.tightened
     for stage in stages:
         if context.escalated is not None:
             waits = stage.name != LAST_STAGE
-            if waits and not context.tightened:
+            if waits and not blockable:
                 continue
         began = stopwatch()
         step = stage.evaluate(context)
@@ -101,6 +101,7 @@ def run(
             break
         if outcome == "escalate" and not context.approved:
             context.escalated = context.escalated or step.reason or stage.name
+            blockable = blockable or getattr(stage, "leaves_denials", False)
             done.settle("ESCALATE", context.escalated)
     return done
 

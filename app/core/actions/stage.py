@@ -159,7 +159,8 @@ class Gate(ABC):
     `detail`: the shape of its results' detail. `judges_content`: whether it judges what an action does;
     False: who acts and who permits it. `part`: its part of the bundle; None: it has none. `analyses`: a model
     judges the agent's reasoning for it, which is seed 002's checkpoint `integrity`. `decides_unanswered`: it
-    says itself what a missing answer means; else the pipeline does.
+    says itself what a missing answer means; else the pipeline does. `leaves_denials`: where it escalates, the
+    gates behind it that need no answer from outside may still block.
     """
 
     name: ClassVar[str]
@@ -168,6 +169,7 @@ class Gate(ABC):
     part: ClassVar[BundlePart[Any] | None] = None
     analyses: ClassVar[bool] = False
     decides_unanswered: ClassVar[bool] = False
+    leaves_denials: ClassVar[bool] = False
 
     @abstractmethod
     def evaluate(self, context: ActionContext) -> StageResult | Asking:

@@ -256,3 +256,25 @@ def test_thresholds_in_the_wrong_order_are_refused() -> None:
     wrong = BUNDLE_BYTES.rstrip()[:-1] + b', "inbound": {"block_below": 0.8}}'
     with pytest.raises(BundleError, match=r"^\$\.inbound: .*block_below is above escalate_below"):
         load_bundle(wrong)
+
+
+def test_nobody_is_asked_about_what_a_later_gate_denies() -> None:
+    """Whoever writes an order into the parameters must not turn a denial into a question."""
+    policy = bundle(stages=STAGES, inbound={"mode": "enforce"})
+    for note, gate in ((STRONG, "inbound"), ("", None)):
+        asked = Session(point(policy=policy)).verdict(parameters={"note": note})
+        assert asked["outcome"] == ("ALLOW" if gate is None else "ESCALATE")
+        denied = Session(point(policy=policy)).verdict(parameters={"command": "rm -rf /", "note": note})
+        assert (denied["outcome"], denied["gateResults"][-1]["gate"]) == ("BLOCK", "fast_reject")
+
+
+def test_a_gate_that_would_have_to_ask_is_left_out_behind_an_escalation() -> None:
+    stages = ["controls", "inbound", "similarity", "fast_reject", "tier_auth"]
+    waits = reading("enforce", stages=stages).verdict(parameters={"body": STRONG})
+    assert waits["outcome"] == "ESCALATE"
+    assert [one["gate"] for one in waits["gateResults"]] == [
+        "controls",
+        "inbound",
+        "fast_reject",
+        "tier_auth",
+    ]
