@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from app.adapters.kept_compilations import KeptCompilations
 from app.core.content.kept import keep_in
+from load.sites.redis_server import RedisServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
 
 KEPT = Path(__file__).resolve().parents[1] / "build" / "kept"
 
-# Nothing here skips: a test that needs a broker starts one, and fails with the three ways if it cannot.
+# A test that needs a broker starts one, and fails with the three ways if it cannot. A browser and a Redis may
+# be missing where it is not CI: then the tests that need them are skipped, and say what to install.
 os.environ.pop("SLUICE_CONFIG", None)  # a developer's own settings must not decide what the tests see
 keep_in(lambda: KeptCompilations(KEPT))
 
@@ -33,6 +36,15 @@ settings.register_profile(
     "nightly", settings(), deadline=None, derandomize=False, max_examples=TIMES * settings().max_examples
 )
 settings.load_profile("nightly" if NIGHTLY else "sluice")
+
+
+@pytest.fixture(scope="session")
+def real_redis() -> type[RedisServer]:
+    """Starts a Redis of one's own. In CI a missing program is a failure."""
+    missing = "no redis-server: apt-get install redis-server"
+    if shutil.which("redis-server") is None:
+        pytest.fail(missing) if os.environ.get("CI") else pytest.skip(missing)
+    return RedisServer
 
 
 def pytest_collection(session: pytest.Session) -> None:

@@ -14,12 +14,12 @@ from app.adapters.models.kept_answers import STORE_FAILURES, KeptAnswers, Shared
 from app.adapters.models.prompted_port import ModelUsage, PromptedPort
 from app.core.memory.analysis import PROMPT, AnalysisAnswer
 from app.ports import PortUnavailable
-from load.sites.redis_server import RedisServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from app.core.foundation.prompts import Prompt
+    from load.sites.redis_server import RedisServer
 
 SECRET = b"sk-a-key"
 
@@ -63,8 +63,8 @@ def kept(model: Model, store: SharedAnswers | None = None, most: int = 100) -> K
 
 
 @pytest.fixture(scope="module")
-def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    with RedisServer(tmp_path_factory.mktemp("redis")) as server:
+def redis(real_redis: type[RedisServer], tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with real_redis(tmp_path_factory.mktemp("redis")) as server:
         yield server
 
 

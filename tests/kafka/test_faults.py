@@ -27,7 +27,11 @@ RUNS = ("kill_two", "zombies", "scaling", "reload", "malformed", "poison", "appr
 
 
 @pytest.mark.parametrize("run", RUNS)
-async def test_nothing_is_lost_doubled_or_wrong_after(run: str, kafka_broker: Broker, tmp_path: Path) -> None:
+async def test_nothing_is_lost_doubled_or_wrong_after(
+    run: str, kafka_broker: Broker, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if run == "models":
+        request.getfixturevalue("real_redis")
     bed = Bed(kafka_broker, tmp_path, SEED, uuid.uuid4().hex[:8])
     try:
         await _holds(run, bed)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import uuid
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Literal
 
 import httpx2
@@ -43,10 +45,13 @@ RULES: dict[Literal["light", "dark"], dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def at(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageSite]:
-    """One site for all tests here."""
+    """One site for all tests here, with a Redis where there is one."""
     folder, name = tmp_path_factory.mktemp("pages"), module_prefix.rstrip(".")
-    with RedisServer(folder) as redis, running_pages(kafka, folder, name, redis_url=redis.url) as made:
-        yield made
+    with ExitStack() as running:
+        given = {}
+        if shutil.which("redis-server"):
+            given["redis_url"] = running.enter_context(RedisServer(folder)).url
+        yield running.enter_context(running_pages(kafka, folder, name, **given))
 
 
 def test_who_logs_in_gets_a_session_and_who_logs_out_loses_it(at: PageSite) -> None:
@@ -70,6 +75,7 @@ def test_who_logs_in_gets_a_session_and_who_logs_out_loses_it(at: PageSite) -> N
         page.wait_for_url("**/review/escalations")
 
 
+@pytest.mark.usefixtures("real_redis")
 def test_a_log_in_counts_at_every_gateway_of_the_redis_and_so_does_its_end(at: PageSite) -> None:
     with at.visiting("vic") as page, running_gateway(at.site, **at.given) as other:
         page.goto(f"{other.url}/review/posture")

@@ -14,7 +14,6 @@ import httpx2
 import pytest
 
 from load.sites import neutral_policy
-from load.sites.redis_server import RedisServer
 from tests.kafka.gateway_process import Gateway, action, running_gateway
 from tests.kafka.installation import stored
 from topics.catalog import ACTIONS, VERDICTS
@@ -22,6 +21,7 @@ from topics.catalog import ACTIONS, VERDICTS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from load.sites.redis_server import RedisServer
     from load.sites.site import Site
     from load.sites.worker_process import WorkerProcess
 
@@ -31,9 +31,9 @@ BURST = 20
 
 
 @pytest.fixture(scope="module")
-def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def redis_url(real_redis: type[RedisServer], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A Redis of our own."""
-    with RedisServer(tmp_path_factory.mktemp("redis")) as server:
+    with real_redis(tmp_path_factory.mktemp("redis")) as server:
         yield server.url
 
 

@@ -13,11 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.gateway.http.rate_limits import OwnRate, RateLimit, SharedRate
-from load.sites.redis_server import RedisServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from load.sites.redis_server import RedisServer
 
 
 BUSY_S = 30.0
@@ -56,8 +57,8 @@ async def test_whoever_paused_has_the_whole_burst_again() -> None:
 
 
 @pytest.fixture
-def redis(tmp_path: Path) -> Iterator[RedisServer]:
-    with RedisServer(tmp_path) as server:
+def redis(real_redis: type[RedisServer], tmp_path: Path) -> Iterator[RedisServer]:
+    with real_redis(tmp_path) as server:
         yield server
 
 

@@ -24,11 +24,12 @@ from app.gateway.pages.log_ins import (
 )
 from app.gateway.pages.shared_log_ins import SEAL, SharedLogIns
 from app.gateway.pages.visitors import MOST_OF_ONE_ACCOUNT, Visitors, Visits
-from load.sites.redis_server import RedisServer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
+
+    from load.sites.redis_server import RedisServer
 
     OpenDoor = Callable[..., "Door"]
 
@@ -102,20 +103,18 @@ class Door:
 
 
 @pytest.fixture(scope="module")
-def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    with RedisServer(tmp_path_factory.mktemp("redis")) as server:
+def redis(real_redis: type[RedisServer], tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with real_redis(tmp_path_factory.mktemp("redis")) as server:
         yield server
 
 
 @pytest.fixture(params=["own", "shared"])
-async def open_door(
-    request: pytest.FixtureRequest, tmp_path: Path, redis: RedisServer
-) -> AsyncIterator[OpenDoor]:
+async def open_door(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[OpenDoor]:
     """Makes doors whose visitors' sessions are in the process, and in a real Redis."""
     doors: list[Door] = []
+    shared = request.getfixturevalue("redis").url if request.param == "shared" else None
 
     def door(*people: Account, **visits: Any) -> Door:
-        shared = redis.url if request.param == "shared" else None
         doors.append(Door(tmp_path, shared, *people, **visits))
         return doors[-1]
 
@@ -234,8 +233,8 @@ async def test_gateways_share_log_ins_and_a_stranger_in_the_redis_makes_none(
         await door.visitors.close()
 
 
-async def test_without_the_redis_nobody_gets_in(tmp_path: Path) -> None:
-    with RedisServer(tmp_path) as server:
+async def test_without_the_redis_nobody_gets_in(real_redis: type[RedisServer], tmp_path: Path) -> None:
+    with real_redis(tmp_path) as server:
         door = Door(tmp_path, server.url, person())
         assert await door.log_in() is not None
         server.stop()
