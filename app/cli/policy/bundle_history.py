@@ -155,11 +155,12 @@ def diff(
     """Show what B changes in A, and what is looser.
 
     In a policy bundle, looser means that a gate is less strict in its own
-    part of the bundle, or that it no longer runs; that fewer people must
-    approve, or others may; or that an escalation waits for longer. A
-    quality bundle that is looser than the one in force, and a policy bundle
-    that is looser in its approvals, counts only with the signatures of two
-    approvers: `sluice bundle cosign` adds the second.
+    part of the bundle, or that it no longer runs; that the memory gate may
+    hold less; that fewer people must approve, or others may; or that an
+    escalation waits for longer. A quality bundle that is looser than the
+    one in force, and a policy bundle that is looser in its approvals, counts
+    only with the signatures of two approvers: `sluice bundle cosign` adds
+    the second.
 
     Exit codes: 0 nothing is looser, 1 something is, 2 could not do it.
 
@@ -227,7 +228,9 @@ def _show(
         else:
             console.print("[green]nothing got looser[/]")
     elif not sentences:
-        console.print("[green]no gate got looser[/]; what the gates share is for people to compare")
+        console.print(
+            "[green]no gate got looser[/]; what the gates of actions share is for people to compare"
+        )
 
 
 def _value(value: Any) -> str:

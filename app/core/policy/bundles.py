@@ -21,6 +21,7 @@ from app.core.foundation.name_words import words_of
 from app.core.foundation.strict import LONGEST_WAIT_MS, MAX_CASES, Name, StrictModel, first_error, json_object
 from app.core.policy.approval_policy import ApprovalPolicy, find_approval_loosenings
 from app.core.policy.bundle_cases import Case  # noqa: TC001 - pydantic reads the annotations
+from app.core.policy.memory_loosenings import find_memory_loosenings
 from app.core.policy.memory_policy import MemoryPolicy
 from app.core.quality_bundle.loosenings import Loosening
 from topics.records.base import Tier  # noqa: TC001 - pydantic reads the annotations
@@ -194,7 +195,8 @@ class BundleForm:
             raise BundleError(str(error)) from None
 
     def find_loosenings(self, before: Bundle, after: Bundle) -> Iterator[Loosening]:
-        """Where the second bundle's gates, or its terms for approvals, are less strict than the first's."""
+        """Where the second bundle's gates, the memory gate among them, or its terms for approvals are less
+        strict than the first's."""
         for name in before.stages:
             if name not in after.stages:
                 yield Loosening(f"the gate {name} no longer runs", ("stages", name))
@@ -204,6 +206,8 @@ class BundleForm:
                 for one in part.find_loosenings(*pair):
                     paths = (f"{part.key}.{path}" if path else part.key for path in one.paths)
                     yield Loosening(one.sentence, tuple(paths))
+        for one in find_memory_loosenings(before.memory, after.memory):
+            yield Loosening(one.sentence, tuple(f"memory.{path}" for path in one.paths))
         yield from find_approval_loosenings(before.approvals, after.approvals)
         waits_ms = before.escalation_ttl_ms, after.escalation_ttl_ms
         if waits_ms[0] < waits_ms[1]:

@@ -1,0 +1,137 @@
+"""What `sluice bundle diff` calls looser in the memory gate's part of a bundle."""
+
+from __future__ import annotations
+
+import json
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from app.core.actions.stages import BUNDLE_FORM, load_bundle
+from app.core.policy.memory_loosenings import (
+    ALLOWANCES,
+    KINDS,
+    LOSSES,
+    UNORDERED,
+    find_memory_loosenings,
+)
+from app.core.policy.memory_policy import MemoryPolicy
+from app.offline.policy_files import SHIPPED, whole_bundle
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+DOCUMENT = json.loads(whole_bundle(SHIPPED / "default.json"))
+LIBRARY = json.loads((SHIPPED / "content" / "library.json").read_bytes())["similarity"]
+MEMORY = MemoryPolicy.model_validate({**DOCUMENT["memory"], "similarity": {**LIBRARY, "enabled": True}})
+"""What ships, with the encoder switched on."""
+
+
+def changed(of: BaseModel, path: str, value: Any) -> Any:
+    """A copy with another value; no validator is asked, because single values are compared here."""
+    name, _, rest = path.partition(".")
+    own = changed(getattr(of, name), rest, value) if rest else value
+    return of.model_copy(update={name: own})
+
+
+def sentences(after: MemoryPolicy, before: MemoryPolicy = MEMORY) -> list[str]:
+    return [one.sentence for one in find_memory_loosenings(before, after)]
+
+
+def test_nothing_is_looser_than_itself() -> None:
+    assert sentences(MEMORY) == []
+
+
+@pytest.mark.parametrize("path", [*LOSSES, *ALLOWANCES])
+def test_a_number_is_looser_in_one_direction_and_is_named(path: str) -> None:
+    old = attrgetter(path)(MEMORY)
+    lower, higher = (old - 0.01, old + 0.01) if isinstance(old, float) else (old - 1, old + 1)
+    looser, stricter = (lower, higher) if path in LOSSES else (higher, lower)
+    (found,) = find_memory_loosenings(MEMORY, changed(MEMORY, path, looser))
+    assert f"is {looser}, not {old}" in found.sentence
+    assert path in found.paths
+    assert sentences(changed(MEMORY, path, stricter)) == []
+
+
+@pytest.mark.parametrize("path", KINDS)
+def test_a_kind_of_finding_that_no_longer_counts_is_looser(path: str) -> None:
+    first, *others = attrgetter(path)(MEMORY)
+    (found,) = sentences(changed(MEMORY, path, others))
+    assert found.endswith(f"lacks {first}")
+    assert sentences(MEMORY, changed(MEMORY, path, others)) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("trust.weights.source_reliability", 0.2),
+        ("trust.history.prior_positive", 3),
+        ("trust.history.positives_to_raise", 1),
+        ("content.lexicon", {}),
+        ("content.vocabulary", []),
+        ("content.frames.withdrawn", []),
+        ("content.frames.unless", []),
+        ("similarity.windows.most", 1),
+    ],
+)
+def test_what_has_no_order_is_looser_where_it_differs(path: str, value: Any) -> None:
+    (found,) = find_memory_loosenings(MEMORY, changed(MEMORY, path, value))
+    assert any(path.startswith(one) for one in (*UNORDERED, "similarity") if one in found.paths)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "told"),
+    [
+        ("enabled", False, "every memory write is allowed"),
+        ("similarity", None, "no memory is compared"),
+        ("similarity.enabled", False, "no memory is compared"),
+        ("quality.content_classes", None, "any class"),
+        ("quality.content_classes", ["note", "rumour"], "a memory may be of rumour"),
+        ("analysis.on_failure", "ignore", "changes nothing"),
+        ("trust.llm_analysis", "in_doubt", "in_doubt, not always"),
+    ],
+)
+def test_what_is_no_longer_asked_or_demanded_is_looser(path: str, value: Any, told: str) -> None:
+    before = changed(MEMORY, "quality.content_classes", ["note"])
+    before = changed(before, "trust.llm_analysis", "always")
+    (found,) = sentences(changed(before, path, value), before)
+    assert told in found
+    assert sentences(before, changed(before, path, value)) == []
+
+
+def test_a_pattern_that_is_gone_weaker_or_changed_is_looser() -> None:
+    first, *others = MEMORY.content.findings
+    definite = next(one for one in MEMORY.content.findings if one.weight == "definite")
+    gone = changed(MEMORY, "content.findings", others)
+    assert sentences(gone) == [f"memory: the pattern {first.id} is gone"]
+    assert sentences(MEMORY, gone) == []
+    for update, told in (
+        ({"weight": "weak"}, "is weak, not definite"),
+        ({"unless": ["please"]}, "may find less"),
+    ):
+        findings = [
+            one.model_copy(update=update) if one is definite else one for one in MEMORY.content.findings
+        ]
+        (found,) = sentences(changed(MEMORY, "content.findings", findings))
+        assert told in found
+    frames = MEMORY.content.frames.markers
+    assert (
+        "may take more findings back"
+        in sentences(MEMORY, changed(MEMORY, "content.frames.markers", frames[1:]))[0]
+    )
+    assert sentences(changed(MEMORY, "content.frames.markers", frames[1:])) == []
+
+
+def test_a_gate_that_judged_nothing_cannot_get_looser() -> None:
+    off = changed(MEMORY, "enabled", False)
+    assert sentences(changed(off, "trust.write_threshold", 0.31), off) == []
+
+
+def test_a_bundle_says_it_under_the_fields_of_the_file() -> None:
+    looser = {**DOCUMENT, "memory": {**DOCUMENT["memory"], "trust": {"writeThreshold": 0.5}}}
+    stricter = {**DOCUMENT, "memory": {**DOCUMENT["memory"], "trust": {}}}
+    pair = (load_bundle(json.dumps(one).encode()) for one in (stricter, looser))
+    (found,) = BUNDLE_FORM.find_loosenings(*pair)
+    assert found.sentence == "memory: trust.writeThreshold is 0.5, not 0.7"
+    assert found.paths == ("memory.trust.writeThreshold", "memory.trust.write_threshold")
