@@ -1,6 +1,5 @@
 """Every setting, its unit and its default. `config/sluice.toml` says each default again with a sentence;
-`tests/unit/test_settings.py` holds the two together.
-"""
+`tests/unit/test_settings.py` holds the two together."""
 
 from __future__ import annotations
 
@@ -19,10 +18,9 @@ if TYPE_CHECKING:
 
 
 def _public_key(text: str) -> str:
+    told = "is no public key: 44 characters of base64, as `sluice keys public PEM` prints them"
     if not re.fullmatch(r"[A-Za-z0-9+/]{43}=", text):
-        raise ValueError(
-            f"{text!r} is no public key: 44 characters of base64, as `sluice keys public PEM` prints them"
-        )
+        raise ValueError(f"{text!r} {told}")
     return text
 
 
@@ -207,10 +205,8 @@ class GraderSettings(HostedModelSettings):
 
 
 class ProvenanceSettings(SettingGroup):
-    """Which references of the web are resolved for the record, and how far a server is put up with.
-
-    None is while no host is allowed. "*.example.com" allows the hosts one label below, as in certificates.
-    """
+    """Which references of the web are resolved for the record, and how far a server is put up with. None is
+    while no host is allowed. "*.example.com" allows the hosts one label below, as in certificates."""
 
     allowed_hosts: tuple[HostPattern, ...] = ()
     allowed_ports: tuple[Annotated[int, Field(ge=1, le=65535)], ...] = (80, 443)

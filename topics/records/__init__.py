@@ -37,14 +37,8 @@ from topics.records.retrievals import (
     RetrievalReported,
     ServedRetrieval,
 )
-from topics.records.verdicts import (
-    DeadLetter,
-    InputRefused,
-    ReservationSettled,
-    ResolvedVerdict,
-    SessionFolded,
-    Verdict,
-)
+from topics.records.session_events import DeadLetter, InputRefused, ReservationSettled, SessionFolded
+from topics.records.verdicts import ResolvedVerdict, Verdict
 
 __all__ = [
     "ActionOutcome",

@@ -10,8 +10,8 @@ from app.core.registry.review_signing import ANSWERING, may_still_sign, object_t
 
 if TYPE_CHECKING:
     from app.core.foundation.arrival import Arrival
+    from app.core.registry.approvers import Approver
     from app.core.registry.registry import Registry
-    from app.core.registry.registry_entries import Approver
     from app.core.state.escalation import Escalation, Vote
     from topics.records import ReviewDecision
 

@@ -242,7 +242,7 @@ def read_seen(draft: SessionDraft, owner: Who, action: ProposedAction) -> Action
         draft.served_flags(owner, account),
         account.dispute,
         draft.remembered_by_gates(owner, account),
-        draft.read_so_far(account),
+        account.read_so_far(),
     )
 
 

@@ -80,10 +80,10 @@ _MILLISECOND_NS = 1_000_000
 
 
 class RuledAction(NamedTuple):
-    """What came of an action. `records`: its verdict, and the escalation that it opens. `counted`: the action
-    as the session counts it, None for one that was counted before; `room`: it can be remembered. `gates`: by
-    their names what gates remember from here on. `waits`: the escalation that it opens. `apart`: its session
-    does not change. `grant`: the standing grant that it used, with what is left of it."""
+    """What came of an action. `records`: its verdict, and the escalation that it opens (`waits`). `counted`:
+    the action as the session counts it, None for one that was counted before; `room`: it can be remembered.
+    `gates`: by their names what gates remember from here on. `apart`: its session does not change. `grant`:
+    the standing grant that it used, with what is left of it."""
 
     records: tuple[OutRecord, ...]
     ruling: Ruling
@@ -260,8 +260,7 @@ def what_gates_keep(
     gates: tuple[RememberingGate, ...], context: ActionContext, ruling: Ruling, *, known: bool
 ) -> dict[str, GateMemory | None]:
     """By their names what gates remember of the agent after an action; `known` as in `Decided`."""
-    decided = Decided(ruling.real, ruling.carried, known)
-    return {gate.name: gate.keep(context, decided) for gate in gates}
+    return {gate.name: gate.keep(context, Decided(ruling.real, ruling.carried, known)) for gate in gates}
 
 
 def _repeat(

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from app.core.foundation.requests import Answer, Request
     from app.core.policy.policy import PointParts, Standing
     from app.core.registry.agent_grants import AgentGrant
+    from app.core.registry.approvers import Approver
     from app.core.registry.registry import Registry
-    from app.core.registry.registry_entries import Approver
     from app.core.state.book import Book
     from app.core.state.escalation import Escalation, Route
     from topics.records import ProposedAction, ReviewDecision

@@ -13,12 +13,12 @@ from app.core.registry.quality_entries import found_bad
 if TYPE_CHECKING:
     from app.core.registry.agent_grants import AgentGrant
     from app.core.registry.agent_keys import Delegate
+    from app.core.registry.approvers import Approver
     from app.core.registry.facts import Fact
     from app.core.registry.model_proofs import ModelProof
     from app.core.registry.quality_entries import Known, KnownBad, Provenance, QualityOverrideEntry
     from app.core.registry.registry_entries import (
         Agent,
-        Approver,
         EnforcementPoint,
         Freeze,
         Org,

@@ -13,6 +13,7 @@ from app.core.foundation.clock import milliseconds_of
 from app.core.foundation.strict import StrictModel
 from app.core.registry.agent_grants import AgentGrant, AgentGrantSpec
 from app.core.registry.agent_keys import AgentKey, Delegate, DelegateSpec
+from app.core.registry.approvers import Approver, ApproverSpec
 from app.core.registry.facts import Fact, FactSpec
 from app.core.registry.keys import PublicKey
 from app.core.registry.model_proofs import ModelProof, ModelProofSpec
@@ -29,8 +30,6 @@ from app.core.registry.quality_entries import (
 from app.core.registry.registry_entries import (
     Agent,
     AgentSpec,
-    Approver,
-    ApproverSpec,
     EnforcementPoint,
     EnforcementPointSpec,
     Entry,

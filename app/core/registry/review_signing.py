@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from app.core.registry.agent_keys import AgentKey
+    from app.core.registry.approvers import Approver
     from app.core.registry.registry import Registry
-    from app.core.registry.registry_entries import Approver
     from topics.records import ReviewDecision
 
 WRONG_SIGNATURE = "wrong_signature"

@@ -6,23 +6,21 @@ has no effect.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from app.core.registry.registry_entries import UNREGISTERED
 from app.core.state.recent_retrieval import (
     LOST,
     MAX_FLAGGED,
-    NOTHING_READ,
     add_flagged,
     add_read,
     flags_of_all,
     join_all,
-    read_by_all,
 )
 from app.core.state.remembered import (
     ACTION_BYTES,
     FLAGGED_BYTES,
-    RETRIEVAL_BYTES,
     SOURCE_BYTES,
     WRITE_BYTES,
     RecentWrite,
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from app.core.foundation.limits import SessionLimits
-    from app.core.state.recent_retrieval import ReadKind, ReadSoFar, RecentRetrieval
+    from app.core.state.recent_retrieval import ReadKind, RecentRetrieval
     from app.core.state.remembered import GateMemory, RecentAction
     from app.core.state.session import EarlyOutcome, SessionState
 
@@ -187,31 +185,16 @@ class SessionDraft:
     def retrieval(self, tenant: str, request_id: str) -> RecentRetrieval | None:
         """What is remembered under a request's id, for all agents of the tenant, with the tier of the last
         request; None outside its window."""
-        found = (memory.retrieval(request_id) for memory in self._of_tenant(tenant))
-        return join_all([one for one in found if one is not None and self.in_window(one.at_ms)])
+        every = (memory.retrieval(request_id) for memory in self._of_tenant(tenant))
+        return join_all([one for one in every if one is not None and self.in_window(one.at_ms)])
 
     def remember_retrieval(self, owner: Who, request_id: str, retrieval: RecentRetrieval) -> None:
-        """Keep the decided items of a retrieval, together with those already kept under its id. If the
-        agent's room is full, they replace its oldest ones. If there is still no room, they are not kept, and
-        a store's report of them counts as uncovered."""
+        """Keep the decided items of a retrieval; of those for which there is no room a store's report counts
+        as uncovered."""
         if owner.tenant == UNREGISTERED:
             return
-        limits, memory = self._limits, self._memory(owner)
-        known = memory.retrieval(request_id)
-        memory.retrievals.pop(kept_id(request_id), None)
-        if known is not None:
-            retrieval = known.joined(retrieval, limits.max_recent_items)
-        size = RETRIEVAL_BYTES + len(retrieval.items)
-
-        def has_room() -> bool:
-            few = len(memory.retrievals) < limits.max_recent_retrievals
-            few = few and memory.items + retrieval.size <= limits.max_recent_items
-            return few and self._fits(memory, size)
-
-        while memory.retrievals and not has_room():
-            del memory.retrievals[next(iter(memory.retrievals))]
-        if has_room():
-            memory.retrievals[kept_id(request_id)] = tuple(retrieval)
+        memory = self._memory(owner)
+        memory.keep_retrieval(request_id, retrieval, self._limits, partial(self._fits, memory))
 
     def remember_flags(self, owner: Who, items: Mapping[str, Iterable[str]]) -> None:
         """Keep the flags of served items; without room for them, keep that there were some."""
@@ -228,13 +211,6 @@ class SessionDraft:
         follows from the input alone."""
         if owner.tenant != UNREGISTERED:
             add_read(self._memory(owner).read, kind, times, kept_id(last), self._at_ms)
-
-    @staticmethod
-    def read_so_far(account: Account) -> Mapping[str, ReadSoFar]:
-        """The untrusted content that came to the tenant's agents in the session, by kind. `account`: the
-        tenant's."""
-        found = [one.read for one in account.agents.values() if one.read]
-        return read_by_all(found) if found else NOTHING_READ
 
     def served_flags(self, owner: Who, account: Account) -> dict[str, list[str]]:
         """The flags of items that the tenant's agents were served within the window, by kept id: all of this
@@ -290,10 +266,8 @@ class SessionDraft:
         return has_less(memory) and self._fits(memory, size)
 
     def _fits(self, memory: Remembered, size: int) -> bool:
-        """Whether this number of further bytes stays within the agent's share and within the whole state.
-
-        Each of several agents may fill its share, however much the others hold.
-        """
+        """Whether this number of further bytes stays within the agent's share, which each of several may fill
+        however much the others hold, and within the whole state."""
         most, agents, filled = self._limits.max_state_bytes, int(memory is NOTHING), 0
         for account in ({**self._base, **self._changed} if self._changed else self._base).values():
             agents += len(account.agents)

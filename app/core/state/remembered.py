@@ -18,7 +18,9 @@ from app.core.foundation.canonical import MAX_SAFE_INTEGER, wire_int
 from app.core.state.recent_retrieval import MARK_DIGITS, RecentRetrieval
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+    from app.core.foundation.limits import SessionLimits
 
 LONGEST_KEPT_ID = 64
 REMEMBERED_IDS = 1 << 14
@@ -145,6 +147,27 @@ class Remembered:
         """What is remembered of a retrieval."""
         stored = self.retrievals.get(kept_id(request_id))
         return None if stored is None else RecentRetrieval(*stored)
+
+    def keep_retrieval(
+        self, request_id: str, retrieval: RecentRetrieval, limits: SessionLimits, fits: Callable[[int], bool]
+    ) -> None:
+        """Keep it together with what is kept under its id. While there is no room, the oldest ones go; if
+        that is not enough, it is not kept. `fits`: whether there is room for so many bytes more."""
+        known = self.retrieval(request_id)
+        self.retrievals.pop(kept_id(request_id), None)
+        if known is not None:
+            retrieval = known.joined(retrieval, limits.max_recent_items)
+        size = RETRIEVAL_BYTES + len(retrieval.items)
+
+        def has_room() -> bool:
+            few = len(self.retrievals) < limits.max_recent_retrievals
+            few = few and self.items + retrieval.size <= limits.max_recent_items
+            return few and fits(size)
+
+        while self.retrievals and not has_room():
+            del self.retrievals[next(iter(self.retrievals))]
+        if has_room():
+            self.retrievals[kept_id(request_id)] = tuple(retrieval)
 
     @property
     def items(self) -> int:

@@ -12,13 +12,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
 from app.core.foundation.canonical import wire_int, wire_safe
 from app.core.registry.registry_entries import UNREGISTERED
+from app.core.state.recent_retrieval import NOTHING_READ, read_by_all
 from app.core.state.remembered import ACTION_BYTES, RecentAction, Remembered, kept_id, recent_action
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from app.core.state.recent_retrieval import ReadSoFar
 
 KEY_PREFIX = b"s:"
 NEVER_DUE_MS = 9_999_999_999_999
@@ -87,6 +93,11 @@ class Account:
     actions: int
     agents: dict[str, Remembered] = field(default_factory=dict)
     disputed: dict[str, Any] = field(default_factory=dict)
+
+    def read_so_far(self) -> Mapping[str, ReadSoFar]:
+        """The untrusted content that came to the tenant's agents in the session, by kind."""
+        found = [one.read for one in self.agents.values() if one.read]
+        return read_by_all(found) if found else NOTHING_READ
 
     def disputed_at(self, offset: int, action_id: str) -> tuple[str, RecentAction] | None:
         """The agent and the disputed action of this offset and id."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from app.core.foundation.arrival import Arrival
     from app.core.policy.bundles import Bundle
     from app.core.quality_bundle.quality_bundle import QualityBundle
-    from app.core.registry.registry_entries import Approver
+    from app.core.registry.approvers import Approver
     from app.core.trust.signed_entries import Statement
 
 

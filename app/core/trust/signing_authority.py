@@ -35,8 +35,8 @@ from topics.records.base import Role
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from app.core.registry.approvers import Approver
     from app.core.registry.keys import Roots
-    from app.core.registry.registry_entries import Approver
     from app.core.trust.revisions import Accepted
 
 

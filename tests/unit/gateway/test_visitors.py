@@ -2,104 +2,27 @@
 
 from __future__ import annotations
 
-from http.cookies import SimpleCookie
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from redis.asyncio import Redis
-from starlette.requests import Request
 from starlette.responses import Response
 
-from app.gateway.http.api_keys import write_keys
 from app.gateway.http.http_errors import HttpError
 from app.gateway.pages import log_ins, shared_log_ins
-from app.gateway.pages.accounts import Account, PeopleFile, PeopleStore, hash_of
-from app.gateway.pages.log_ins import (
-    ATTEMPTS,
-    WITHIN_S,
-    LogIns,
-    OwnLogIns,
-    Session,
-    id_of,
-)
-from app.gateway.pages.shared_log_ins import SEAL, SharedLogIns
-from app.gateway.pages.visitors import MOST_OF_ONE_ACCOUNT, Visitors, Visits
+from app.gateway.pages.log_ins import ATTEMPTS, WITHIN_S, Session, id_of
+from app.gateway.pages.shared_log_ins import SEAL
+from app.gateway.pages.visitors import MOST_OF_ONE_ACCOUNT
+from tests.unit.gateway.doors import HASH, PASSWORD, PROXY, Door, person
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
+    from app.gateway.pages.accounts import Account
     from load.sites.redis_server import RedisServer
 
-    OpenDoor = Callable[..., "Door"]
-
-PASSWORD = "correct horse battery"  # noqa: S105 - of a person who lives as long as the test
-HASH = hash_of(PASSWORD)
-PROXY, SECRET = "10.0.0.7", b"a key of these gateways"
-
-
-def person(name: str = "ann", **changed: Any) -> Account:
-    """An account of acme."""
-    fields = {
-        "name": name,
-        "hash": HASH,
-        "tenant_id": "acme",
-        "approver_id": name,
-        "roles": ["reviewer"],
-        "created_at": "2026-11-23T00:00:00.000Z",
-        **changed,
-    }
-    return Account.model_validate(fields)
-
-
-class Door:
-    """Visitors with a clock that the test sets, and a browser that keeps cookies."""
-
-    def __init__(self, folder: Path, redis: str | None, *people: Account, **visits: Any) -> None:
-        self.path, self.now = folder / "people.json", 1000.0
-        self.write(*people)
-        given = {"url": None, "idle_s": 100.0, "longest_s": 1000.0, **visits}
-        store = PeopleStore(self.path)
-        self.log_ins: LogIns = OwnLogIns(lambda: self.now)
-        if redis is not None:
-            self.log_ins = SharedLogIns(redis, f"{folder.name}.", SECRET, store.get, 1000.0)
-        self.visitors = Visitors(store, Visits(**given), self.log_ins, lambda: self.now)
-        self.cookies: dict[str, str] = {}
-
-    async def visit(self, address: str = "127.0.0.1", **headers: str) -> Session | None:
-        """What a page gets of the browser's session, which is kept behind it."""
-        session = await self.visitors.session(self.request(address, **headers))
-        if session is not None:
-            await self.visitors.keep(session)
-        return session
-
-    def write(self, *people: Account) -> None:
-        write_keys(self.path, PeopleFile(people=list(people)))
-
-    def request(self, address: str = "127.0.0.1", **headers: str) -> Request:
-        named = {"host": "gate", "cookie": "; ".join(f"{name}={one}" for name, one in self.cookies.items())}
-        raw = [(name.replace("_", "-").encode(), one.encode()) for name, one in (named | headers).items()]
-        scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": raw}
-        return Request({**scope, "client": (address, 5), "server": ("gate", 80), "scheme": "http"})
-
-    def keep(self, response: Response) -> SimpleCookie:
-        cookie = SimpleCookie(response.headers["set-cookie"])
-        self.cookies |= {name: one.value for name, one in cookie.items()}
-        return cookie
-
-    async def log_in(
-        self, name: str = "ann", password: str = PASSWORD, token: str | None = None, **headers: str
-    ) -> Session | None:
-        response, given = Response(), self.visitors.login_token(self.request())
-        self.visitors.set_login_cookie(response, given)
-        self.keep(response)
-        form = {"name": name, "password": password, "csrf_token": given if token is None else token}
-        session = await self.visitors.log_in(self.request(**headers), form)
-        if session is not None:
-            response = Response()
-            self.visitors.set_cookie(response, session)
-            self.keep(response)
-        return session
+    OpenDoor = Callable[..., Door]
 
 
 @pytest.fixture(scope="module")
